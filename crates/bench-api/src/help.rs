@@ -22,8 +22,8 @@ pub fn help_of(part: &Subsystem, key: &Key) -> String {
         [] => key.help.to_owned(),
         [(_, text)] if *text == key.help => (*text).to_owned(),
         texts => {
-            let said = texts.iter().map(|(names, text)| format!("{}: {text}", names.join(", ")));
-            said.collect::<Vec<_>>().join("; ")
+            let stated = texts.iter().map(|(names, text)| format!("{}: {text}", names.join(", ")));
+            stated.collect::<Vec<_>>().join("; ")
         }
     }
 }

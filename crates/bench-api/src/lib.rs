@@ -25,8 +25,8 @@ use plimsoll_server::wire::SharedKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub mod apart;
 pub mod buffer;
+pub mod distances;
 pub mod fixed;
 mod help;
 pub mod identity;
@@ -34,13 +34,13 @@ pub mod setting;
 mod target;
 mod warning;
 
-pub use crate::apart::{CpuDistances, Stay};
+pub use crate::distances::{CpuDistances, FixedTopology};
 pub use crate::help::help_of;
 pub use crate::setting::Setting;
 pub use crate::target::{Consent, RawTarget, RequestedSize};
 pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
 pub use plimsoll_model::place::{ThreadOrder, place, placed, places};
-pub use plimsoll_model::words::{PATTERN, Say};
+pub use plimsoll_model::words::{LabelPart, PATTERN};
 
 /// Returns the CPUs of a case on a machine.
 pub type CpusOfCase = fn(&Machine, &Case) -> Vec<usize>;
@@ -76,7 +76,7 @@ pub struct Subsystem {
     /// Cause of a second cost of the work in its samples.
     pub second_cost: Loss,
     /// Topology of CPUs that its results depend on.
-    pub stay: Stay,
+    pub topology: FixedTopology,
     /// Whether its cases use network interfaces, whose errors and drops are then its own.
     pub uses_interfaces: bool,
     /// Rate limit of this machine that applies to the headline metric, if any.
@@ -103,7 +103,7 @@ impl Subsystem {
         sweeps_sizes: false,
         instead_of_threads: None,
         second_cost: Loss::MemoryShared,
-        stay: Stay::AtCaches,
+        topology: FixedTopology::AtCaches,
         uses_interfaces: false,
         setting: |_, _| None,
         is_alone: |_, _| true,
@@ -182,7 +182,7 @@ pub struct Descriptor {
     /// Help of parameters with a meaning specific to this benchmark.
     pub help: &'static [(&'static str, &'static str)],
     /// Words of a case label; empty: the benchmark's name.
-    pub words: &'static [Say],
+    pub words: &'static [LabelPart],
     /// Whether it runs by default.
     pub by_default: bool,
     /// Name of the work that several benchmarks do by different means: charts overlay their
@@ -335,7 +335,7 @@ pub trait Prepared {
 
     /// Creates a file or region for reference tools to write, laid out like the case's own, or
     /// returns the reason in one line.
-    fn lend(&mut self) -> Result<Writable, String> {
+    fn provide_file(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }
 

@@ -14,7 +14,7 @@ use super::findings;
 use super::pairs::{chosen, pairs_of, shared};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -41,7 +41,7 @@ impl Benchmark for CoreToCore {
         &Descriptor {
             name: "cpu.core-to-core",
             about: "time for a CPU to see what another wrote, for each pair of CPUs",
-            words: &[Say::Word("core to core"), Say::Value("op")],
+            words: &[LabelPart::Word("core to core"), LabelPart::Value("op")],
             keys: &["op"],
             help: &[("op", "cas, store or all")],
             by_default: false,

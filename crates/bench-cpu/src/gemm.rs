@@ -18,8 +18,8 @@ use super::dense::{self, HeldClocks, OrderTarget, caches, fits, human, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say, counts,
-    default_threads,
+    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase, Roofline,
+    counts, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CoreKind;
@@ -42,7 +42,13 @@ impl Benchmark for MatrixProduct {
         &Descriptor {
             name: "cpu.gemm",
             about: "floating-point rate of multiplying square matrices",
-            words: &[Say::Word("gemm"), Say::Value("type"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            words: &[
+                LabelPart::Word("gemm"),
+                LabelPart::Value("type"),
+                LabelPart::Named("n"),
+                LabelPart::Value("isa"),
+                LabelPart::Times,
+            ],
             keys: &["type", "n", "isa", "affinity", "threads"],
             by_default: false,
             look: super::look,
@@ -71,12 +77,12 @@ impl Benchmark for MatrixProduct {
             for &isa in &isas {
                 let order = dense::default_order(machine, group, isa, wanted);
                 for n in counts(group, "n", &[order], MOST_ROWS)? {
-                    candidates.extend(seats.iter().map(|seat| {
+                    candidates.extend(seats.iter().map(|threads| {
                         let case = Case::of(self.name())
                             .with_word("type", element.name())
                             .with_count("n", n)
                             .with_word("isa", isa.name());
-                        let case = seat.taken(case);
+                        let case = threads.taken(case);
                         let job = GemmJob { element, isa, n: n as usize, threads: Threads::of(&case) };
                         let feasible = job.fits(machine);
                         Candidate::new(case, feasible).parsed(&job)

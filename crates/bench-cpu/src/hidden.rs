@@ -13,7 +13,7 @@ use plimsoll_metal::one_core::{SiblingTrial, trial};
 use plimsoll_machine::{CpuSet, Machine};
 
 const SIBLING_TRIALS: usize = 5;
-const APART: Duration = Duration::from_millis(20);
+const TRIAL_PAUSE: Duration = Duration::from_millis(20);
 /// Slow-down of a slice while the sibling works.
 const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
 /// Largest number of CPUs to test: larger guests are shown their siblings.
@@ -37,7 +37,7 @@ pub(super) fn look(machine: &mut Machine) {
         }
         let trials = (0..SIBLING_TRIALS).map_while(|turn| {
             if turn > 0 {
-                sleep(APART);
+                sleep(TRIAL_PAUSE);
             }
             trial([a, b], turn % 2, &kernel).ok()
         });
@@ -59,8 +59,8 @@ fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     }
     let half = cpus.len() / 2;
     let neighbours = cpus.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
-    let apart = cpus.iter().zip(cpus.iter().skip(half)).take(half).map(|(a, b)| [*a, *b]);
-    neighbours.chain(apart.filter(|_| half > 1)).collect()
+    let halves = cpus.iter().zip(cpus.iter().skip(half)).take(half).map(|(a, b)| [*a, *b]);
+    neighbours.chain(halves.filter(|_| half > 1)).collect()
 }
 
 fn are_siblings(trials: impl Iterator<Item = SiblingTrial>) -> bool {
@@ -92,10 +92,10 @@ mod tests {
     #[test]
     fn siblings_do_together_what_one_does_alone_every_time() {
         let siblings = of([1.0, 1.01], [2.01, 1.99]);
-        let apart = of([1.0, 1.0], [1.0, 1.03]);
+        let halves = of([1.0, 1.0], [1.0, 1.03]);
         assert!(are_siblings(vec![siblings; SIBLING_TRIALS].into_iter()));
         assert!(!are_siblings(vec![siblings; SIBLING_TRIALS - 1].into_iter()), "too few");
-        assert!(!are_siblings(vec![apart; SIBLING_TRIALS].into_iter()));
+        assert!(!are_siblings(vec![halves; SIBLING_TRIALS].into_iter()));
         for other in [
             of([1.0, 2.0], [1.0, 2.0]),
             of([2.0, 2.0], [2.0, 2.0]),

@@ -18,8 +18,8 @@ use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
-    counts,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    Roofline, counts,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CoreKind;
@@ -40,7 +40,12 @@ impl Benchmark for Linpack {
         &Descriptor {
             name: "cpu.linpack",
             about: "rate of solving a dense system of equations: HPL's matrix, count and check, plimsoll's own solver",
-            words: &[Say::Word("linpack"), Say::Named("n"), Say::Value("isa"), Say::Times],
+            words: &[
+                LabelPart::Word("linpack"),
+                LabelPart::Named("n"),
+                LabelPart::Value("isa"),
+                LabelPart::Times,
+            ],
             keys: &["n", "nb", "isa", "affinity", "threads"],
             by_default: false,
             look: super::look,
@@ -83,12 +88,12 @@ impl Benchmark for Linpack {
             let order = dense::default_order(machine, group, isa, wanted);
             for n in counts(group, "n", &[order], MOST_ROWS)? {
                 for nb in &blocks {
-                    candidates.extend(seats.iter().map(|seat| {
+                    candidates.extend(seats.iter().map(|threads| {
                         let case = Case::of(self.name())
                             .with_count("n", n)
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
-                        let case = seat.taken(case);
+                        let case = threads.taken(case);
                         let threads = Threads::of(&case);
                         let job = LinpackJob { isa, n: n as usize, nb: *nb as usize, threads };
                         let feasible = job.system(machine).map(|_| ());

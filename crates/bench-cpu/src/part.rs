@@ -1,5 +1,5 @@
 use plimsoll_bench_api::Subsystem;
-use plimsoll_bench_api::apart::Stay;
+use plimsoll_bench_api::distances::FixedTopology;
 use plimsoll_machine::{Cpu, Machine};
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::warning::Loss;
@@ -21,7 +21,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     context: |machine, _| context(machine),
     asked_first: &["op", "type", "threads", "isa", "n", "affinity"],
     second_cost: Loss::SiblingBusy,
-    stay: Stay::OnCores,
+    topology: FixedTopology::OnCores,
     ..Subsystem::USUAL
 };
 

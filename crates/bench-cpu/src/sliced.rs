@@ -9,7 +9,7 @@ use plimsoll_metal::team::{Team, TeamMember};
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, siblings};
 use super::warning::CpuWarning;
-use plimsoll_bench_api::apart::NeighbourDistances;
+use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::{CpuSet, Machine};
@@ -37,7 +37,7 @@ pub(super) struct Slices<L> {
     turns: Turns,
     /// A quota below the time of the CPUs.
     quota: Option<CpuQuota>,
-    apart: Option<NeighbourDistances>,
+    distances: Option<NeighbourDistances>,
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
@@ -64,7 +64,9 @@ impl<L: SlicedLoad> Slices<L> {
             sliced,
             turns,
             // A probe would use time of the quota.
-            apart: quota.is_none().then(|| NeighbourDistances::of(machine, crate::SUBSYSTEM.stay, cpus)),
+            distances: quota
+                .is_none()
+                .then(|| NeighbourDistances::of(machine, crate::SUBSYSTEM.topology, cpus)),
             quota,
             warm: false,
             cores: machine.cpu.cores_of(&set).unwrap_or(set.len()),
@@ -122,18 +124,18 @@ impl<L: SlicedLoad> Slices<L> {
             delivered: Some(self.delivered(outcome)),
             excluded_by: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),
-            core_to_core: self.apart.as_mut().and_then(|apart| apart.look(outcome.clock_hz())),
+            core_to_core: self.distances.as_mut().and_then(|distances| distances.look(outcome.clock_hz())),
             more: clocks_of(&self.kinds, &clocks),
             ..Conditions::default()
         }
     }
 
-    pub(super) fn tell(&self, facts: &mut Facts) {
+    pub(super) fn record_facts(&self, facts: &mut Facts) {
         let threads = self.sliced.cpus().len();
         let cpus: CpuSet = self.sliced.cpus().iter().copied().collect();
         let distinct = cpus.len();
         facts.achieved.set(&CPUS, cpus.iter().collect::<Vec<_>>());
-        facts.warnings.extend(self.apart.as_ref().and_then(NeighbourDistances::warning).map(Note::from));
+        facts.warnings.extend(self.distances.as_ref().and_then(NeighbourDistances::warning).map(Note::from));
         if threads > distinct {
             facts.warnings.push(Warning::MoreThreadsThanCpus { threads, cpus: distinct }.into());
         }

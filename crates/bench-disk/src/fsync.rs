@@ -27,8 +27,8 @@ use crate::metrics::{LATENCY_METRIC, RATE_METRIC};
 use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say, counts,
-    whole_sizes,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    counts, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
@@ -62,7 +62,12 @@ impl Benchmark for DiskFsync {
             file: |parsed| {
                 parsed.read().ok().map(|load: FsyncLoad| RequestedSize::Exactly(SEGMENT * load.threads))
             },
-            words: &[Say::Word("append"), Say::Value("block"), Say::Word("+ fdatasync"), Say::Times],
+            words: &[
+                LabelPart::Word("append"),
+                LabelPart::Value("block"),
+                LabelPart::Word("+ fdatasync"),
+                LabelPart::Times,
+            ],
             keys: &["block", "threads"],
             waits_for_a_device: true,
             ..Descriptor::USUAL

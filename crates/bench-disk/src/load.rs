@@ -284,12 +284,12 @@ impl<E: Engine> Loop<E> {
     ) -> Self {
         let depth = engine.depth();
         for slot in 0..depth {
-            if let Some(buffer) = engine.buffer(slot).filter(|_| source.doing().writes()) {
+            if let Some(buffer) = engine.buffer(slot).filter(|_| source.operation().writes()) {
                 noise.fill(buffer, 0);
             }
         }
         Loop {
-            halves: source.doing() == DiskOperation::Copy,
+            halves: source.operation() == DiskOperation::Copy,
             engine,
             source,
             noise,

@@ -4,8 +4,8 @@ use crate::device::demand::DeviceDemand;
 use crate::device::io_limit;
 use crate::fsync::DiskFsync;
 use crate::io::DiskIo;
-use crate::knee::DiskKnee;
 use crate::null::DiskNull;
+use crate::saturation::DiskSaturation;
 use plimsoll_bench_api::{Benchmark, Subsystem};
 use plimsoll_machine::Storage;
 use plimsoll_model::case::Case;
@@ -15,7 +15,7 @@ use plimsoll_model::measurement::Measurement;
 /// The disk benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "disk",
-    benchmarks: &[&DiskIo, &DiskFsync, &DiskKnee, &DiskNull],
+    benchmarks: &[&DiskIo, &DiskFsync, &DiskSaturation, &DiskNull],
     title: "Disk",
     about: "Read, write, fsync, queue depth (like fio)",
     context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
@@ -47,7 +47,7 @@ fn demand(case: &Case) -> Option<DeviceDemand> {
 }
 
 fn is_direct(case: &Case) -> bool {
-    let of_transfers = [DiskIo.name(), DiskKnee.name()].contains(&case.benchmark());
+    let of_transfers = [DiskIo.name(), DiskSaturation.name()].contains(&case.benchmark());
     of_transfers && DiskTransfers::try_from(case).is_ok_and(|job| job.cache == CacheMode::Direct)
 }
 

@@ -259,7 +259,7 @@ impl fmt::Display for TransferWarning {
                 rate(*offered),
                 rate(*done)
             ),
-            Self::Target { target, within, missed } => missed.told(f, target, &percent_below(*within)),
+            Self::Target { target, within, missed } => missed.write_text(f, target, &percent_below(*within)),
             Self::VolumeCut { seconds, done, wanted } => write!(
                 f,
                 "samples were ended after {} s with {} of {} done; use a smaller --volume or --count",
@@ -273,7 +273,7 @@ impl fmt::Display for TransferWarning {
 
 impl Missed {
     /// Formats the warning; `got` is the share of the samples' transfers within the target.
-    fn told(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
+    fn write_text(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
         match self {
             Self::InTheSearch => write!(
                 f,

@@ -42,7 +42,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
 }
 
 /// Describes the depth and threads of a saturation point.
-pub(super) fn knee(measurement: &Measurement) -> Option<String> {
+pub(super) fn saturation(measurement: &Measurement) -> Option<String> {
     let (depth, threads) =
         (measurement.achieved.get(&DEEPEST_QUEUE)??, measurement.achieved.get(&fact::FIGURE_THREADS)?);
     Some(format!("at depth {depth} on {}", counted(threads, "thread")))

@@ -23,8 +23,8 @@ use super::window::{ThreadSpan, Window};
 use super::{
     LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, broken, note_caches, note_nodes, seed,
 };
-use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_model::case::Case;
@@ -75,7 +75,7 @@ pub(super) struct Batches {
     longest: Duration,
     drawn: Drawn,
     cut: Option<Cut>,
-    apart: NeighbourDistances,
+    distances: NeighbourDistances,
     facts: Facts,
 }
 
@@ -228,7 +228,7 @@ impl Batches {
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
         let alone = alone(team.cpus());
-        let apart = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
+        let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
             team,
@@ -241,7 +241,7 @@ impl Batches {
             longest: MAX_SAMPLE_TIME,
             drawn: Drawn::default(),
             cut: None,
-            apart,
+            distances,
             facts,
         };
         batches.choose(op, block, variant)?;
@@ -388,7 +388,7 @@ impl Prepared for Batches {
                 clock_hz,
                 excluded: Some(counted.set_aside()),
                 delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
-                core_to_core: self.apart.look(clock_hz),
+                core_to_core: self.distances.look(clock_hz),
                 excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()
             },
@@ -407,7 +407,7 @@ impl Prepared for Batches {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning().map(Note::from));
+        facts.warnings.extend(self.distances.warning().map(Note::from));
         if self.random && self.drawn.blocks > 0 {
             let each = self.drawn.seconds / self.drawn.blocks as f64;
             facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);

@@ -22,8 +22,8 @@ use super::{
     working_set,
 };
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
-    counts, place,
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
+    PreparedCase, counts, place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -60,11 +60,11 @@ impl Benchmark for LoadedLatency {
             name: "memory.loaded-latency",
             about: "latency of memory while other threads load it: the curve over bandwidth, and its saturation point",
             words: &[
-                Say::Word("latency under"),
-                Say::Value("op"),
-                Say::Word("load"),
-                Say::Value("size"),
-                Say::Times,
+                LabelPart::Word("latency under"),
+                LabelPart::Value("op"),
+                LabelPart::Word("load"),
+                LabelPart::Value("size"),
+                LabelPart::Times,
             ],
             keys: &["op", "size", "pages", "delay", "threads"],
             help: &[("op", "read, write, read-write or all")],

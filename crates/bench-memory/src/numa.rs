@@ -19,7 +19,8 @@ use super::lap::OFF_CPU;
 use super::window::{ThreadSpan, Window};
 use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, broken, fits, pages, seed, team_on, working_set};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    Roofline,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -51,7 +52,7 @@ impl Benchmark for Numa {
         &Descriptor {
             name: "memory.numa",
             about: "latency and bandwidth from the CPUs of each NUMA node to the memory of each",
-            words: &[Say::Word("NUMA"), Say::Value("op"), Say::Value("size")],
+            words: &[LabelPart::Word("NUMA"), LabelPart::Value("op"), LabelPart::Value("size")],
             keys: &["op", "size", "pages"],
             help: &[("op", "latency, read or all")],
             by_default: false,

@@ -19,8 +19,8 @@ use super::{
     AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective,
     note_nodes, seed, working_set,
 };
-use plimsoll_bench_api::apart::NeighbourDistances;
 use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -46,7 +46,7 @@ pub(super) struct Passes {
     chosen: Option<Chosen>,
     /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
-    apart: NeighbourDistances,
+    distances: NeighbourDistances,
     facts: Facts,
 }
 
@@ -71,8 +71,8 @@ impl Passes {
         note_effective(&mut facts, cx.machine, team.cpus());
         note_level(&mut facts, cx.machine, op, team.cpus(), level);
         facts.achieved.set(&CPUS, team.cpus());
-        let apart = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.stay, team.cpus());
-        Ok(Self { team, arrays, op, chosen: None, alone, apart, facts })
+        let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
+        Ok(Self { team, arrays, op, chosen: None, alone, distances, facts })
     }
 
     /// Chooses the kernel `variant`; for `best`, the fastest one that this CPU can run.
@@ -159,7 +159,7 @@ impl Prepared for Passes {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.set_aside),
                 delivered: Some(program as f64 * round.passes() / round.seconds()),
-                core_to_core: self.apart.look(round.clock_hz),
+                core_to_core: self.distances.look(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,
                     off_cpu: Some(counted.off_cpu),
@@ -177,7 +177,7 @@ impl Prepared for Passes {
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
-        facts.warnings.extend(self.apart.warning().map(Note::from));
+        facts.warnings.extend(self.distances.warning().map(Note::from));
         facts
     }
 }

@@ -404,18 +404,21 @@ fn memory_that_cannot_be_had_is_said_and_nothing_breaks() {
 #[test]
 fn pages_other_than_asked_for_are_told() {
     let small = RequestedPages::small(&this_machine()).word.to_owned();
-    let told = |asked, bytes, huge_bytes| {
+    let reported = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
         note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
         let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         (facts.achieved.get(&PAGES), codes)
     };
-    assert_eq!(told(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
-    assert_eq!(told(Pages::Small, 4 * MIB, 0), (Some(small.clone()), vec![]));
+    assert_eq!(reported(Pages::Thp, 4 * MIB, 4 * MIB), (Some("thp".to_owned()), vec![]));
+    assert_eq!(reported(Pages::Small, 4 * MIB, 0), (Some(small.clone()), vec![]));
     let differs = vec!["pages-differ".to_owned()];
-    assert_eq!(told(Pages::Thp, 4 * MIB, 0), (Some(small.clone()), differs.clone()));
-    assert_eq!(told(Pages::Thp, 4 * MIB, 2 * MIB), (Some(format!("50 % thp, the rest {small}")), differs));
-    assert_eq!(told(Pages::Thp, 0, 0), (None, vec![]));
+    assert_eq!(reported(Pages::Thp, 4 * MIB, 0), (Some(small.clone()), differs.clone()));
+    assert_eq!(
+        reported(Pages::Thp, 4 * MIB, 2 * MIB),
+        (Some(format!("50 % thp, the rest {small}")), differs)
+    );
+    assert_eq!(reported(Pages::Thp, 0, 0), (None, vec![]));
 }
 
 /// AArch64 kernels have pages of 4, 16 or 64 KiB, and transparent huge pages of 2, 32 or 512 MiB.
@@ -454,8 +457,8 @@ fn threads_of_a_node_without_memory_are_told_that_they_use_anothers() -> Result<
         facts.warnings.iter().map(ToString::to_string).collect::<Vec<String>>()
     };
     assert_eq!(remarks(&[other]), [""; 0]);
-    let told = remarks(&[other, own]);
-    assert!(told.len() == 1 && told[0].contains("node 0 of CPU 0 has no memory"), "{told:?}");
+    let reported = remarks(&[other, own]);
+    assert!(reported.len() == 1 && reported[0].contains("node 0 of CPU 0 has no memory"), "{reported:?}");
     Ok(())
 }
 

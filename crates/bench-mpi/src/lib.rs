@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Say, Subsystem,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Subsystem,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -44,7 +44,7 @@ const OVER_MPI: Descriptor =
     Descriptor { by_default: false, of_all_machines: true, limits, ..Descriptor::USUAL };
 
 /// Omits the server: ranks are on machines of the run anyway.
-const BETWEEN_RANKS: Say = Say::Case("server", |_| None);
+const BETWEEN_RANKS: LabelPart = LabelPart::Case("server", |_| None);
 
 const TIME_METRICS: &[Metric] =
     &[Metric::new("time", Unit::Second, Better::Lower)
@@ -56,7 +56,7 @@ pub static MPI_LATENCY: Mpi = Mpi {
         name: "mpi.latency",
         about: "half a round trip of MPI_Send and MPI_Recv between machines, by the OSU micro-benchmarks",
         keys: &["message"],
-        words: &[Say::Word("MPI latency,"), Say::Value("message"), BETWEEN_RANKS],
+        words: &[LabelPart::Word("MPI latency,"), LabelPart::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
     },
     metrics: &[
@@ -70,7 +70,7 @@ pub static MPI_BANDWIDTH: Mpi = Mpi {
         name: "mpi.bandwidth",
         about: "64 MPI_Isend at once and one answer between machines, by the OSU micro-benchmarks",
         keys: &["message"],
-        words: &[Say::Word("MPI bandwidth,"), Say::Value("message"), BETWEEN_RANKS],
+        words: &[LabelPart::Word("MPI bandwidth,"), LabelPart::Value("message"), BETWEEN_RANKS],
         ..OVER_MPI
     },
     metrics: &[Metric::new("throughput", Unit::BytePerSecond, Better::Higher)
@@ -83,7 +83,12 @@ pub static ALLREDUCE: Mpi = Mpi {
         name: "mpi.allreduce",
         about: "MPI_Allreduce, a sum over all machines, by the OSU micro-benchmarks",
         keys: &["type", "message"],
-        words: &[Say::Word("MPI all-reduce,"), Say::Value("type"), Say::Value("message"), BETWEEN_RANKS],
+        words: &[
+            LabelPart::Word("MPI all-reduce,"),
+            LabelPart::Value("type"),
+            LabelPart::Value("message"),
+            BETWEEN_RANKS,
+        ],
         ..OVER_MPI
     },
     metrics: TIME_METRICS,
@@ -95,7 +100,7 @@ pub static BARRIER: Mpi = Mpi {
         name: "mpi.barrier",
         about: "MPI_Barrier over all machines, by the OSU micro-benchmarks",
         keys: &[],
-        words: &[Say::Word("MPI barrier"), BETWEEN_RANKS],
+        words: &[LabelPart::Word("MPI barrier"), BETWEEN_RANKS],
         ..OVER_MPI
     },
     metrics: TIME_METRICS,

@@ -59,7 +59,7 @@ pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), C
     if needed <= allowed {
         return Ok(());
     }
-    Err(CannotMeasure::far_end(format!(
+    Err(CannotMeasure::server_failed(format!(
         "one message of each stream takes {needed:.0} s at the server's --max-rate ({}), and the server allows transfers of {allowed:.0} s; use a smaller --message or fewer --streams, or start the server with a higher --max-rate",
         Quantity { value: server.max_rate as f64, unit: Unit::BitPerSecond }
     )))
@@ -168,15 +168,15 @@ mod tests {
     #[test]
     fn what_was_cut_is_told_and_what_was_not_has_no_warning() {
         let mut fixed = FixedTransfer::new(28);
-        let told = |fixed: &FixedTransfer| {
+        let reported = |fixed: &FixedTransfer| {
             let mut facts = Facts::default();
             fixed.note(&mut facts);
             (facts.achieved.get(&MESSAGE_COUNT), facts.warnings)
         };
         fixed.moved(28);
-        assert_eq!(told(&fixed), (Some(28), Vec::new()));
+        assert_eq!(reported(&fixed), (Some(28), Vec::new()));
         [20, 28].into_iter().for_each(|messages| fixed.moved(messages));
-        let (messages, warnings) = told(&fixed);
+        let (messages, warnings) = reported(&fixed);
         assert_eq!((messages, warnings[0].code()), (Some(20), "volume-cut"));
         assert!(warnings[0].to_string().starts_with("only 20 of 28 messages were moved in 60 s"));
     }

@@ -89,7 +89,7 @@ pub const TCP_RECEIVER_LIMITED: OwnCondition =
 pub const TCP_BUFFER_LIMITED: OwnCondition =
     row("tcp_buffer_limited", "1", "share of the sending time that the send buffer held it up");
 /// Share of the bytes that the kernel copied despite `--zerocopy`.
-pub const COPIED_ALTHOUGH_LENT: OwnCondition = row(
+pub const COPIED_DESPITE_ZEROCOPY: OwnCondition = row(
     "copied_although_lent",
     "1",
     "share of the bytes that the kernel copied although --zerocopy lent them",

@@ -1,15 +1,15 @@
 //! Conditions measured at both ends: CPU time, busiest CPU, TCP statistics, drops.
 
 use super::condition::{
-    COPIED_ALTHOUGH_LENT, END_CPU, END_CPU_PER_BYTE, END_CPU_PER_MESSAGE, END_FULLEST_CPU,
+    COPIED_DESPITE_ZEROCOPY, END_CPU, END_CPU_PER_BYTE, END_CPU_PER_MESSAGE, END_FULLEST_CPU,
     END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, END_TCP_RETRANSMITS, TCP_BUFFER_LIMITED, TCP_CWND,
     TCP_MSS, TCP_RECEIVER_LIMITED, TCP_RETRANSMITS, TCP_RTT, TCP_TIMESTAMPS,
 };
 use plimsoll_model::sample::{CurvePoint, Numbers, OwnCondition};
 use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::wire::{FarEndReport, SendingReport, TcpLook, TcpOrder};
+use plimsoll_server::wire::{EndReport, SendingReport, TcpLook, TcpOrder};
 
-pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &FarEndReport) -> Numbers {
+pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndReport) -> Numbers {
     let here = &outcome.here;
     let mut more = Numbers::default();
     for (end, report) in [("near", here), ("far", there)] {
@@ -38,7 +38,7 @@ pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &FarEndRe
 }
 
 /// Busy share of an end's threads, mean over the threads.
-fn busy(work: &TcpOrder, report: &FarEndReport) -> f64 {
+fn busy(work: &TcpOrder, report: &EndReport) -> f64 {
     let sent = report.sent.as_ref().map(|s| (s.cpu_nanos, s.nanos));
     let received = report.received.as_ref().map(|r| (r.cpu_nanos, r.nanos.saturating_add(work.omit)));
     let shares = [sent, received].into_iter().flatten();
@@ -57,13 +57,13 @@ fn of_sender(sent: &SendingReport) -> [(OwnCondition, f64); 8] {
         (TCP_TIMESTAMPS, f64::from(u8::from(sent.timestamps))),
         (TCP_RECEIVER_LIMITED, sent.receiver_limited_nanos as f64 / busy),
         (TCP_BUFFER_LIMITED, sent.buffer_limited_nanos as f64 / busy),
-        (COPIED_ALTHOUGH_LENT, sent.copied as f64 / sent.bytes as f64),
+        (COPIED_DESPITE_ZEROCOPY, sent.copied as f64 / sent.bytes as f64),
     ]
 }
 
 /// TCP statistics of the first sender over time. Counters are differences; times are shares of the
 /// time between two looks.
-pub(super) fn course(senders: &[&SendingReport]) -> Vec<CurvePoint> {
+pub(super) fn timeline(senders: &[&SendingReport]) -> Vec<CurvePoint> {
     let Some(sent) = senders.first() else { return Vec::new() };
     let mut before = TcpLook::default();
     let mut points = Vec::new();

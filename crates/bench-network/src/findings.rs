@@ -25,13 +25,13 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
     let metric = measurement.headline()?;
     let finite = |share: &f64| share.is_finite();
-    let told = |row: &OwnCondition| measurement.conditions.more.get(row).filter(finite);
+    let reported = |row: &OwnCondition| measurement.conditions.more.get(row).filter(finite);
     let of = |row: &OwnCondition, end: &str| measurement.conditions.more.get_of(row, end).filter(finite);
     let busy = |end: &str| of(&END_CPU, end).filter(|share| (BUSY_THREAD_SHARE..=1.1).contains(share));
     let (near, far) = (busy("near"), busy("far"));
-    let loopback = told(&PATH_LOOPBACK).is_some_and(|on| on > 0.5);
+    let loopback = reported(&PATH_LOOPBACK).is_some_and(|on| on > 0.5);
     let full = metric.of_limit.filter(|share| *share >= FULL_LINK_SHARE && !loopback);
-    let held = |row: &OwnCondition| told(row).filter(|share| *share >= HELD);
+    let held = |row: &OwnCondition| reported(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
         // The server receives in an upload and sends in a download.
@@ -52,8 +52,8 @@ fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
         "case": measurement.case.id(),
         "near": of(&END_CPU, "near"),
         "far": of(&END_CPU, "far"),
-        "receiver_limited": told(&TCP_RECEIVER_LIMITED),
-        "buffer_limited": told(&TCP_BUFFER_LIMITED),
+        "receiver_limited": reported(&TCP_RECEIVER_LIMITED),
+        "buffer_limited": reported(&TCP_BUFFER_LIMITED),
         "of_limit": metric.of_limit,
     });
     let text = format!("{}: the bottleneck is {what}", crate::SUBSYSTEM.label(&measurement.case));
@@ -79,7 +79,7 @@ mod tests {
         measurement
     }
 
-    fn said(measurement: Measurement) -> Option<String> {
+    fn shown_between(measurement: Measurement) -> Option<String> {
         let found = find(&[measurement]);
         found.first().and_then(|f| f.text.split(": the bottleneck is ").nth(1).map(str::to_owned))
     }
@@ -87,28 +87,34 @@ mod tests {
     #[test]
     fn the_end_without_time_is_named_by_what_it_does() {
         let near = [("near_cpu", 0.997), ("far_cpu", 0.7), ("near_fullest_cpu", 1.0)];
-        assert_eq!(said(stream("up", &near)).unwrap(), "the sender's CPU 1, 100 % busy");
-        assert_eq!(said(stream("down", &near)).unwrap(), "the receiver's CPU 1, 100 % busy");
+        assert_eq!(shown_between(stream("up", &near)).unwrap(), "the sender's CPU 1, 100 % busy");
+        assert_eq!(shown_between(stream("down", &near)).unwrap(), "the receiver's CPU 1, 100 % busy");
         let far = [("near_cpu", 0.5), ("far_cpu", 0.96)];
-        assert_eq!(said(stream("up", &far)).unwrap(), "the receiver's CPU, 96 % busy");
+        assert_eq!(shown_between(stream("up", &far)).unwrap(), "the receiver's CPU, 96 % busy");
     }
 
     #[test]
     fn windows_buffers_and_links_are_named() {
         let window = [("near_cpu", 0.1), ("tcp_receiver_limited", 0.83)];
-        assert_eq!(said(stream("up", &window)).unwrap(), "the receiver's window, for 83 % of the time");
-        let buffer = said(stream("up", &[("tcp_buffer_limited", 0.6)])).unwrap();
+        assert_eq!(
+            shown_between(stream("up", &window)).unwrap(),
+            "the receiver's window, for 83 % of the time"
+        );
+        let buffer = shown_between(stream("up", &[("tcp_buffer_limited", 0.6)])).unwrap();
         assert!(buffer.starts_with("the send buffer") && buffer.contains("--window"), "{buffer}");
         let mut link = stream("up", &[("near_cpu", 0.2), ("path_loopback", 0.0)]);
         link.metrics[0].of_limit = Some(0.97);
-        assert_eq!(said(link).unwrap(), "the link, at 97 % of its limit");
+        assert_eq!(shown_between(link).unwrap(), "the link, at 97 % of its limit");
     }
 
     #[test]
     fn it_is_silent_where_nothing_held_it_back_or_nothing_is_known() {
-        assert_eq!(said(stream("up", &[])), None);
+        assert_eq!(shown_between(stream("up", &[])), None);
         assert_eq!(
-            said(stream("up", &[("near_cpu", 0.9), ("far_cpu", f64::NAN), ("tcp_receiver_limited", 0.1)])),
+            shown_between(stream(
+                "up",
+                &[("near_cpu", 0.9), ("far_cpu", f64::NAN), ("tcp_receiver_limited", 0.1)]
+            )),
             None
         );
     }

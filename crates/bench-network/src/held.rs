@@ -127,10 +127,10 @@ impl RateBounds {
             Some(Direction::Both) => vec![(true, middle(&self.up)), (false, middle(&self.down))],
             None => Vec::new(),
         };
-        ways.into_iter().map(|(up, came)| self.of_way(up, came)).collect()
+        ways.into_iter().map(|(up, came)| self.of_direction(up, came)).collect()
     }
 
-    fn of_way(&self, up: bool, came: f64) -> Vec<RateBound> {
+    fn of_direction(&self, up: bool, came: f64) -> Vec<RateBound> {
         let dev = &self.interface;
         let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
         let here = |near: bool| match near {
@@ -152,10 +152,10 @@ impl RateBounds {
 
     pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
         let mut found: Vec<NetworkWarning> = Vec::new();
-        for way in self.bounds() {
-            let believed = way.iter().filter(|bound| bound.came <= REFUTING_SHARE * bound.rate);
+        for direction in self.bounds() {
+            let believed = direction.iter().filter(|bound| bound.came <= REFUTING_SHARE * bound.rate);
             let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
-            for warning in way.iter().filter_map(|bound| self.warning(bound, tightest)) {
+            for warning in direction.iter().filter_map(|bound| self.warning(bound, tightest)) {
                 if !found.contains(&warning) {
                     found.push(warning);
                 }

@@ -21,9 +21,9 @@ use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use super::fact::FAR_END_PROGRAM;
 use super::job::NetworkJob;
 use super::lost_link::{self, lost_links};
-use super::near_end::dropped_here;
 use super::path::Path;
 use super::server::{Address, SCHEME};
+use super::session::dropped_here;
 use super::{CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, random_bytes};
 use plimsoll_bench_api::Prepared;
 use plimsoll_machine::Machine;
@@ -306,14 +306,14 @@ impl Client {
         let from = job.from;
         let is_usable = |a: &SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
         let server = address.resolve()?.into_iter().find(is_usable).ok_or_else(|| {
-            CannotMeasure::far_end("the iperf3 server has no address of the same IP version as --bind")
+            CannotMeasure::server_failed("the iperf3 server has no address of the same IP version as --bind")
         })?;
         Ok(Client {
             server,
             links: LinkWatch::of_route(server),
             path: Path::to(server, Some(machine)).with_copy_rate(),
             from,
-            placement: EndPlacement::apart(machine),
+            placement: EndPlacement::on_separate_cpus(machine),
             datagrams,
             streams: job.streams,
             down: job.direction == Direction::Down,
@@ -470,7 +470,7 @@ impl Client {
     fn failed(&self, error: &TestError) -> CannotMeasure {
         match error {
             TestError::Io(e) if is_dropped_here(e) => dropped_here(self.server),
-            _ => CannotMeasure::far_end(format!(
+            _ => CannotMeasure::server_failed(format!(
                 "no figure from the iperf3 server at {}: {error}; check that iperf3 -s runs there",
                 self.server
             )),

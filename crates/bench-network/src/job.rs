@@ -122,7 +122,7 @@ fn named(name: &str) -> Result<ServerAddress, String> {
 /// subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: NetworkJob = candidate.parsed.read()?;
-    job.server = Some(named(name).map_err(CannotMeasure::far_end)?);
+    job.server = Some(named(name).map_err(CannotMeasure::server_failed)?);
     let case = candidate.case.clone().with_word("server", name);
     Ok(Candidate::new(case, candidate.feasible.clone()).parsed(&job))
 }

@@ -13,12 +13,12 @@ mod job;
 mod latency;
 mod limit;
 mod lost_link;
-mod near_end;
 mod part;
 mod path;
 mod path_fault;
 mod process;
 mod server;
+mod session;
 mod setup;
 mod sustained;
 mod tcp;
@@ -34,9 +34,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use fact::{FAR_END, FAR_END_CPUS, LINK, NEAR_END_CPUS};
 pub use job::{NetworkJob, to_server};
 pub use latency::{NetworkLatency, RoundTrips};
-pub use near_end::{FarEnd, ServerLocation};
 pub use part::SUBSYSTEM;
 pub use server::Address;
+pub use session::{ServerLocation, ServerSession};
 pub use setup::NetworkSetup;
 pub use tcp::{Streams, Tcp};
 pub use udp::{Datagrams, Udp};
@@ -74,7 +74,7 @@ pub const LOAD: &str = "load";
 
 const LOSS: Metric = Metric::new("loss", Unit::One, Better::Lower)
     .about("share of what was sent that did not arrive")
-    .said_as("loss", Form::ShareAboveZero);
+    .shown_after("loss", Form::ShareAboveZero);
 
 /// Returns the path of this program, even if its file was replaced since the start.
 fn own_program() -> Result<PathBuf, CannotMeasure> {
@@ -137,7 +137,7 @@ impl EndPlacement {
     }
 
     /// Returns the placement for a remote server: the client uses all CPUs.
-    pub fn apart(machine: &Machine) -> Self {
+    pub fn on_separate_cpus(machine: &Machine) -> Self {
         EndPlacement {
             near: PinnedCpus(place(machine, machine.cpu.allowed.len())),
             far: PinnedCpus::default(),

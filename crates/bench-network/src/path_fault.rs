@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::tcp::TcpInfo;
 
 use super::lost_link::LostLink;
-use super::near_end::FarEnd;
+use super::session::ServerSession;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::{PinnedCpus, TransferEnd};
 use plimsoll_server::wire::{
@@ -28,7 +28,7 @@ const DATAGRAM_COUNT: u64 = 5;
 const DATAGRAM_SECONDS: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PathWay {
+pub(super) enum PathDirection {
     /// From the client to the server.
     Up,
     /// From the server to the client.
@@ -38,9 +38,9 @@ pub(super) enum PathWay {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathFault {
     /// Segments of `segment` bytes are lost. `passes` is the largest tried `--mss` that arrives.
-    BlackHole { way: PathWay, segment: u32, passes: Option<u16> },
+    BlackHole { direction: PathDirection, segment: u32, passes: Option<u16> },
     /// Datagrams of `bytes` bytes are lost. `passes` is the largest tried size that arrives.
-    LargeDatagrams { way: PathWay, bytes: u32, passes: Option<u32> },
+    LargeDatagrams { direction: PathDirection, bytes: u32, passes: Option<u32> },
     /// No datagram reaches this port of the server.
     NoDatagram { port: u16 },
     /// No connection reaches this additional port of the server.
@@ -57,7 +57,7 @@ pub(super) enum PathFault {
     Restarted,
 }
 
-impl fmt::Display for PathWay {
+impl fmt::Display for PathDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Up => "to the server",
@@ -69,21 +69,21 @@ impl fmt::Display for PathWay {
 impl fmt::Display for PathFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BlackHole { way, segment, passes: Some(passes) } => write!(
+            Self::BlackHole { direction, segment, passes: Some(passes) } => write!(
                 f,
-                "TCP segments of {segment} bytes {way} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
+                "TCP segments of {segment} bytes {direction} are lost, and those of --mss {passes} arrive: the path has a smaller MTU than the interfaces, and no ICMP message reports it; use --mss {passes}, or let ICMP \"fragmentation needed\" through"
             ),
-            Self::BlackHole { way, segment, passes: None } => write!(
+            Self::BlackHole { direction, segment, passes: None } => write!(
                 f,
-                "TCP segments of {segment} bytes {way} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
+                "TCP segments of {segment} bytes {direction} are lost, and smaller ones too, although the control connection works: a firewall or proxy holds back what the streams carry, or the path is overloaded; see its rules and load"
             ),
-            Self::LargeDatagrams { way, bytes, passes: Some(passes) } => write!(
+            Self::LargeDatagrams { direction, bytes, passes: Some(passes) } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {way} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
+                "UDP datagrams of {bytes} bytes {direction} are lost, and those of {passes} arrive: the path has a smaller MTU than the interfaces, or drops fragments; use --message {passes}, or see the MTU of each link"
             ),
-            Self::LargeDatagrams { way, bytes, passes: None } => write!(
+            Self::LargeDatagrams { direction, bytes, passes: None } => write!(
                 f,
-                "UDP datagrams of {bytes} bytes {way} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {way}; see its rules"
+                "UDP datagrams of {bytes} bytes {direction} are lost, and smaller ones too, although TCP works: a firewall or NAT drops UDP {direction}; see its rules"
             ),
             Self::NoDatagram { port } => write!(
                 f,
@@ -116,11 +116,11 @@ impl fmt::Display for PathFault {
 impl PathFault {
     /// Returns the fault as the reason why a case has no result.
     pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
-        CannotMeasure::far_end(format!("the path to the server at {address}: {self}"))
+        CannotMeasure::server_failed(format!("the path to the server at {address}: {self}"))
     }
 }
 
-impl From<TransferEnd> for PathWay {
+impl From<TransferEnd> for PathDirection {
     fn from(sender: TransferEnd) -> Self {
         match sender {
             TransferEnd::Near => Self::Up,
@@ -130,28 +130,28 @@ impl From<TransferEnd> for PathWay {
 }
 
 /// Probes with a new session which segments arrive after those of `segment` bytes were lost.
-/// Returns `None` if those of the kernel's choice do. Ends the session of `far_end`.
+/// Returns `None` if those of the kernel's choice do. Ends the session of `session`.
 pub(super) fn black_hole(
-    far_end: &FarEnd,
-    way: PathWay,
+    session: &ServerSession,
+    direction: PathDirection,
     segment: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
-    let mut probe = far_end.again()?;
+    let mut probe = session.again()?;
     let most = usize::from(probe.welcome().max_streams).max(1) - 1;
     let sizes = SEGMENTS.iter().copied().filter(|size| u32::from(*size) < segment).take(most);
     let sizes: Vec<Option<u16>> = sizes.map(Some).chain([None]).collect();
     for mss in &sizes {
-        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, far_end.from())?;
+        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, session.from())?;
     }
-    let carried = match way {
-        PathWay::Up => carried_up(probe.streams()),
-        PathWay::Down => carried_down(&mut probe, sizes.len())?,
+    let carried = match direction {
+        PathDirection::Up => carried_up(probe.streams()),
+        PathDirection::Down => carried_down(&mut probe, sizes.len())?,
     };
     if carried.last() == Some(&true) {
         return Ok(None);
     }
     let passes = sizes.iter().zip(&carried).filter(|(_, carried)| **carried).filter_map(|(size, _)| *size);
-    Ok(Some(PathFault::BlackHole { way, segment, passes: passes.max() }))
+    Ok(Some(PathFault::BlackHole { direction, segment, passes: passes.max() }))
 }
 
 /// Writes to each stream. Returns for each whether the server's kernel acknowledged the data.
@@ -177,7 +177,7 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
 }
 
 /// Requests data from the server on each stream. Returns for each whether all of it arrived.
-fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
+fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
     // At most the number of sizes.
     let count = streams as u16;
     probe.begin(&Message::Tcp(TcpOrder {
@@ -206,28 +206,28 @@ fn carried_down(probe: &mut FarEnd, streams: usize) -> Result<Vec<bool>, CannotM
 
 /// Probes which datagrams arrive on connected sockets. Returns `None` if one of `bytes` bytes does.
 pub(super) fn large_datagrams(
-    far_end: &mut FarEnd,
+    session: &mut ServerSession,
     sockets: &[UdpSocket],
-    way: PathWay,
+    direction: PathDirection,
     bytes: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
     let mut arrives = |size: u32| {
-        let direction = if way == PathWay::Up { Direction::Up } else { Direction::Down };
+        let sends = if direction == PathDirection::Up { Direction::Up } else { Direction::Down };
         let datagrams = DATAGRAM_COUNT * sockets.len() as u64;
         let bits = (datagrams * u64::from(size) * 8) as f64;
         let work = UdpOrder {
             // At most the limit of a session.
             streams: sockets.len() as u16,
             datagram: size,
-            direction,
+            direction: sends,
             amount: OrderedAmount::Messages(datagrams),
             rate: Some((bits / DATAGRAM_SECONDS) as u64),
             tag: u32::from_ne_bytes(plimsoll_system::random::distinct()),
         };
-        let done = far_end.transfer_udp(&work, sockets, &vec![0; size as usize], &PinnedCpus::default())?;
-        let received = match way {
-            PathWay::Up => done.there.and_then(|there| there.received),
-            PathWay::Down => done.here.received,
+        let done = session.transfer_udp(&work, sockets, &vec![0; size as usize], &PinnedCpus::default())?;
+        let received = match direction {
+            PathDirection::Up => done.there.and_then(|there| there.received),
+            PathDirection::Down => done.here.received,
         };
         Ok::<bool, CannotMeasure>(received.is_some_and(|received| received.received > 0))
     };
@@ -240,5 +240,5 @@ pub(super) fn large_datagrams(
             passes = Some(*size);
         }
     }
-    Ok(Some(PathFault::LargeDatagrams { way, bytes, passes }))
+    Ok(Some(PathFault::LargeDatagrams { direction, bytes, passes }))
 }

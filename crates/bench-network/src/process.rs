@@ -65,8 +65,10 @@ impl ServerProcess {
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
             Ok(PrivateReply::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
-            Ok(PrivateReply::Error(why)) => Err(CannotMeasure::far_end(plimsoll_units::text::shown(&why))),
-            Err(_) => Err(CannotMeasure::far_end(format!(
+            Ok(PrivateReply::Error(why)) => {
+                Err(CannotMeasure::server_failed(plimsoll_units::text::shown(&why)))
+            }
+            Err(_) => Err(CannotMeasure::server_failed(format!(
                 "the private server did not start within {} s{}: check that the loopback interface is up",
                 HANDSHAKE.as_secs(),
                 self.end()

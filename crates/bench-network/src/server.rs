@@ -102,7 +102,7 @@ impl Address {
             )));
         }
         let none = |why: String| {
-            CannotMeasure::far_end(format!(
+            CannotMeasure::server_failed(format!(
                 "the server's name {} has no address: {why}; see `getent hosts {}`, or give its address",
                 self.host, self.host
             ))
@@ -170,7 +170,7 @@ mod tests {
     fn a_name_without_an_address_is_a_far_end_failure() {
         // Reserved for this (RFC 6761).
         let error = Address::parse("no-such-host.invalid").unwrap().resolve().unwrap_err();
-        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::FarEnd);
+        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::ServerFailed);
         assert!(error.reason.contains("no-such-host.invalid has no address"), "{error}");
         assert!(Address::parse("127.0.0.1").unwrap().resolve().unwrap()[0].ip().is_loopback());
     }

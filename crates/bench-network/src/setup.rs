@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::job::NetworkJob;
-use super::near_end::ServerLocation;
 use super::path::Path;
 use super::server::{ServerAddress, source_address};
+use super::session::ServerLocation;
 use super::{EndPlacement, amount};
 use plimsoll_bench_api::{Context, counts};
 use plimsoll_machine::Machine;
@@ -33,7 +33,7 @@ impl NetworkSetup {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
-                let placement = EndPlacement::apart(cx.machine);
+                let placement = EndPlacement::on_separate_cpus(cx.machine);
                 NetworkSetup {
                     place: ServerLocation::Server { address, key },
                     from: None,

@@ -8,7 +8,7 @@ use super::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
 use super::warning::NetworkWarning;
 use plimsoll_model::sample::{CannotMeasure, Facts, Numbers};
 use plimsoll_server::traffic::nanos;
-use plimsoll_server::wire::{Course, Direction};
+use plimsoll_server::wire::{ArrivalTimeline, Direction};
 use plimsoll_stats::{ArrivalStretch, Bucket};
 
 const PAUSE: Duration = Duration::from_millis(250);
@@ -40,9 +40,9 @@ pub(super) struct Watch {
 }
 
 /// Returns the arrivals of one direction of a transfer that started at `at` seconds.
-fn stretches(course: &Course, at: f64) -> impl Iterator<Item = ArrivalStretch> {
-    let seconds = course.width as f64 * 1e-9;
-    course.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
+fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
+    let seconds = timeline.width as f64 * 1e-9;
+    timeline.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
         from: at + number as f64 * seconds,
         seconds,
         amount: *bytes as f64 * 8.0,
@@ -62,17 +62,17 @@ impl Watch {
         }
     }
 
-    /// Adds a transfer that started at `began`; `courses` has the arrivals of each direction.
-    pub(super) fn note(&mut self, began: Instant, courses: &[&Course]) {
+    /// Adds a transfer that started at `began`; `timelines` has the arrivals of each direction.
+    pub(super) fn note(&mut self, began: Instant, timelines: &[&ArrivalTimeline]) {
         if !self.watches || self.is_found() {
             return;
         }
         let at = began.saturating_duration_since(self.began).as_secs_f64();
-        for (way, course) in self.ways.iter_mut().zip(courses) {
-            way.push(stretches(course, at).collect());
+        for (direction, timeline) in self.ways.iter_mut().zip(timelines) {
+            direction.push(stretches(timeline, at).collect());
             // The first one, which has the largest burst, is kept.
-            if way.len() > MAX_KEPT_RATES {
-                way.remove(1);
+            if direction.len() > MAX_KEPT_RATES {
+                direction.remove(1);
             }
         }
     }
@@ -87,7 +87,7 @@ impl Watch {
     pub(super) fn look(
         &mut self,
         most: u64,
-        mut transfer: impl FnMut(u64) -> Result<Vec<Course>, CannotMeasure>,
+        mut transfer: impl FnMut(u64) -> Result<Vec<ArrivalTimeline>, CannotMeasure>,
     ) -> bool {
         if !self.watches || self.is_found() || self.tried >= TRIES {
             return false;
@@ -100,16 +100,17 @@ impl Watch {
         let mut bases = [None, None];
         for round in 0..REFILL_PAUSES {
             std::thread::sleep(PAUSE);
-            let Ok(courses) = transfer(nanos(time)) else { return false };
-            bases = proofs(&steps, &courses, (round > 0).then_some(bases));
+            let Ok(timelines) = transfer(nanos(time)) else { return false };
+            bases = proofs(&steps, &timelines, (round > 0).then_some(bases));
             if bases == [None, None] {
                 break;
             }
         }
-        for ((found, base), way) in self.found.iter_mut().zip(bases).zip(&self.ways) {
+        for ((found, base), direction) in self.found.iter_mut().zip(bases).zip(&self.ways) {
             // The largest burst of all transfers is the capacity of the bucket.
-            let bursts =
-                base.map(|base| way.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base)));
+            let bursts = base.map(|base| {
+                direction.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base))
+            });
             *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.held.total_cmp(&b.held)));
         }
         self.ways = Default::default();
@@ -122,23 +123,23 @@ impl Watch {
 
     /// Returns the rate of each direction after its burst, bit/s. `None` without a bucket, or if
     /// tokens lasted for most of the transfer.
-    pub(super) fn sustained(&self, courses: &[(&Course, f64)]) -> Option<Vec<f64>> {
+    pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
         }
-        let one = |(found, (course, whole)): (&Option<Bucket>, &(&Course, f64))| match found {
+        let one = |(found, (timeline, whole)): (&Option<Bucket>, &(&ArrivalTimeline, f64))| match found {
             Some(found) => {
-                let course: Vec<ArrivalStretch> = stretches(course, 0.0).collect();
-                plimsoll_stats::sustained(&course, found.base)
+                let timeline: Vec<ArrivalStretch> = stretches(timeline, 0.0).collect();
+                plimsoll_stats::sustained(&timeline, found.base)
             }
             None => Some(*whole),
         };
-        self.found.iter().zip(courses).map(one).collect()
+        self.found.iter().zip(timelines).map(one).collect()
     }
 
     /// Whether the burst covers too much of a transfer.
-    pub(super) fn is_spoilt(&self, courses: &[(&Course, f64)]) -> bool {
-        self.is_found() && self.sustained(courses).is_none()
+    pub(super) fn is_spoilt(&self, timelines: &[(&ArrivalTimeline, f64)]) -> bool {
+        self.is_found() && self.sustained(timelines).is_none()
     }
 
     /// Returns the sum of the base rates as a condition, if each direction has one.
@@ -153,14 +154,16 @@ impl Watch {
         self.found.iter().flatten().map(|bucket| bucket.base).reduce(f64::min)
     }
 
-    pub(super) fn tell(&self, facts: &mut Facts) {
-        for (way, found) in self.found.iter().enumerate() {
+    pub(super) fn record_facts(&self, facts: &mut Facts) {
+        for (direction, found) in self.found.iter().enumerate() {
             let Some(Bucket { burst, base, held, until }) = *found else { continue };
-            let word = match (self.direction, way) {
+            let word = match (self.direction, direction) {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
-            facts.warnings.push(NetworkWarning::TokenBucket { way: word, burst, base, held, until }.into());
+            facts
+                .warnings
+                .push(NetworkWarning::TokenBucket { direction: word, burst, base, held, until }.into());
             let fact = if word == "up" { TOKEN_BUCKET_UP } else { TOKEN_BUCKET_DOWN };
             let (burst_rate, base_rate, burst_bytes, until_s) = (burst, base, held / 8.0, until);
             facts.achieved.set(&fact, TokenBucket { burst_rate, base_rate, burst_bytes, until_s });
@@ -192,14 +195,14 @@ fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
 /// Base rate of each direction that this round and the one before it prove.
 fn proofs(
     steps: &[Option<Bucket>; 2],
-    courses: &[Course],
+    timelines: &[ArrivalTimeline],
     before: Option<[Option<f64>; 2]>,
 ) -> [Option<f64>; 2] {
-    let one = |way: usize| {
-        let again: Vec<ArrivalStretch> = stretches(courses.get(way)?, 0.0).collect();
-        let base = proof(&steps[way]?, &again)?;
+    let one = |direction: usize| {
+        let again: Vec<ArrivalStretch> = stretches(timelines.get(direction)?, 0.0).collect();
+        let base = proof(&steps[direction]?, &again)?;
         match before {
-            Some(before) => Some(base.max(before[way]?)),
+            Some(before) => Some(base.max(before[direction]?)),
             None => Some(base),
         }
     };
@@ -220,67 +223,67 @@ mod tests {
     use super::*;
 
     /// A course of 100 stretches of 10 ms through a bucket, in megabytes.
-    fn course(peak: f64, base: f64, held: f64) -> Course {
+    fn timeline(peak: f64, base: f64, held: f64) -> ArrivalTimeline {
         let knee = held / (peak - base);
         let upto = |t: f64| if t < knee { peak * t } else { held + base * t };
         let bytes = (0..100).map(|i| {
             let t = f64::from(i) * 0.01;
             ((upto(t + 0.01) - upto(t)) * 1e6) as u64
         });
-        Course { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
+        ArrivalTimeline { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
     }
 
-    fn watched(after_the_pause: Course) -> (Watch, bool) {
+    fn watched(after_the_pause: ArrivalTimeline) -> (Watch, bool) {
         let mut watch = Watch::new(Direction::Up, true);
-        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
         let found = watch.look(u64::MAX, |_| Ok(vec![after_the_pause.clone()]));
         (watch, found)
     }
 
     #[test]
     fn a_step_that_a_pause_undoes_is_a_bucket_and_is_named() {
-        let (watch, found) = watched(course(100.0, 10.0, 2.5));
+        let (watch, found) = watched(timeline(100.0, 10.0, 2.5));
         assert!(found);
         let rate = watch.condition().get(&BASE_RATE).unwrap();
         assert!((rate / 80e6 - 1.0).abs() < 0.01, "{rate}");
         let mut facts = Facts::default();
-        watch.tell(&mut facts);
+        watch.record_facts(&mut facts);
         assert_eq!(facts.warnings[0].code(), "token-bucket");
         let text = facts.warnings[0].to_string();
         assert!(text.contains("80.0 Mbit/s; the figure is the base rate"), "{text}");
-        let later = course(100.0, 10.0, 0.5);
+        let later = timeline(100.0, 10.0, 0.5);
         let sustained = watch.sustained(&[(&later, 84e6)]).unwrap()[0];
         assert!((sustained / 80e6 - 1.0).abs() < 0.01, "{sustained}");
-        assert!(watch.is_spoilt(&[(&course(100.0, 10.0, 80.0), 800e6)]));
+        assert!(watch.is_spoilt(&[(&timeline(100.0, 10.0, 80.0), 800e6)]));
     }
 
     #[test]
     fn a_step_that_stays_is_none_and_is_not_asked_for_for_ever() {
-        let (mut watch, found) = watched(course(10.1, 10.0, 0.0));
+        let (mut watch, found) = watched(timeline(10.1, 10.0, 0.0));
         assert!(!found && watch.condition() == Numbers::default());
         for _ in 0..2 {
-            watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
-            let _ = watch.look(u64::MAX, |_| Ok(vec![course(10.1, 10.0, 0.0)]));
+            watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
+            let _ = watch.look(u64::MAX, |_| Ok(vec![timeline(10.1, 10.0, 0.0)]));
         }
-        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
         assert!(!watch.look(u64::MAX, |_| panic!("asked a third time")));
         let mut facts = Facts::default();
-        watch.tell(&mut facts);
+        watch.record_facts(&mut facts);
         assert_eq!(facts, Facts::default());
     }
 
     #[test]
     fn nothing_is_watched_within_a_machine_that_shapes_nothing() {
         let mut watch = Watch::new(Direction::Up, false);
-        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
         assert!(!watch.look(u64::MAX, |_| panic!("asked")));
     }
 
     #[test]
     fn a_step_that_only_one_of_two_pauses_undoes_is_none() {
         let mut watch = Watch::new(Direction::Up, true);
-        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
-        let mut after = vec![course(10.1, 10.0, 0.0), course(100.0, 10.0, 2.5)];
+        watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
+        let mut after = vec![timeline(10.1, 10.0, 0.0), timeline(100.0, 10.0, 2.5)];
         assert!(!watch.look(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
         assert!(after.is_empty() && watch.condition() == Numbers::default());
     }
@@ -292,17 +295,17 @@ mod tests {
         assert_eq!(time_of_proof(0.2, 300_000_000), None);
         assert_eq!(time_of_proof(0.01, 200_000_000), None);
         let mut watch = Watch::new(Direction::Up, true);
-        watch.note(Instant::now(), &[&course(100.0, 10.0, 5.0)]);
+        watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
         assert!(!watch.look(100_000_000, |_| panic!("asked")));
-        assert!(!watch.look(u64::MAX, |_| Err(CannotMeasure::far_end("busy"))));
+        assert!(!watch.look(u64::MAX, |_| Err(CannotMeasure::server_failed("busy"))));
     }
 
     #[test]
     fn a_sample_that_is_all_burst_is_told() {
-        let (mut watch, _) = watched(course(100.0, 10.0, 2.5));
+        let (mut watch, _) = watched(timeline(100.0, 10.0, 2.5));
         [true, false].into_iter().for_each(|spoilt| watch.judged(spoilt));
         let mut facts = Facts::default();
-        watch.tell(&mut facts);
+        watch.record_facts(&mut facts);
         assert_eq!(facts.warnings[1].code(), "burst-in-sample");
         assert!(facts.warnings[1].to_string().contains("1 of the samples"), "{}", facts.warnings[1]);
     }
@@ -315,7 +318,7 @@ mod tests {
     }
 
     /// 100 stretches of 10 ms whose rate fluctuates by `share`, correlated over `alike` seconds.
-    fn fluctuating(share: f64, alike: f64, state: &mut u64) -> Course {
+    fn fluctuating(share: f64, alike: f64, state: &mut u64) -> ArrivalTimeline {
         let kept = (-0.01 / alike).exp();
         let mut normal = || (0..12).map(|_| chance(state)).sum::<f64>() - 6.0;
         let mut now = normal();
@@ -323,10 +326,10 @@ mod tests {
             now = kept * now + (1.0 - kept * kept).sqrt() * normal();
             ((1.0 + share * now).clamp(0.05, 3.0) * 1e5) as u64
         });
-        Course { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
+        ArrivalTimeline { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
     }
 
-    fn finds(rounds: usize, mut next: impl FnMut(bool) -> Course) -> bool {
+    fn finds(rounds: usize, mut next: impl FnMut(bool) -> ArrivalTimeline) -> bool {
         let first: Vec<ArrivalStretch> = stretches(&next(true), 0.0).collect();
         let steps = [step(&[first]), None];
         let mut bases = steps[0].map(|step| [Some(step.base), None]);
@@ -350,7 +353,7 @@ mod tests {
             }
         }
         assert!(twice * 500 <= all, "{twice} of {all}, {once} with one round");
-        let bucket = |first: bool| course(100.0, 10.0, if first { 5.0 } else { 2.5 });
+        let bucket = |first: bool| timeline(100.0, 10.0, if first { 5.0 } else { 2.5 });
         assert!(finds(REFILL_PAUSES, bucket));
     }
 }

@@ -100,12 +100,13 @@ fn wrong_values_are_refused_with_what_would_be_right() {
 #[test]
 fn a_far_end_that_is_none_is_a_far_end_failure() {
     let open = |program: &str| {
-        FarEnd::open(&NetworkSetup::private(program.into(), EndPlacement::default()).place, None).unwrap_err()
+        ServerSession::open(&NetworkSetup::private(program.into(), EndPlacement::default()).place, None)
+            .unwrap_err()
     };
     // `true` ignores its input and prints nothing; `cat` returns the orders.
     for program in ["/bin/true", "/bin/cat"] {
         let error = open(program);
-        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::FarEnd, "{error}");
+        assert_eq!(error.cause, plimsoll_model::sample::FailureCause::ServerFailed, "{error}");
         assert_eq!(error.reason.lines().count(), 1);
     }
     assert_eq!(open("/nonexistent").cause, plimsoll_model::sample::FailureCause::Environment);

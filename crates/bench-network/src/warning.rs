@@ -18,7 +18,7 @@ pub(super) enum NetworkWarning {
     /// Number of searches, of `all`, that ended before the lossless rate was known to 1 %.
     SearchNotConverged { searches: usize, all: usize },
     /// A token bucket (`up` or `down`): burst and base rate, bits above the base rate, seconds.
-    TokenBucket { way: &'static str, burst: f64, base: f64, held: f64, until: f64 },
+    TokenBucket { direction: &'static str, burst: f64, base: f64, held: f64, until: f64 },
     /// The burst of a token bucket lasts through this number of samples.
     BurstInSample { samples: usize },
     /// The link of an interface was lost while the case ran.
@@ -86,9 +86,9 @@ impl fmt::Display for NetworkWarning {
                 f,
                 "not converged: the time of {searches} of {all} searches ended before the lossless rate was known to 1 %, so the figure is a lower bound; use a longer --sample-time"
             ),
-            Self::TokenBucket { way, burst, base, held, until } => write!(
+            Self::TokenBucket { direction, burst, base, held, until } => write!(
                 f,
-                "token bucket on the path ({way}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \
+                "token bucket on the path ({direction}): burst of {} for {} s ({} above the base rate), then {}; the figure is the \
                  base rate",
                 bits(*burst),
                 significant(*until, 2),
@@ -101,7 +101,7 @@ impl fmt::Display for NetworkWarning {
             ),
             Self::LinkFlapped(link) => write!(f, "{link}; {}", link.remedy()),
             Self::Held { holder, rate, refuted_by } => {
-                holder.told(f, bits(*rate))?;
+                holder.write_text(f, bits(*rate))?;
                 match refuted_by {
                     Some(came) => write!(f, ", but {} arrived: it is no limit of this figure", bits(*came)),
                     None => write!(f, ": the figure shows this limit, not the link; {}", holder.remedy()),
@@ -112,7 +112,7 @@ impl fmt::Display for NetworkWarning {
 }
 
 impl Holder {
-    fn told(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
+    fn write_text(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
         match self {
             Self::Shaper(kernel) => {
                 write!(f, "{} shapes what leaves {} to {rate}", kernel.whose(), kernel.interface())

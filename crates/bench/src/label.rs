@@ -1,9 +1,9 @@
 //! Labels of cases: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
 
 use plimsoll_model::case::Case;
-use plimsoll_model::words::{self, Say};
+use plimsoll_model::words::{self, LabelPart};
 
-fn parts(case: &Case) -> &'static [Say] {
+fn parts(case: &Case) -> &'static [LabelPart] {
     crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 

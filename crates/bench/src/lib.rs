@@ -171,9 +171,9 @@ mod tests {
                         "{}",
                         metric.name
                     );
-                    let told = is_informative(&candidate.case, metric.name);
-                    assert_eq!(told, metric.role == Role::Informative);
-                    assert!(told || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
+                    let reported = is_informative(&candidate.case, metric.name);
+                    assert_eq!(reported, metric.role == Role::Informative);
+                    assert!(reported || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
                 }
             }
         }

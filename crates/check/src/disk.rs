@@ -2,7 +2,7 @@
 
 mod place;
 
-use plimsoll_machine::disk::{DiskKind, DiskLink};
+use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_machine::{Disk, Machine};
 use plimsoll_reference::stated::{DiskCounters, DiskUse, Like, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
@@ -79,7 +79,7 @@ impl FigureOfDisks<'_> {
             return 0.0;
         };
         let speeds: Option<f64> =
-            behind.disks().iter().map(|disk| disk.link.as_ref().map(DiskLink::coded_bit_per_s)).sum();
+            behind.disks().iter().map(|disk| disk.link.as_ref().map(DeviceLink::coded_bit_per_s)).sum();
         let speed = speeds.filter(|speed| *speed > 0.0).map(|speed| speed / 8.0);
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }

@@ -44,11 +44,11 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
         held.note = Some("as sent, not as received".to_owned());
     }
     if let Some(end) = loopback(used) {
-        let said = format!("both ends are this machine ({}), so no link was crossed", end.name);
+        let stated = format!("both ends are this machine ({}), so no link was crossed", end.name);
         let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
         if paced {
             return HeldFigure::unknown(format!(
-                "{said}, and the rate is the one that was asked for: it says nothing of a link"
+                "{stated}, and the rate is the one that was asked for: it says nothing of a link"
             ));
         }
         // Traffic of a tunnel's own end is still limited by the link.
@@ -65,7 +65,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
             held.why_not = Some(why);
             return held;
         }
-        held.sure = held.sure.or(Some((ImpossibleCause::Loopback, format!("{said}: not a link's figure"))));
+        held.sure = held.sure.or(Some((ImpossibleCause::Loopback, format!("{stated}: not a link's figure"))));
     }
     if used.is_sent && used.datagram.is_some() && held.sure.is_none() {
         return HeldFigure::unknown(
@@ -91,7 +91,7 @@ fn larger_packets(figure: &StatedFigure, used: &LinkUse, crossed: &Crossed) -> O
 fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, String)> {
     /// Streams are rounded and start and end at other moments than their sum.
     const STREAM_SUM_TOLERANCE: f64 = 0.05;
-    let [own, other] = used.each_way?;
+    let [own, other] = used.both_directions?;
     let is_sum = (figure.value / (own + other) - 1.0).abs() < STREAM_SUM_TOLERANCE
         && other > own * 2.0 * STREAM_SUM_TOLERANCE;
     let is_own = (figure.value / own - 1.0).abs() < STREAM_SUM_TOLERANCE;

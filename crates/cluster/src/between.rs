@@ -177,7 +177,7 @@ mod tests {
         let figure = |value: f64| Ok(PairFigure { samples: vec![value], ..PairFigure::default() });
         let one = |to, answers| PairResults { pair: MachinePair { from: 0, to }, kind: ALL_PAIRS, answers };
         let mut made = vec![one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(3.0), figure(4.0)])];
-        replace(&mut made, one(2, vec![figure(5.0), Err(CannotMeasure::far_end("gone"))]));
+        replace(&mut made, one(2, vec![figure(5.0), Err(CannotMeasure::server_failed("gone"))]));
         assert_eq!(made, [one(1, vec![figure(1.0), figure(2.0)]), one(2, vec![figure(5.0), figure(4.0)])]);
     }
 

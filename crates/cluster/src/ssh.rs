@@ -93,13 +93,13 @@ pub fn measured<'a>(
     hold: &'a Hold,
 ) -> Result<(MeasuredByMachine, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
-    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.told(wrong))?;
+    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.describe_failure(wrong))?;
     hold.rests();
     Ok((MeasuredByMachine { run: named(run, &host.name)?, ended }, session))
 }
 
 /// Runs a command on one node. Returns its output and how it ended. Errors are one line.
-pub fn said(
+pub fn run_on_node(
     launcher: &NodeLauncher,
     host: &HostName,
     programs: &[ProgramCopy],
@@ -107,8 +107,8 @@ pub fn said(
     hold: &Hold,
 ) -> Result<(String, RunEnd), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
-    let said = session.ordered(stdin, order).and_then(|()| session.text());
-    said.map_err(|wrong| session.told(wrong))
+    let run_on_node = session.ordered(stdin, order).and_then(|()| session.text());
+    run_on_node.map_err(|wrong| session.describe_failure(wrong))
 }
 
 fn connected<'a>(
@@ -161,10 +161,10 @@ impl Connection<'_> {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
-        let said = self.hold.say(&wire::asked(ask)).map_err(|_| NoResult::Gone);
-        let found = said.and_then(|()| answer(self));
+        let run_on_node = self.hold.send_line(&wire::asked(ask)).map_err(|_| NoResult::Gone);
+        let found = run_on_node.and_then(|()| answer(self));
         self.hold.rests();
-        found.map_err(|wrong| self.told(wrong))
+        found.map_err(|wrong| self.describe_failure(wrong))
     }
 
     /// Measures cases of the node again; the run names the node `name`. Errors are one line.
@@ -208,17 +208,17 @@ impl Connection<'_> {
     }
 
     fn text(&mut self) -> Result<(String, RunEnd), NoResult> {
-        let mut said = String::new();
+        let mut run_on_node = String::new();
         let ended = self.until(|line| match line {
-            ReceivedLine::Other(line) if said.len() + line.len() < LARGEST_TEXT => {
-                said += &line;
-                said.push('\n');
+            ReceivedLine::Other(line) if run_on_node.len() + line.len() < LARGEST_TEXT => {
+                run_on_node += &line;
+                run_on_node.push('\n');
                 None
             }
             ReceivedLine::Ended(ended) => Some(ended),
             _ => None,
         })?;
-        Ok((said, ended))
+        Ok((run_on_node, ended))
     }
 
     fn result(&mut self) -> Result<(Run, RunEnd), NoResult> {
@@ -262,13 +262,13 @@ impl Connection<'_> {
         writeln!(stdin, "{}", bytes.len())?;
         for piece in bytes.chunks(PIECE) {
             stdin.write_all(piece)?;
-            self.hold.heard();
+            self.hold.lines_read();
         }
         stdin.flush()
     }
 
     /// Ends the session and returns the reason.
-    fn told(&mut self, wrong: NoResult) -> String {
+    fn describe_failure(&mut self, wrong: NoResult) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
             (NoResult::There(why), _) => why,
@@ -335,14 +335,15 @@ fn gone(
     complained: &[u8],
     programs: &[ProgramCopy],
 ) -> String {
-    let said = last_line(complained);
-    let after = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
+    let run_on_node = last_line(complained);
+    let after =
+        |text: &str| if run_on_node.is_empty() { text.to_owned() } else { format!("{text}: {run_on_node}") };
     let libraries =
         "this plimsoll needs the shared libraries of this machine; give a static one with --program";
     let is_static = programs.iter().all(|program| program.is_static);
     let name = launcher.name();
     match status.and_then(|status| status.code()) {
-        Some(code) if launcher.could_not_connect(code) && said.is_empty() => {
+        Some(code) if launcher.could_not_connect(code) && run_on_node.is_empty() => {
             format!("the {name} connection failed, or the shell there was killed")
         }
         Some(code) if launcher.could_not_connect(code) => after(&format!("the {name} connection failed")),
@@ -351,7 +352,7 @@ fn gone(
             after("the copy of plimsoll may not be started there")
         ),
         // The message comes from the loader, or from the shell if that loader is missing.
-        Some(code) if !is_static && (code == CANNOT_START || said.contains("GLIBC")) => {
+        Some(code) if !is_static && (code == CANNOT_START || run_on_node.contains("GLIBC")) => {
             format!("{}; {libraries}", after("the copy of plimsoll cannot be started there"))
         }
         Some(code) => after(&format!("{name} ended with exit code {code} and no result")),

@@ -27,7 +27,7 @@ pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
         differ.then(|| ConditionDifference {
             code: fact.code,
             what: fact.what,
-            values: values.iter().map(said).collect(),
+            values: values.iter().map(listed).collect(),
         })
     };
     let is_partial = |run: &&Run| run.status == RunStatus::Partial;
@@ -106,7 +106,7 @@ fn values(side: &ComparedSide, read: fn(&Run) -> String) -> BTreeSet<String> {
 }
 
 /// Joins a few of the values, and the number of the rest.
-fn said(values: &BTreeSet<String>) -> String {
+fn listed(values: &BTreeSet<String>) -> String {
     const MAX_VALUES_SHOWN: usize = 3;
     let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
     let more = values.len().saturating_sub(MAX_VALUES_SHOWN);

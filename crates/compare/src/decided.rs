@@ -175,7 +175,7 @@ impl FailureRule {
         let share = share.replace(' ', "");
         let size =
             self.up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
-        let causes: Vec<String> = self.causes.iter().map(UnjudgedMetrics::said).collect();
+        let causes: Vec<String> = self.causes.iter().map(UnjudgedMetrics::describe).collect();
         (blind > 0).then(|| {
             format!(
                 "undetectable: regressions {size} in {blind} of {of} metrics pass --fail-on {share}: {}",
@@ -186,7 +186,7 @@ impl FailureRule {
 }
 
 impl UnjudgedMetrics {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let n = self.count;
         match self.doubt {
             Undecided::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),

@@ -33,7 +33,7 @@ use plimsoll_bench::Better;
 use plimsoll_model::case::Case;
 use plimsoll_result::document::Run;
 use plimsoll_stats::{ExcludedShare, MOSTLY_EXCLUDED};
-use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
+use plimsoll_units::quantity::{Quantity, Unit, percent, write_distinct};
 
 /// Prefix of the name of a side that is a published table.
 pub const PUBLISHED: &str = "published:";
@@ -261,7 +261,7 @@ fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
         let (ExcludedShare::Mostly(share) | ExcludedShare::AllBut(share)) = excluded else { return None };
-        let [share, most] = apart([share, MOSTLY_EXCLUDED], 2, percent);
+        let [share, most] = write_distinct([share, MOSTLY_EXCLUDED], 2, percent);
         let text = format!(
             "{share} of the time of {side} is excluded (interrupted slices), more than {most}: measure {side} again on an idle machine"
         );
@@ -286,7 +286,7 @@ fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
 fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     let (case, a, b) = (pair.b.case, pair.a.look()?, pair.b.look()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
-    plimsoll_bench::subsystem_of(case).stay.has_moved(a, b).then(|| {
+    plimsoll_bench::subsystem_of(case).topology.has_moved(a, b).then(|| {
         let text = format!(
             "the hypervisor ran the vCPUs on other cores: core-to-core latency {} and {}",
             time(a.seconds),

@@ -262,8 +262,9 @@ struct On<'a> {
 
 impl CpuPlace {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let apart = CpuDistances::of(conditions).zip(self.look);
-        let moved = apart.is_some_and(|(here, mostly)| subsystem_of(on.case).stay.has_moved(here, mostly));
+        let distances = CpuDistances::of(conditions).zip(self.look);
+        let moved =
+            distances.is_some_and(|(here, mostly)| subsystem_of(on.case).topology.has_moved(here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
     }
 }
@@ -429,14 +430,14 @@ mod tests {
 
     #[test]
     fn disturbed_rounds_and_other_places_are_left_out_while_enough_are_left() {
-        let round = |value: f64, waited: f64, apart: f64| {
+        let round = |value: f64, waited: f64, distances: f64| {
             let mut made = fixture::measured(
                 "memory.bandwidth/op=read/threads=2",
                 "bandwidth",
                 Unit::BytePerSecond,
                 value,
             );
-            (made.conditions.waited, made.conditions.core_to_core) = (Some(waited), Some(apart));
+            (made.conditions.waited, made.conditions.core_to_core) = (Some(waited), Some(distances));
             fixture::run_of(vec![made])
         };
         let quiet = || [40.0, 40.1, 39.9, 40.0].map(|value| round(value, 0.0, 45e-9)).to_vec();

@@ -12,7 +12,7 @@ use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::format::USUAL_DIGITS;
-use plimsoll_units::quantity::{Quantity, Unit, apart, percent};
+use plimsoll_units::quantity::{Quantity, Unit, percent, write_distinct};
 
 /// A parsed requirement.
 #[derive(Clone, Debug)]
@@ -213,9 +213,9 @@ impl Requirement {
         let many = earlier.iter().chain(first).any(|run| run.nodes.len() > 1) || run.nodes.len() > 1;
         let key = |m: &Measurement| (many.then(|| m.node.clone()), m.case.id());
         let ok = |m: &Measurement| m.standing().0 == Status::Ok;
-        let told = |m: &&Measurement| !ok(m) || self.metric_of(m).is_some();
+        let reported = |m: &&Measurement| !ok(m) || self.metric_of(m).is_some();
         let mut known: HashSet<(Option<String>, CaseId)> =
-            run.measurements.iter().filter(told).map(key).collect();
+            run.measurements.iter().filter(reported).map(key).collect();
         let mut lost = Vec::new();
         let mut look = |runs: &[Run], failures: bool, why: &str| {
             let all = runs.iter().rev().flat_map(|run| run.measurements.iter().map(move |m| (run, m)));
@@ -306,14 +306,15 @@ impl Requirement {
             RequiredBound::OfLimit(bound) => match metric.of_limit {
                 Some(share) => holds(
                     self.relation.holds(share, bound),
-                    format!("{shown}, {} of limit", beside(share, bound)),
+                    format!("{shown}, {} of limit", distance_words(share, bound)),
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
             RequiredBound::OfBaseline(bound) => {
                 match baseline(measurement, metric).filter(|base| *base > 0.0) {
                     Some(base) => {
-                        let found = format!("{shown}, {} of the baseline", beside(value / base, bound));
+                        let found =
+                            format!("{shown}, {} of the baseline", distance_words(value / base, bound));
                         holds(self.relation.holds(value / base, bound), found)
                     }
                     None => holds(false, format!("{shown}, but the baseline has no such figure")),
@@ -323,7 +324,8 @@ impl Requirement {
                 Some(middle) => {
                     let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
-                    let found = format!("{shown}, {} {side} the machines' median", beside(away, bound));
+                    let found =
+                        format!("{shown}, {} {side} the machines' median", distance_words(away, bound));
                     holds(self.relation.holds(away, bound), found)
                 }
                 None => holds(false, format!("{shown}, but no other machine has such a figure")),
@@ -333,7 +335,7 @@ impl Requirement {
             }
             RequiredBound::Figure(bound, _) => {
                 let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
-                let [shown, _] = apart([value, bound], USUAL_DIGITS, human);
+                let [shown, _] = write_distinct([value, bound], USUAL_DIGITS, human);
                 holds(self.relation.holds(value, bound), shown)
             }
         })
@@ -341,8 +343,8 @@ impl Requirement {
 }
 
 /// Formats a share with enough digits to differ from the bound.
-fn beside(share: f64, bound: f64) -> String {
-    let [shown, _] = apart([share, bound], USUAL_DIGITS, percent);
+fn distance_words(share: f64, bound: f64) -> String {
+    let [shown, _] = write_distinct([share, bound], USUAL_DIGITS, percent);
     shown
 }
 

@@ -102,8 +102,8 @@ impl LowCause {
 pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
     let conditions = &measurement.conditions;
-    let stay = !subsystem.on_files && !subsystem.uses_interfaces;
-    let most = conditions.waited.filter(|_| stay).unwrap_or(f64::INFINITY);
+    let is_cpu_bound = !subsystem.on_files && !subsystem.uses_interfaces;
+    let most = conditions.waited.filter(|_| is_cpu_bound).unwrap_or(f64::INFINITY);
     conditions.throttled.map(|share| share.min(most))
 }
 

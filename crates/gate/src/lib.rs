@@ -171,8 +171,9 @@ impl Gate {
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
-        let is_told = |held: &MachineLoss| self.differences.iter().any(|told| told.code() == held.code());
-        self.differences.extend(held.filter(|held| !is_told(held)));
+        let is_stated =
+            |held: &MachineLoss| self.differences.iter().any(|reported| reported.code() == held.code());
+        self.differences.extend(held.filter(|held| !is_stated(held)));
     }
 
     /// Returns the case to be measured next: first each low case once, then the one that is nearest

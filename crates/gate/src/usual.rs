@@ -174,7 +174,7 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
 }
 
 /// Yields the measurements of accepted nodes (`is_of`) that apply to `now`, with their machines.
-fn told<'a>(
+fn usual_values<'a>(
     runs: &'a [Run],
     now: &'a Machine,
     is_of: impl Fn(&str) -> bool,
@@ -193,7 +193,7 @@ fn told<'a>(
 /// Returns the medians of the headlines by case.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, _) in told(runs, now, is_of) {
+    for (measurement, _) in usual_values(runs, now, is_of) {
         if let Some(headline) = measurement.headline() {
             all.entry(measurement.case.id().to_string()).or_default().push(headline.summary.median);
         }
@@ -209,7 +209,7 @@ fn quota(machine: &Machine) -> f64 {
 /// Returns the rates that settings limited each case to, by case; infinite without a setting.
 fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, machine) in told(runs, now, is_of) {
+    for (measurement, machine) in usual_values(runs, now, is_of) {
         let setting = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine);
         let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
         all.entry(measurement.case.id().to_string()).or_default().push(rate);

@@ -81,7 +81,7 @@ impl CaseCounts {
     }
 
     /// Returns the non-zero counts as text: `12 ok`, `1 skipped`.
-    pub fn said(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let kinds =
             [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
         kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{n} {kind}")).collect()
@@ -111,7 +111,7 @@ pub struct RunLine {
     /// Number of cases by status.
     pub counts: CaseCounts,
     /// Tags and note of the user.
-    pub said: RunRemarks,
+    pub remarks: RunRemarks,
 }
 
 /// A stored run with its machine.
@@ -306,7 +306,7 @@ impl Store {
     /// Returns the shortest unique prefix of a run's ID with at least `least` characters.
     pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
         let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
-        let length = others.map(|other| apart(id, other)).fold(least, usize::max);
+        let length = others.map(|other| unique_length(id, other)).fold(least, usize::max);
         Ok(id.chars().take(whole_part(length)).collect())
     }
 
@@ -335,8 +335,8 @@ impl Store {
     }
 
     /// Returns the tags and the note of a run.
-    pub fn said(&self, run: &str) -> Result<RunRemarks, StoreError> {
-        Ok(self.remarks().said(&self.wanted(run)?.facts.id))
+    pub fn remarks_on(&self, run: &str) -> Result<RunRemarks, StoreError> {
+        Ok(self.remarks().on_run(&self.wanted(run)?.facts.id))
     }
 
     fn remark<T>(
@@ -394,7 +394,7 @@ impl Store {
         let remarks = self.remarks();
         let old = self.index()?.runs.iter().map(|run| &run.facts).filter(|run| *run.started < *before);
         let (kept, old): (Vec<&String>, Vec<&String>) =
-            old.map(|run| &run.id).partition(|id| keep_tagged && !remarks.said(id).tags.is_empty());
+            old.map(|run| &run.id).partition(|id| keep_tagged && !remarks.on_run(id).tags.is_empty());
         let (kept, old) = (kept.len(), old.into_iter().cloned().collect());
         Ok(Pruned { deleted: self.delete_all(&old)?, kept })
     }
@@ -459,12 +459,12 @@ fn line(run: &Indexed, remarks: &Remarks) -> RunLine {
         host: facts.host.clone(),
         status: facts.status,
         counts: facts.counts,
-        said: remarks.said(&facts.id),
+        remarks: remarks.on_run(&facts.id),
     }
 }
 
 /// Returns the number of characters of `id` that distinguish it from `other`.
-pub fn apart(id: &str, other: &str) -> usize {
+pub fn unique_length(id: &str, other: &str) -> usize {
     id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
 }
 

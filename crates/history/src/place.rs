@@ -76,7 +76,7 @@ impl Location {
     }
 
     /// Returns the path of a file in the directory, which is created if missing.
-    pub fn companion(&self, file: &str) -> Result<PathBuf, StoreError> {
+    pub fn file_path(&self, file: &str) -> Result<PathBuf, StoreError> {
         Ok(self.resolved(Make::Directory)?.join(file))
     }
 

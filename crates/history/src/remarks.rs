@@ -74,7 +74,7 @@ impl Remarks {
         Ok(result)
     }
 
-    pub(super) fn said(&self, id: &str) -> RunRemarks {
+    pub(super) fn on_run(&self, id: &str) -> RunRemarks {
         let remark = self.runs.get(id).cloned().unwrap_or_default();
         RunRemarks { tags: remark.tags.into_iter().collect(), note: remark.note }
     }

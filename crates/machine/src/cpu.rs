@@ -249,7 +249,7 @@ impl Cpu {
         }
         if let Some(answers) = cpuid.of(first) {
             info.take(answers);
-            info.told().for_each(|what| s.forget(what));
+            info.feature_words().for_each(|what| s.forget(what));
         }
         let mut caches = cache::discover(s, &online);
         if caches.is_empty() {

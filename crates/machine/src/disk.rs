@@ -13,7 +13,7 @@ mod survey;
 pub mod thing;
 pub mod users;
 
-pub use link::DiskLink;
+pub use link::DeviceLink;
 
 use super::Survey;
 use super::mounts::DeviceNumber;
@@ -59,7 +59,7 @@ pub struct Disk {
     /// NUMA node of the device.
     pub numa_node: Option<usize>,
     /// Link of the device, if known.
-    pub link: Option<DiskLink>,
+    pub link: Option<DeviceLink>,
 }
 
 /// Attachment or composition of a block device.
@@ -206,7 +206,7 @@ impl Disk {
             max_request_bytes: number("queue/max_sectors_kb").and_then(|kib| kib.checked_mul(1024)),
             read_only: flag("ro"),
             numa_node: numa_node(root, place),
-            link: DiskLink::of(root, kind, place),
+            link: DeviceLink::of(root, kind, place),
             name,
             kind,
         }

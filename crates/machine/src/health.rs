@@ -132,12 +132,12 @@ const MOST_REVISIONS: usize = 8;
 fn mitigations(root: &Root) -> BTreeMap<String, String> {
     const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
     let names = root.names(VULNERABILITIES).unwrap_or_default();
-    let said = |name: &String| {
+    let stated = |name: &String| {
         let text = root.line(Path::new(VULNERABILITIES).join(name)).ok()?;
         (text != "Not affected")
             .then(|| (shown_within(name, MAX_NAME_CHARACTERS), shown_within(&text, MAX_NAME_CHARACTERS)))
     };
-    names.iter().take(256).filter_map(said).collect()
+    names.iter().take(256).filter_map(stated).collect()
 }
 
 fn is_denied<T>(read: &Result<T, ReadError>) -> bool {

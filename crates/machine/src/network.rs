@@ -1,7 +1,7 @@
 //! Network interfaces, from `/sys/class/net` (Linux `Documentation/ABI/testing/sysfs-class-net`).
 
 use super::Survey;
-use super::disk::{DiskLink, link};
+use super::disk::{DeviceLink, link};
 use super::root::Root;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -32,7 +32,7 @@ pub struct Nic {
     /// NUMA node of the device.
     pub numa_node: Option<usize>,
     /// PCI Express link of the device.
-    pub link: Option<DiskLink>,
+    pub link: Option<DeviceLink>,
 }
 
 /// Kind of a network interface.

@@ -327,13 +327,13 @@ mod tests {
         let root = Root::at(dir.path());
         assert_eq!(root.number("n"), Ok(42));
         assert_eq!(root.number("/../../n"), Ok(42));
-        let said = |path: &str| root.number(path).map_err(|e| e.to_string());
-        assert_eq!(said("bad"), Err(r#"/bad holds "4\u{1b}2", not a number"#.into()));
-        assert_eq!(said("empty"), Err(r#"/empty holds "", not a number"#.into()));
-        assert_eq!(said("none"), Err("/none is not there".into()));
-        assert_eq!(said("n/below"), Err("/n/below is not there".into()));
-        assert_eq!(said("d"), Err("/d is not a regular file".into()));
-        assert_eq!(said("long"), Err("/long is longer than 1048576 bytes".into()));
+        let stated = |path: &str| root.number(path).map_err(|e| e.to_string());
+        assert_eq!(stated("bad"), Err(r#"/bad holds "4\u{1b}2", not a number"#.into()));
+        assert_eq!(stated("empty"), Err(r#"/empty holds "", not a number"#.into()));
+        assert_eq!(stated("none"), Err("/none is not there".into()));
+        assert_eq!(stated("n/below"), Err("/n/below is not there".into()));
+        assert_eq!(stated("d"), Err("/d is not a regular file".into()));
+        assert_eq!(stated("long"), Err("/long is longer than 1048576 bytes".into()));
         Ok(())
     }
 

@@ -100,24 +100,24 @@ impl Tree {
 
     /// Returns the entry at `path` and its path without links; links must not leave the tree.
     pub(super) fn find<'a>(&'a self, path: &Path) -> io::Result<(PathBuf, FoundEntry<'a>)> {
-        let mut way: Vec<(&OsStr, FoundEntry<'a>)> = Vec::new();
+        let mut walked: Vec<(&OsStr, FoundEntry<'a>)> = Vec::new();
         let mut ahead: Vec<Component<'_>> = path.components().rev().collect();
         let mut links = 0;
         while let Some(part) = ahead.pop() {
             let name = match part {
                 Component::Normal(name) => name,
                 Component::CurDir => continue,
-                Component::ParentDir if way.pop().is_some() => continue,
+                Component::ParentDir if walked.pop().is_some() => continue,
                 _ => return Err(io::Error::other(LEAVES)),
             };
             let FoundEntry::Directory(here) =
-                way.last().map_or(FoundEntry::Directory(self), |(_, found)| *found)
+                walked.last().map_or(FoundEntry::Directory(self), |(_, found)| *found)
             else {
                 return Err(ErrorKind::NotADirectory.into());
             };
             match here.0.get(name).ok_or(ErrorKind::NotFound)? {
-                TreeEntry::Directory(tree) => way.push((name, FoundEntry::Directory(tree))),
-                TreeEntry::File(bytes) => way.push((name, FoundEntry::File(bytes))),
+                TreeEntry::Directory(tree) => walked.push((name, FoundEntry::Directory(tree))),
+                TreeEntry::File(bytes) => walked.push((name, FoundEntry::File(bytes))),
                 TreeEntry::Link(target) if links < MAX_LINKS => {
                     links += 1;
                     ahead.extend(target.components().rev());
@@ -125,8 +125,8 @@ impl Tree {
                 TreeEntry::Link(_) => return Err(Errno::LOOP.into()),
             }
         }
-        let found = way.last().map_or(FoundEntry::Directory(self), |(_, found)| *found);
-        Ok((way.iter().map(|(name, _)| *name).collect(), found))
+        let found = walked.last().map_or(FoundEntry::Directory(self), |(_, found)| *found);
+        Ok((walked.iter().map(|(name, _)| *name).collect(), found))
     }
 
     pub(super) fn link_text(&self, path: &Path) -> io::Result<&Path> {

@@ -153,8 +153,8 @@ impl Chase {
             let (own, behind) = rest.split_at(rest.len().div_ceil(left));
             rest = behind;
             link(buffer.words_mut(), base, own);
-            let apart = own.len().div_ceil(ANCHORS);
-            let anchors = own.iter().step_by(apart).map(|offset| base + offset).collect();
+            let spacing = own.len().div_ceil(ANCHORS);
+            let anchors = own.iter().step_by(spacing).map(|offset| base + offset).collect();
             cycles.push(Cycle { nodes: own.len() as u64, anchors });
         }
         let at = cycles.iter().filter_map(|cycle| cycle.anchors.first().copied()).collect();
@@ -217,13 +217,13 @@ impl Cycle {
     fn verify(&self, walked: u64, end: usize) -> Result<(), ChaseError> {
         let nodes = self.nodes;
         let last = walked % nodes;
-        let apart = nodes.div_ceil(ANCHORS as u64);
+        let spacing = nodes.div_ceil(ANCHORS as u64);
         let first = self.anchors.first().copied();
         let mut is_right = last == 0 && Some(end) == first;
         let mut walkers = self.anchors.clone();
-        for step in 1..=apart {
+        for step in 1..=spacing {
             for (index, at) in walkers.iter_mut().enumerate() {
-                let steps = index as u64 * apart + step;
+                let steps = index as u64 * spacing + step;
                 if steps <= nodes {
                     [*at] = walk([*at], 1);
                 }
@@ -236,7 +236,7 @@ impl Cycle {
         let next = self.anchors.iter().skip(1).chain(self.anchors.first());
         for (index, (at, next)) in walkers.iter().zip(next).enumerate() {
             if at != next {
-                return Err(ChaseError::NotOneCycle { steps: (index as u64 + 1) * apart, nodes });
+                return Err(ChaseError::NotOneCycle { steps: (index as u64 + 1) * spacing, nodes });
             }
         }
         if is_right { Ok(()) } else { Err(ChaseError::Astray { steps: walked }) }

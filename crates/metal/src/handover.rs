@@ -126,7 +126,7 @@ impl ThreadPair {
             let bounced = if member.index == 0 { player.lead(time) } else { player.follow() };
             (bounced, player.turns())
         })?;
-        let turns = [0, 1].map(|seat| seats.get(seat).map_or(0, |(_, turns)| *turns));
+        let turns = [0, 1].map(|index| seats.get(index).map_or(0, |(_, turns)| *turns));
         // The outcome of the leader; the follower's has no bursts.
         let outcomes: Result<Vec<Bounced>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
         let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
@@ -189,18 +189,18 @@ struct Player<'table, W> {
     table: &'table SharedLines,
     /// Value of the line in this thread's turn.
     mine: u64,
-    seat: u64,
+    index: u64,
     patience: Duration,
-    way: std::marker::PhantomData<W>,
+    method: std::marker::PhantomData<W>,
 }
 
 impl<'table, W: TurnMethod> Player<'table, W> {
-    fn new(table: &'table SharedLines, seat: u64, patience: Duration) -> Self {
-        Self { table, mine: seat, seat, patience, way: std::marker::PhantomData }
+    fn new(table: &'table SharedLines, index: u64, patience: Duration) -> Self {
+        Self { table, mine: index, index, patience, method: std::marker::PhantomData }
     }
 
     fn turns(&self) -> u64 {
-        (self.mine - self.seat) / 2
+        (self.mine - self.index) / 2
     }
 
     /// Takes turns in timed bursts, then ends the exchange.

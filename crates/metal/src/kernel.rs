@@ -155,7 +155,7 @@ impl ComputeKernel {
     }
 
     /// Whether an operation takes separate instructions, such as a multiplication and an addition.
-    pub fn is_apart(&self) -> bool {
+    pub fn is_separate(&self) -> bool {
         let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
         let first = counted.next();
         counted.any(|other| Some(other) != first)

@@ -57,8 +57,8 @@ fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
 
 /// Samples pages of `memory` and returns the number of resident ones per node.
 pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
-    let apart = (memory.len() / ASKED).max(rustix::param::page_size());
-    let pages: Vec<*const u8> = memory.iter().step_by(apart).map(ptr::from_ref).collect();
+    let spacing = (memory.len() / ASKED).max(rustix::param::page_size());
+    let pages: Vec<*const u8> = memory.iter().step_by(spacing).map(ptr::from_ref).collect();
     let mut nodes = vec![-1 as libc::c_int; pages.len()];
     // SAFETY: move_pages(2) without target nodes moves nothing; it reads `pages.len()` addresses
     // and writes as many integers.

@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     match by_cachestat(file, len) {
         Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => by_mincore(file, len),
-        told => told,
+        reported => reported,
     }
 }
 
@@ -39,10 +39,10 @@ fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     let mut counts = CachestatCounts::default();
     // SAFETY: both pointers are to live values with the documented layout; the kernel reads one and
     // writes the other.
-    let told = unsafe {
+    let reported = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
     };
-    if told != 0 {
+    if reported != 0 {
         return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS));
     }
     Ok(counts.cached.saturating_mul(rustix::param::page_size() as u64).min(len))
@@ -69,11 +69,11 @@ fn window_pages(file: BorrowedFd<'_>, offset: u64, window: u64) -> Result<u64, E
         rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)
     }?;
     // SAFETY: the mapping has `length` bytes and is page-aligned; `pages` has a byte for each page.
-    let told = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
+    let reported = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
     let failed = std::io::Error::last_os_error();
     // SAFETY: the mapping made above, unmapped once, and no reference into it exists.
     unsafe { rustix::mm::munmap(place, length) }?;
-    match told {
+    match reported {
         0 => Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64),
         _ => Err(Errno::from_io_error(&failed).unwrap_or(Errno::NOSYS)),
     }

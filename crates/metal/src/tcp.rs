@@ -66,7 +66,7 @@ impl TcpInfo {
 
     /// Round-trip time of the path in microseconds. The smoothed time includes queueing, and at a
     /// receiving end delayed acknowledgements.
-    pub fn way_us(&self) -> u32 {
+    pub fn path_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }
 
@@ -130,14 +130,14 @@ pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// Allows [`send_lent`] on this socket (`SO_ZEROCOPY`, Linux 4.14).
+/// Allows [`send_zerocopy`] on this socket (`SO_ZEROCOPY`, Linux 4.14).
 pub fn allow_lending(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
 /// Sends bytes without copying them (`MSG_ZEROCOPY`): do not change them until [`returned`] reports
 /// the call. Fails with `ENOBUFS` if too much is pending.
-pub fn send_lent(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length of a live slice; the kernel takes its own reference to the pages.
     let sent = unsafe { libc::send(socket.as_fd().as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
@@ -147,7 +147,7 @@ pub fn send_lent(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// Completed zero-copy sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
-    /// Calls of [`send_lent`] whose bytes may be reused.
+    /// Calls of [`send_zerocopy`] whose bytes may be reused.
     pub calls: u64,
     /// How many of these calls the kernel copied after all.
     pub copied: u64,
@@ -216,7 +216,7 @@ mod tests {
         assert!(info.acknowledged.unwrap() >= 1, "{info:?}");
         assert!(info.busy_us.is_some());
         assert!(
-            info.shortest_rtt_us.is_some_and(|shortest| shortest > 0) && info.way_us() <= info.rtt_us,
+            info.shortest_rtt_us.is_some_and(|shortest| shortest > 0) && info.path_us() <= info.rtt_us,
             "{info:?}"
         );
         assert!(TcpInfo::of(std::fs::File::open("/dev/null").unwrap()).is_err());
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn a_queue_does_not_make_the_way_longer() {
         let info = TcpInfo { rtt_us: 40_000, shortest_rtt_us: Some(30), ..TcpInfo::default() };
-        assert_eq!(info.way_us(), 30);
-        assert_eq!(TcpInfo { shortest_rtt_us: None, ..info }.way_us(), 40_000);
+        assert_eq!(info.path_us(), 30);
+        assert_eq!(TcpInfo { shortest_rtt_us: None, ..info }.path_us(), 40_000);
     }
 
     #[test]
@@ -255,7 +255,7 @@ mod tests {
         }
         let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
         assert_eq!(returned(&near).unwrap(), None);
-        let sent = send_lent(&near, &bytes).unwrap();
+        let sent = send_zerocopy(&near, &bytes).unwrap();
         let mut seen = vec![0; sent];
         far.read_exact(&mut seen).unwrap();
         assert_eq!(seen, bytes[..sent]);

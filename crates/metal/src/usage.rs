@@ -22,21 +22,21 @@ pub fn cpu_seconds_with_children() -> f64 {
 }
 
 fn used_by(whom: libc::c_int) -> Usage {
-    let mut told = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    let mut reported = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to memory for one `rusage`, which the call fills.
-    let answer = unsafe { libc::getrusage(whom, told.as_mut_ptr()) };
+    let answer = unsafe { libc::getrusage(whom, reported.as_mut_ptr()) };
     if answer != 0 {
         return Usage::default();
     }
     // SAFETY: it was zeroed, and all fields are integers.
-    let told = unsafe { told.assume_init() };
+    let reported = unsafe { reported.assume_init() };
     let count = |n| u64::try_from(n).unwrap_or(0);
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    let cpu_seconds = seconds(told.ru_utime) + seconds(told.ru_stime);
+    let cpu_seconds = seconds(reported.ru_utime) + seconds(reported.ru_stime);
     Usage {
         cpu_seconds,
-        voluntary_switches: count(told.ru_nvcsw),
-        involuntary_switches: count(told.ru_nivcsw),
+        voluntary_switches: count(reported.ru_nvcsw),
+        involuntary_switches: count(reported.ru_nivcsw),
     }
 }
 

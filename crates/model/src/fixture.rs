@@ -116,7 +116,7 @@ impl Measurement {
 }
 
 /// Result of a reference tool for the metric `rate`, from pairs of our figure and the tool's.
-pub fn heard(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
+pub fn tool_run(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
     ToolRun {
         name: tool.to_owned(),
         version: None,

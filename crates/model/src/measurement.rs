@@ -14,7 +14,7 @@ pub use crate::warning::Note;
 use std::collections::BTreeMap;
 
 use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, Samples, Seed, Summary, TimedPoint};
-use plimsoll_units::quantity::{Unit, apart, percent};
+use plimsoll_units::quantity::{Unit, percent, write_distinct};
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -306,7 +306,7 @@ impl Measurement {
 /// Returns the reason why there is no figure if almost all of the time was excluded.
 pub fn all_but_excluded(excluded: ExcludedShare) -> Option<String> {
     let ExcludedShare::AllBut(share) = excluded else { return None };
-    let [share, most] = apart([share, ALL_BUT_EXCLUDED], 3, percent);
+    let [share, most] = write_distinct([share, ALL_BUT_EXCLUDED], 3, percent);
     Some(format!(
         "{share} of the time was excluded (at most {most} may be); the other warnings name the cause"
     ))

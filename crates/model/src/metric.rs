@@ -144,12 +144,12 @@ impl Metric {
     }
 
     /// Shows it in its case's row between these words.
-    pub const fn said(self, before: &'static str, after: &'static str) -> Self {
+    pub const fn shown_between(self, before: &'static str, after: &'static str) -> Self {
         Self { also: Some(Also { before, after, form: Form::Always }), ..self }
     }
 
     /// Shows it in its case's row after this word, in this form.
-    pub const fn said_as(self, before: &'static str, form: Form) -> Self {
+    pub const fn shown_after(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 

@@ -60,17 +60,23 @@ impl ThreadOrder {
         let mut order: Vec<CpuPosition> = seats(machine);
         match self {
             Self::Spread => {
-                order.sort_by_key(|seat| {
-                    (seat.sibling, Reverse(seat.capacity), seat.in_package, seat.package, seat.cpu)
+                order.sort_by_key(|position| {
+                    (
+                        position.sibling,
+                        Reverse(position.capacity),
+                        position.in_package,
+                        position.package,
+                        position.cpu,
+                    )
                 });
             }
-            Self::Compact => {
-                order.sort_by_key(|seat| (seat.package, Reverse(seat.capacity), seat.core, seat.cpu))
-            }
-            Self::Cpus(cpus) => order.retain(|seat| cpus.contains(seat.cpu)),
+            Self::Compact => order.sort_by_key(|position| {
+                (position.package, Reverse(position.capacity), position.core, position.cpu)
+            }),
+            Self::Cpus(cpus) => order.retain(|position| cpus.contains(position.cpu)),
         }
         let enough = if order.is_empty() { 0 } else { threads };
-        order.iter().map(|seat| seat.cpu).cycle().take(enough).collect()
+        order.iter().map(|position| position.cpu).cycle().take(enough).collect()
     }
 }
 
@@ -138,7 +144,7 @@ enum CoreKey {
 fn seats(machine: &Machine) -> Vec<CpuPosition> {
     let mut cores: HashMap<CoreKey, Vec<usize>> = HashMap::new();
     let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
-    let seat = |cpu: usize| {
+    let position = |cpu: usize| {
         let logical = machine.cpu.logical(cpu);
         let package = logical.and_then(|l| l.package).unwrap_or(0);
         let (mut core, mut sibling) = (cpu, 0);
@@ -157,7 +163,7 @@ fn seats(machine: &Machine) -> Vec<CpuPosition> {
         let capacity = logical.and_then(|l| l.capacity).unwrap_or(0);
         CpuPosition { cpu, package, capacity, core, sibling, in_package: *next - 1 }
     };
-    machine.cpu.allowed.iter().map(seat).collect()
+    machine.cpu.allowed.iter().map(position).collect()
 }
 
 #[cfg(test)]

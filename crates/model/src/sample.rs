@@ -158,7 +158,7 @@ pub enum FailureCause {
     /// No space, no memory, an I/O error or a lost worker: the case failed; exit code 4.
     Environment,
     /// Server or protocol error: the case failed; exit code 5.
-    FarEnd,
+    ServerFailed,
     /// The user or a signal ended the run: the case is omitted.
     Interrupted,
     /// Wrong answer: the case failed and its figure is void; exit code 1.
@@ -211,8 +211,8 @@ impl CannotMeasure {
     }
 
     /// Creates a failure of the server or protocol.
-    pub fn far_end(reason: impl Into<String>) -> Self {
-        Self::new(FailureCause::FarEnd, reason)
+    pub fn server_failed(reason: impl Into<String>) -> Self {
+        Self::new(FailureCause::ServerFailed, reason)
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use plimsoll_stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
-use plimsoll_units::quantity::{apart, percent};
+use plimsoll_units::quantity::{percent, write_distinct};
 use plimsoll_units::text::counted;
 
 pub use codes::{ENTRIES, Entry};
@@ -236,12 +236,12 @@ impl fmt::Display for Warning {
                 let least = (1..9).find(|n| wanted * 100.0 >= 0.5 * 0.1_f64.powi(*n)).unwrap_or(1);
                 let digits = usize::try_from(least).unwrap_or(1);
                 let [reached, wanted] =
-                    apart([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
+                    write_distinct([*reached, *wanted], digits, |x, n| format!("{:.n$} %", x * 100.0));
                 write!(f, "not converged: ± {reached} instead of ± {wanted}: {}", wider(*by))
             }
             Warning::FewSamples { n, by } => write!(f, "no CI: {}", more_samples(*n, *by)),
             Warning::MostlyExcluded { share, crowded } => {
-                let [share, most] = apart([*share, MOSTLY_EXCLUDED], 3, percent);
+                let [share, most] = write_distinct([*share, MOSTLY_EXCLUDED], 3, percent);
                 write!(
                     f,
                     "mostly excluded {share}: more than {most} of the time was excluded, so the figure may be off; {}",
@@ -361,10 +361,11 @@ mod tests {
     fn the_rule_and_its_advice_agree_on_every_end() {
         let tight = Warning::NotConverged { reached: 0.003, wanted: 0.0001, by: EndedBy::Budget }.to_string();
         assert!(tight.contains("± 0.30 % instead of ± 0.01 %"), "{tight}");
-        let said = Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
+        let stated =
+            Warning::NotConverged { reached: 0.032, wanted: 0.01, by: EndedBy::SampleCap }.to_string();
         assert!(
-            said.starts_with("not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum"),
-            "{said}"
+            stated.starts_with("not converged: ± 3.2 % instead of ± 1.0 %: 30 samples are the maximum"),
+            "{stated}"
         );
         let few = Warning::FewSamples { n: 1, by: EndedBy::Budget }.to_string();
         assert_eq!(

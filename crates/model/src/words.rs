@@ -9,7 +9,7 @@ use crate::case::{ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, Key, Value};
 
 /// A part of a label.
 #[derive(Clone, Copy, Debug)]
-pub enum Say {
+pub enum LabelPart {
     /// This word.
     Word(&'static str),
     /// Value of a parameter, unless it is the usual one.
@@ -27,10 +27,10 @@ pub enum Say {
 }
 
 /// Order of the blocks, abbreviated to leave room for the rest.
-pub const PATTERN: Say = Say::Instead("pattern", &[("sequential", "seq.")]);
+pub const PATTERN: LabelPart = LabelPart::Instead("pattern", &[("sequential", "seq.")]);
 
 /// Returns the label with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
-pub fn full(parts: &[Say], case: &Case) -> String {
+pub fn full(parts: &[LabelPart], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
     match label.to_lowercase().starts_with(subsystem) {
         true => label,
@@ -39,29 +39,30 @@ pub fn full(parts: &[Say], case: &Case) -> String {
 }
 
 /// Returns the parameters that a label contains as `name value`.
-pub fn named(parts: &[Say], case: &Case) -> Vec<(&'static str, String)> {
-    let is_named = |name: &str| parts.iter().any(|part| matches!(part, Say::Named(known) if *known == name));
+pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
+    let is_named =
+        |name: &str| parts.iter().any(|part| matches!(part, LabelPart::Named(known) if *known == name));
     let words = Words::of(parts, case);
     let added = added(parts, case);
-    let said = case.params().iter().filter(|(name, _)| is_named(name) || added.contains(name));
-    said.map(|(name, value)| (*name, words.value(value))).collect()
+    let stated = case.params().iter().filter(|(name, _)| is_named(name) || added.contains(name));
+    stated.map(|(name, value)| (*name, words.value(value))).collect()
 }
 
 /// Returns the parameters that a label appends to these parts.
-pub fn added(parts: &[Say], case: &Case) -> Vec<&'static str> {
+pub fn added(parts: &[LabelPart], case: &Case) -> Vec<&'static str> {
     Words::of(parts, case).added().map(|(name, _)| *name).collect()
 }
 
 /// Returns the label of a case; without parts, it starts with the benchmark's name.
-pub fn label(parts: &[Say], case: &Case) -> String {
+pub fn label(parts: &[LabelPart], case: &Case) -> String {
     let mut words = Words::of(parts, case);
     if parts.is_empty() {
-        words.said.insert(0, case.benchmark().to_owned());
+        words.stated.insert(0, case.benchmark().to_owned());
     }
     words.rest();
-    match words.said.is_empty() {
+    match words.stated.is_empty() {
         true => case.benchmark().to_owned(),
-        false => words.said.join(" "),
+        false => words.stated.join(" "),
     }
 }
 
@@ -69,12 +70,12 @@ struct Words<'a> {
     case: &'a Case,
     rates: Unit,
     used: Vec<&'static str>,
-    said: Vec<String>,
+    stated: Vec<String>,
 }
 
 impl<'a> Words<'a> {
-    fn of(parts: &[Say], case: &'a Case) -> Self {
-        let mut words = Self { case, rates: Unit::IoPerSecond, used: Vec::new(), said: Vec::new() };
+    fn of(parts: &[LabelPart], case: &'a Case) -> Self {
+        let mut words = Self { case, rates: Unit::IoPerSecond, used: Vec::new(), stated: Vec::new() };
         parts.iter().fold(&mut words, |words, part| words.part(*part));
         words.between();
         words
@@ -94,30 +95,32 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn part(&mut self, part: Say) -> &mut Self {
+    fn part(&mut self, part: LabelPart) -> &mut Self {
         match part {
-            Say::Word(word) => self.said.push(word.to_owned()),
-            Say::Value(name) => {
+            LabelPart::Word(word) => self.stated.push(word.to_owned()),
+            LabelPart::Value(name) => {
                 let value = self.take(name).filter(|value| usual(name) != Some(value.as_str()));
-                self.said.extend(value);
+                self.stated.extend(value);
             }
-            Say::Named(name) => {
+            LabelPart::Named(name) => {
                 let value = self.take(name).map(|value| format!("{name} {value}"));
-                self.said.extend(value);
+                self.stated.extend(value);
             }
-            Say::Instead(name, of) => {
+            LabelPart::Instead(name, of) => {
                 let value = self.take(name);
                 let instead = |value: String| {
-                    of.iter().find(|(known, _)| *known == value).map_or(value, |(_, said)| (*said).to_owned())
+                    of.iter()
+                        .find(|(known, _)| *known == value)
+                        .map_or(value, |(_, stated)| (*stated).to_owned())
                 };
-                self.said.extend(value.map(instead));
+                self.stated.extend(value.map(instead));
             }
-            Say::Case(name, say) => {
-                let said = self.take(name).and_then(|_| say(self.case));
-                self.said.extend(said);
+            LabelPart::Case(name, say) => {
+                let stated = self.take(name).and_then(|_| say(self.case));
+                self.stated.extend(stated);
             }
-            Say::Times => return self.times(),
-            Say::Rates(unit) => self.rates = unit,
+            LabelPart::Times => return self.times(),
+            LabelPart::Rates(unit) => self.rates = unit,
         }
         self
     }
@@ -125,7 +128,7 @@ impl<'a> Words<'a> {
     fn times(&mut self) -> &mut Self {
         let threads = self.take("threads");
         if let Some(n) = threads.filter(|n| n != "1") {
-            self.said.push(format!("×{n}"));
+            self.stated.push(format!("×{n}"));
         }
         self
     }
@@ -136,9 +139,9 @@ impl<'a> Words<'a> {
             return;
         }
         match self.case.server() {
-            Some(ALL_PAIRS) => self.said.push("between machines".to_owned()),
-            Some(AT_ONCE) => self.said.insert(0, "bisection,".to_owned()),
-            Some(AT_ONCE_BACK) => self.said.insert(0, "bisection back,".to_owned()),
+            Some(ALL_PAIRS) => self.stated.push("between machines".to_owned()),
+            Some(AT_ONCE) => self.stated.insert(0, "bisection,".to_owned()),
+            Some(AT_ONCE_BACK) => self.stated.insert(0, "bisection back,".to_owned()),
             _ => return,
         }
         self.used.push("server");
@@ -147,7 +150,7 @@ impl<'a> Words<'a> {
     fn rest(&mut self) {
         let rest: Vec<String> =
             self.added().map(|(name, value)| format!("{name} {}", self.value(value))).collect();
-        self.said.extend(rest);
+        self.stated.extend(rest);
     }
 
     fn take(&mut self, name: &'static str) -> Option<String> {
@@ -164,8 +167,8 @@ pub fn is_usual(name: &str, value: &Value) -> bool {
 
 /// Returns whether a value means the same as leaving the parameter out.
 pub fn is_unsaid(name: &str, value: &Value) -> bool {
-    let said = human(value);
-    said == "off" || Key::find(name).is_ok_and(|key| key.unsaid == Some(said.as_str()))
+    let stated = human(value);
+    stated == "off" || Key::find(name).is_ok_and(|key| key.unsaid == Some(stated.as_str()))
 }
 
 fn usual(name: &str) -> Option<&'static str> {

@@ -5,7 +5,6 @@ mod compare;
 mod doctor;
 mod ending;
 mod export;
-mod far_end;
 mod formats;
 mod gate;
 mod gather;
@@ -13,6 +12,7 @@ mod generate;
 mod history;
 mod hosted;
 mod hosts;
+mod serving;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ use plimsoll_model::plan::write;
 use plimsoll_output::report;
 use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout};
 use plimsoll_output::report::{Style, Wishes};
-use plimsoll_reference::Companions;
+use plimsoll_reference::ReferenceTools;
 use plimsoll_result::document::{Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
@@ -86,7 +86,7 @@ pub mod code {
     /// The environment failed.
     pub const ENVIRONMENT: u8 = 4;
     /// The server failed.
-    pub const FAR_END: u8 = 5;
+    pub const SERVER_FAILED: u8 = 5;
     /// `plimsoll gate` cannot decide whether the machine is healthy.
     pub const UNDECIDED: u8 = 6;
     /// Interrupted by the user.
@@ -124,7 +124,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     }
     match typed {
         TypedCommand::Measure { what, common, key } => {
-            let key = far_end::key(key.as_deref())?;
+            let key = serving::key(key.as_deref())?;
             let what = plan_menu::named(what, &common)?;
             measure(&what, &plans::located(&what, *common)?, key)
         }
@@ -132,11 +132,11 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
             plans::places_nothing(&what, &common)?;
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
-        TypedCommand::SaidByHosts { hosts, words, quiet } => hosts::say(&hosts, words, quiet),
+        TypedCommand::EachHost { hosts, words, quiet } => hosts::run_on_hosts(&hosts, words, quiet),
         TypedCommand::Hosted { directory } => hosted::measure(&directory),
         TypedCommand::Plan(work) => plans::execute(*work),
-        TypedCommand::Serve(typed) => far_end::serve(&typed),
-        TypedCommand::NewKey { file } => far_end::new_key(file.as_deref()),
+        TypedCommand::Serve(typed) => serving::serve(&typed),
+        TypedCommand::NewKey { file } => serving::new_key(file.as_deref()),
         TypedCommand::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
         TypedCommand::Check(typed) => check::check(&typed),
         TypedCommand::Compare(typed) => compare::compare(&typed),
@@ -155,7 +155,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::References { named, install } => ref_tools::list(&named, install),
         TypedCommand::Launch { cpus, becomes: true, command } => Err(ref_tools::become_tool(&cpus, &command)),
         TypedCommand::Launch { cpus, becomes: false, command } => ref_tools::launch(&cpus, &command),
-        TypedCommand::FarEnd => far_end::private(),
+        TypedCommand::PrivateServer => serving::private(),
         TypedCommand::Generate { directory } => generate::generate(&directory),
     }
 }
@@ -217,7 +217,7 @@ fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Res
 }
 
 /// Refuses to overwrite a file that is read.
-fn kept_apart<'a, const N: usize>(
+fn refuse_overwriting_input<'a, const N: usize>(
     read: impl IntoIterator<Item = &'a Path>,
     named: [(&'static str, &Option<PathBuf>); N],
 ) -> Result<(), Failure> {
@@ -305,9 +305,9 @@ fn carried_out_into(
     interrupts: Receiver<()>,
     begun: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
-    let companions = ref_tools::companions(common, &own_program()?, interrupts.clone(), prepared)?;
+    let reference_tools = ref_tools::reference_tools(common, &own_program()?, interrupts.clone(), prepared)?;
     OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
-    run(prepared, outputs, interrupts, companions, begun)
+    run(prepared, outputs, interrupts, reference_tools, begun)
 }
 
 fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failure> {
@@ -366,7 +366,7 @@ fn run(
     prepared: &PreparedRun,
     mut outputs: Outputs,
     interrupts: Receiver<()>,
-    companions: Option<Companions>,
+    reference_tools: Option<ReferenceTools>,
     earlier: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
     let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
@@ -379,34 +379,34 @@ fn run(
     };
     let ResumedRun { run: document, held: _held, .. } = begun;
     let asked = interrupts.clone();
-    let mut seat = MachineSeat::new(prepared, document, interrupts, companions)?;
-    outputs.begin(&seat.document, begins);
-    let interrupted = seat.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
-    seat.keep_health();
-    let kept = outputs.finish(&seat.document);
+    let mut machine_run = MachineRun::new(prepared, document, interrupts, reference_tools)?;
+    outputs.begin(&machine_run.document, begins);
+    let interrupted = machine_run.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
+    machine_run.keep_health();
+    let kept = outputs.finish(&machine_run.document);
     let interrupted = interrupted || !asked.is_empty();
-    let own = ending::own(&seat.document, interrupted, kept);
-    let code = ending::whole(&seat.document, &[own]);
-    ending::judged(code, prepared, &seat.document)
+    let own = ending::own(&machine_run.document, interrupted, kept);
+    let code = ending::whole(&machine_run.document, &[own]);
+    ending::judged(code, prepared, &machine_run.document)
 }
 
 /// One machine's part of a run: workers and document.
-struct MachineSeat {
+struct MachineRun {
     station: Workers,
     document: Run,
 }
 
-impl MachineSeat {
+impl MachineRun {
     /// `document` is that of the run before anything is measured, or as far as it got.
     fn new(
         prepared: &PreparedRun,
         document: Run,
         interrupts: Receiver<()>,
-        companions: Option<Companions>,
+        reference_tools: Option<ReferenceTools>,
     ) -> Result<Self, Failure> {
         let mut station = Workers::new(own_program()?, &prepared.machine, &prepared.options(), interrupts);
-        if let Some(companions) = companions {
-            station = station.with(companions);
+        if let Some(reference_tools) = reference_tools {
+            station = station.with(reference_tools);
         }
         Ok(Self { station, document })
     }
@@ -434,7 +434,7 @@ impl MachineSeat {
             emit,
             maker,
             budget: plan.budget,
-            beside_s: 0.0,
+            reference_s: 0.0,
         }
         .run(&self.document.id, &left, before);
         self.document.clock_steps.extend(clock.steps(&node));

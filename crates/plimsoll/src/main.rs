@@ -10,7 +10,7 @@ use plimsoll_command::cli;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
-    tell_faults_in_a_line();
+    report_panics_in_one_line();
     if let Err(line) = take_stack() {
         return failed(&line, app::code::ENVIRONMENT);
     }
@@ -50,7 +50,7 @@ fn take_stack() -> Result<(), String> {
 }
 
 /// Prints a panic as one line, too.
-fn tell_faults_in_a_line() {
+fn report_panics_in_one_line() {
     set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
         let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();
         let why = fault.payload_as_str().unwrap_or("no reason given");

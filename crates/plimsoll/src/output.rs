@@ -36,7 +36,7 @@ pub struct Outputs {
     given_up: Option<Location>,
     /// Cases that have ended, and the function that receives their number.
     ended: usize,
-    heard: Option<Box<dyn Fn(usize)>>,
+    counter: Option<Box<dyn Fn(usize)>>,
 }
 
 /// Whether a run is new or resumed.
@@ -68,7 +68,7 @@ pub enum OutputError {
 
 /// Makes the settings for waiting on outputs; `interrupts` ends a wait.
 pub fn waits(interrupts: &Receiver<()>) -> Waits {
-    Waits { interrupts: interrupts.clone(), tell: complain, registry: Registry::here() }
+    Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() }
 }
 
 /// Writes a document; after an interrupt it does not wait for a reader.
@@ -115,14 +115,14 @@ impl Outputs {
             redact: common.redact,
             given_up,
             ended: 0,
-            heard: None,
+            counter: None,
         })
     }
 
-    /// Calls `heard` with the number of ended cases whenever one ends.
+    /// Calls `counter` with the number of ended cases whenever one ends.
     #[must_use]
-    pub fn heard_by(self, heard: impl Fn(usize) + 'static) -> Self {
-        Self { heard: Some(Box::new(heard)), ..self }
+    pub fn counted_by(self, counter: impl Fn(usize) + 'static) -> Self {
+        Self { counter: Some(Box::new(counter)), ..self }
     }
 
     /// Starts the outputs of a new or resumed run.
@@ -164,7 +164,7 @@ impl Outputs {
     pub fn event(&mut self, event: &RunEvent) {
         if let RunEvent::Measured { .. } = event {
             self.ended += 1;
-            self.heard.iter().for_each(|heard| heard(self.ended));
+            self.counter.iter().for_each(|counter| counter(self.ended));
         }
         match (&mut self.table, event) {
             (Some(table), _) => table.event(event),
@@ -324,7 +324,7 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         }
     }
     let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
-    let told: Vec<String> = reasons
+    let reported: Vec<String> = reasons
         .iter()
         .take(MAX_NAMES_SHOWN)
         .map(|(status, reason, n)| format!("{} {}: {reason}", counted(*n, "case"), word(*status)))
@@ -332,9 +332,9 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     let rest: usize = reasons.iter().skip(MAX_NAMES_SHOWN).map(|(_, _, n)| n).sum();
     let rest =
         if rest > 0 { format!("; {} for other reasons", counted(rest, "case")) } else { String::new() };
-    Some(match told.is_empty() {
+    Some(match reported.is_empty() {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
-        false => format!("nothing was measured: {}{rest}", told.join(". ")),
+        false => format!("nothing was measured: {}{rest}", reported.join(". ")),
     })
 }
 
@@ -354,8 +354,8 @@ fn see_above(run: &Run) -> Option<String> {
         (n > 0).then(|| format!("{} {word}", counted(n, "case")))
     };
     let counts = [count(Status::Failed, "failed"), count(Status::Skipped, "skipped")];
-    let told: Vec<String> = counts.into_iter().flatten().collect();
-    (!told.is_empty()).then(|| format!("nothing was measured: {} (see above)", told.join(", ")))
+    let reported: Vec<String> = counts.into_iter().flatten().collect();
+    (!reported.is_empty()).then(|| format!("nothing was measured: {} (see above)", reported.join(", ")))
 }
 
 /// Writes the report, with marks of the previous run in the history.
@@ -365,7 +365,7 @@ fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHis
         h.store.load(&id).ok()
     });
     let references = before.iter().flat_map(html::last_run).collect();
-    let page = html::page(std::slice::from_ref(leaving), &html::PageCompanions { references });
+    let page = html::page(std::slice::from_ref(leaving), &html::PageExtras { references });
     let page = page.map_err(|e| format!("--html: {e}"))?;
     let fill = |file: &mut dyn Write| file.write_all(page.as_bytes());
     filled(target, run, fill).map_err(|e| format!("--html: {e}"))

@@ -13,7 +13,7 @@ use crate::support::skipped;
 pub(crate) struct Browser {
     child: Child,
     orders: ChildStdin,
-    heard: Receiver<Value>,
+    received: Receiver<Value>,
     /// Events from the page.
     events: Vec<Value>,
     session: Option<String>,
@@ -97,16 +97,16 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()?;
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (tell, heard) = channel();
+        let (tell, received) = channel();
         std::thread::spawn(move || {
             let parts = BufReader::new(answers).split(0);
             parts.map_while(Result::ok).all(|part| tell.send(serde_json::from_slice(&part).unwrap()).is_ok())
         });
-        Ok(Self { child, orders, heard, events: Vec::new(), session: None, number: 0, _profile: profile })
+        Ok(Self { child, orders, received, events: Vec::new(), session: None, number: 0, _profile: profile })
     }
 
     fn next(&self) -> Option<Value> {
-        self.heard.recv_timeout(Duration::from_secs(300)).ok()
+        self.received.recv_timeout(Duration::from_secs(300)).ok()
     }
 
     /// `None`: the browser is gone.
@@ -118,12 +118,12 @@ impl Browser {
         }
         self.orders.write_all(format!("{order}\0").as_bytes()).ok()?;
         loop {
-            let heard = self.next()?;
-            if heard["id"] == self.number {
-                assert!(heard["error"].is_null(), "{method}: {heard}");
-                return Some(heard["result"].clone());
+            let received = self.next()?;
+            if received["id"] == self.number {
+                assert!(received["error"].is_null(), "{method}: {received}");
+                return Some(received["result"].clone());
             }
-            self.events.push(heard);
+            self.events.push(received);
         }
     }
 
@@ -201,8 +201,8 @@ impl Browser {
 
     /// Errors, refusals and console output of the page.
     pub(crate) fn complaints(&self) -> Vec<&Value> {
-        let said = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
-        self.events.iter().filter(|e| said.iter().any(|method| e["method"] == *method)).collect()
+        let stated = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
+        self.events.iter().filter(|e| stated.iter().any(|method| e["method"] == *method)).collect()
     }
 
     pub(crate) fn requests(&self) -> Vec<&str> {

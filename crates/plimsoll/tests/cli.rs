@@ -8,19 +8,19 @@ use crate::support::{ended, measured, plimsoll, scratch};
 fn a_run_in_which_nothing_was_measured_says_so() {
     let dir = scratch();
     let words = ["memory", "--only", "memory.bandwidth", "--size", "2K", "--threads", "1", "--json", "-"];
-    let (out, mut said) = ended(plimsoll(dir.path()).args(words), 4);
+    let (out, mut stated) = ended(plimsoll(dir.path()).args(words), 4);
     let run: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(run["measurements"].as_array().unwrap().iter().all(|m| m["status"] == "skipped"), "{out}");
     // Requirements are named, too, and a resumed run has nothing more to measure.
     let required = ["--require", "memory.bandwidth bandwidth >= 1% of limit", "--store", "none", "--quiet"];
-    said += &ended(plimsoll(dir.path()).args(words).args(required), 4).1;
+    stated += &ended(plimsoll(dir.path()).args(words).args(required), 4).1;
     fs::write(
         dir.path().join("plan.toml"),
         "[[group]]\nbenchmark = \"memory.bandwidth\"\nsize = \"2K\"\nthreads = 1\n",
     )
     .unwrap();
-    said += &ended(plimsoll(dir.path()).args(["run", "./plan.toml", "--store", "none", "--quiet"]), 4).1;
-    insta::assert_snapshot!(said);
+    stated += &ended(plimsoll(dir.path()).args(["run", "./plan.toml", "--store", "none", "--quiet"]), 4).1;
+    insta::assert_snapshot!(stated);
 }
 
 #[test]

@@ -71,14 +71,14 @@ fn without_a_known_noise_fail_on_fails_nothing_and_says_so() {
     let mut other = read(dir.path(), "1.json");
     other["measurements"][0]["status"] = "failed".into();
     fs::write(dir.path().join("3.json"), other.to_string()).unwrap();
-    let said =
+    let stated =
         [(&["./2.json"][..], 0), (&["./2.json", "--strict"], 1), (&["./3.json"], 1)].map(|(words, code)| {
             let gate = ["./1.json", "--fail-on", "5%"];
             let (document, err) = compared(dir.path(), &[&gate[..], words].concat(), code);
             format!("{}\n{}", document["gate"], without_numbers(&err))
         });
     // A gate that compares nothing is not passed.
-    insta::assert_snapshot!(said.join(""));
+    insta::assert_snapshot!(stated.join(""));
     let pages = [("compared.html", 0), ("./none/x.html", 2)];
     for (page, code) in pages {
         let words = ["compare", "./1.json", "./2.json", "--store", "history", "--html", page];
@@ -184,7 +184,7 @@ fn what_was_lost_is_named_and_fails_the_gate() {
         let (_, document, _) = uncompared("./a.json", b, &["--require", "null latency < 1 s"], 1);
         assert_eq!(document["requirements"][1]["met"], false);
         let line = format!("plimsoll: null threads 2 is lost: {status} in B ({reason}) [");
-        assert_eq!(err.lines().filter(|said| said.starts_with(&line)).count(), 1, "{err}");
+        assert_eq!(err.lines().filter(|stated| stated.starts_with(&line)).count(), 1, "{err}");
         uncompared("./a.json", b, &[&gate[..], &["--missing", "ignore"]].concat(), 0);
         // On a quiet machine the other case may be "no change".
         let page = fs::read_to_string(dir.path().join("page.html")).unwrap();

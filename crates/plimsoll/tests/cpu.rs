@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{ended, measured as figures, plimsoll, reason, scratch, skipped, without_numbers};
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy);
     text.concat()
 }
@@ -78,7 +78,7 @@ fn a_limit_on_processes_is_named_where_threads_cannot_start() {
             return skipped(name, &format!("cannot become another user, whom the limit binds: {why}"));
         }
     };
-    let text = told(&output);
+    let text = reported(&output);
     if text.matches("failed to execute").count() > 0 {
         return skipped(name, "another user may not read the build");
     }
@@ -106,7 +106,7 @@ fn an_instruction_set_that_an_older_processor_lacks_is_told() {
         .args(words.split(' '))
         .output()
         .unwrap();
-    let text = told(&output);
+    let text = reported(&output);
     assert!(output.status.success(), "{text}");
     for (isa, feature) in [("avx512", "avx512f"), ("avx2", "avx2")] {
         let line = text.lines().find(|line| line.contains(&format!("isa={isa}/"))).unwrap();

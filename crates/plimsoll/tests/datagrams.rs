@@ -96,13 +96,13 @@ fn the_highest_rate_without_loss_is_that_of_the_link_however_deep_its_queue_is()
         let (mut found, mut without, mut was_short) = (Vec::new(), 0, false);
         while found.len() + without < ATTEMPTS && found.last().is_none_or(|goodput| *goodput < least) {
             let output = ends.network(&with(UDP, &more)).output().unwrap();
-            let (said, code) = (String::from_utf8_lossy(&output.stderr), output.status.code());
+            let (stated, code) = (String::from_utf8_lossy(&output.stderr), output.status.code());
             was_short |= short_of_cpu();
-            if code == Some(4) && said.contains("every rate that was tried") {
+            if code == Some(4) && stated.contains("every rate that was tried") {
                 without += 1;
                 continue;
             }
-            assert_eq!(code, Some(0), "{said}");
+            assert_eq!(code, Some(0), "{stated}");
             let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             let seen = &run["measurements"][0];
             assert_eq!(median(seen, "loss"), 0.0);

@@ -148,8 +148,8 @@ fn a_sick_node_is_drained_with_its_cause_and_no_other() {
         let expected = drains.then(|| format!("update\nNodeName=n7\nState=DRAIN\nReason=plimsoll: {line}\n"));
         for (name, ends) in [("health-check", 0), ("prolog", i32::from(code == 1)), ("epilog", 0)] {
             assert_eq!(run(&format!("slurm/plimsoll-{name}.sh")), Some(ends), "{name}");
-            let said = fs::read_to_string(dir.path().join("scontrol.said")).ok();
-            assert_eq!(said, expected, "{name} {code} {state}");
+            let stated = fs::read_to_string(dir.path().join("scontrol.said")).ok();
+            assert_eq!(stated, expected, "{name} {code} {state}");
             // The prolog names each job that it lets start.
             let starts = logged().lines().filter(|log| log.starts_with("job 42 starts")).count();
             assert_eq!(starts, usize::from(name == "prolog" && code != 1), "{name} {code}: {}", logged());

@@ -134,10 +134,10 @@ fn docs_list_which_of_fios_examples_run() {
         let special = special(&fs::read_to_string(path).unwrap());
         let output = plimsoll(dir.path()).args(["plan", "check", "job.fio"]).output().unwrap();
         let runs = output.status.success();
-        let told = String::from_utf8(output.stderr).unwrap();
-        let all: Vec<&str> = told.lines().collect();
-        assert!(runs || output.status.code() == Some(2), "{name}: {told}");
-        assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {told}");
+        let reported = String::from_utf8(output.stderr).unwrap();
+        let all: Vec<&str> = reported.lines().collect();
+        assert!(runs || output.status.code() == Some(2), "{name}: {reported}");
+        assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {reported}");
         match special {
             Some(what) => {
                 assert!(!runs, "{name} needs {what}");

@@ -32,8 +32,8 @@ fn a_machine_is_not_sick_for_what_others_take_and_nothing_is_left() {
     let code = ["healthy", "sick", "?", "?", "?", "?", "unknown"].iter().position(|word| *word == answer);
     assert_eq!(gate.status.code(), code.and_then(|code| i32::try_from(code).ok()), "{line}");
     // A quota and a fault of this hardware are reasons.
-    let is_told = !document["faults"].as_array().unwrap().is_empty();
-    assert!(answer != "sick" || under_a_quota() || is_told, "{document:#}");
+    let is_stated = !document["faults"].as_array().unwrap().is_empty();
+    assert!(answer != "sick" || under_a_quota() || is_stated, "{document:#}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

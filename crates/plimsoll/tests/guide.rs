@@ -82,8 +82,9 @@ fn fault(command: &mut Command, answers: &[i32]) -> Option<String> {
         if code.is_some_and(|code| code == 0 || answers.contains(&code)) {
             return None;
         }
-        let [said, complained] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        last = format!("{code:?}: {} {said}", complained.trim());
+        let [stated, complained] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        last = format!("{code:?}: {} {stated}", complained.trim());
         // The table breaks it into lines.
         let words = last.split_whitespace().collect::<Vec<_>>().join(" ");
         if code == Some(4) && words.contains("skipped: requires two CPUs") {

@@ -259,7 +259,7 @@ fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
             nodes.push(nodes[0].clone());
         }),
     ];
-    let mut said = String::new();
+    let mut stated = String::new();
     for (what, change) in changes {
         let mut other = document.clone();
         other["id"] = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88".into();
@@ -268,9 +268,9 @@ fn a_document_that_the_tables_would_refuse_is_refused_in_plain_words() {
         let (out, err) = history(dir.path(), &["import", "other.json"], 2);
         assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{what}: {err}");
         let host = document["nodes"][0]["name"].as_str().unwrap();
-        said += &format!("{what}: {}", without_numbers(&err.replace(&format!("'{host}'"), "HOST")));
+        stated += &format!("{what}: {}", without_numbers(&err.replace(&format!("'{host}'"), "HOST")));
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(stated);
     let (list, _) = history(dir.path(), &["list"], 0);
     assert_eq!(list.matches("1 ok").count(), 1, "{list}");
 }

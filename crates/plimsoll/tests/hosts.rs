@@ -246,7 +246,7 @@ fn child_of(parent: Pid) -> Pid {
     Pid::from_raw(name.to_str().unwrap().parse().unwrap()).unwrap()
 }
 
-fn said(output: &Output) -> (String, String) {
+fn stated(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
@@ -260,7 +260,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     let Some(machines) = Machines::new("hosts", 3, &[]) else { return };
     fs::write(machines.dir.path().join("all.txt"), "n1\nroot@n2 # the second\nn3\n").unwrap();
     let output = machines.run("@all.txt", 5, &["--html", "fleet.html"]).output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = stated(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(err.lines().any(|line| line.ends_with("(3 of 3 machines ended)")), "{err}");
     let run = machines.document();
@@ -271,7 +271,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     // Requirements on all nodes are checked here; on one machine each rate is that of all.
     let words = ["--require", "null latency <= 1e-30", "--quiet"];
     let output = machines.run("n1,n2", 5, &words).output().unwrap();
-    let err = said(&output).1;
+    let err = stated(&output).1;
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(
         err.lines().all(|line| line.starts_with("plimsoll: not met: ")) && err.lines().count() >= 2,
@@ -280,7 +280,7 @@ fn machines_that_ssh_reaches_become_one_run_and_nothing_is_left_on_them() {
     // A node's refusal is printed.
     let refused = machines.run("n1", 5, &["--dir", "/nowhere", "--only", "disk"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(5));
-    let reasons = said(&refused).1;
+    let reasons = stated(&refused).1;
     let wanted = "plimsoll: n1: --dir /nowhere does not exist; create it or use another directory";
     assert_eq!(reasons.lines().next(), Some(wanted));
     machines.nothing_was_left();
@@ -307,14 +307,14 @@ fn every_launcher_reaches_machines_and_leaves_nothing_on_them() {
     let launchers = ["kubectl", &template, "mpirun"];
     for launcher in &launchers[..2 + usize::from(has_mpirun)] {
         let output = by(launcher, "n1,n2,n3", "null");
-        let err = said(&output).1;
+        let err = stated(&output).1;
         assert_eq!(output.status.code(), Some(0), "{launcher}: {err}");
         let run = machines.document();
         assert_eq!((names(&run), &run["status"]), (vec!["n1", "n2", "n3"], &"complete".into()));
         machines.nothing_was_left();
     }
     let output = by("kubectl", "n1,n2,n7", "network.tcp");
-    let err = said(&output).1;
+    let err = stated(&output).1;
     assert_eq!(output.status.code(), Some(5), "{err}");
     let wanted = "plimsoll: n7: kubectl ended with exit code 9 and no result: no machine n7";
     assert!(err.lines().any(|line| line == wanted), "{err}");
@@ -353,7 +353,7 @@ fn tools_on_several_machines_are_started_by_the_launcher_of_mpi() {
         .env("OMPI_MCA_btl", "self,tcp")
         .env("OMPI_MCA_btl_tcp_if_include", "198.18.9.0/24");
     let output = command.output().unwrap();
-    let err = said(&output).1;
+    let err = stated(&output).1;
     let begins = "plimsoll: cpu.hpl by hpcc: order 500 on 2 machines, 1 × 2 processes";
     assert!(err.lines().any(|line| line.starts_with(begins)), "{err}");
     let run = machines.document();
@@ -382,7 +382,7 @@ fn tools_on_several_machines_are_started_by_the_launcher_of_mpi() {
 fn what_machines_say_of_themselves_is_printed_by_machine() {
     let Some(machines) = Machines::new("hosts-said", 3, &[(3, "off")]) else { return };
     let output = machines.plimsoll("n2,n1,n3", &["doctor", "--rounds", "0"]).output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = stated(&output);
     assert_eq!(output.status.code(), Some(5), "{out}{err}");
     let parts: Vec<&str> = out.split("== ").skip(1).collect();
     assert_eq!(parts.len(), 2, "{out}");
@@ -397,7 +397,7 @@ fn what_machines_say_of_themselves_is_printed_by_machine() {
         "{err}"
     );
     let output = machines.plimsoll("n1", &["references"]).output().unwrap();
-    let out = said(&output).0;
+    let out = stated(&output).0;
     let tools = out.strip_prefix("== n1\n").unwrap();
     assert!(output.status.success() && tools.lines().any(|line| line.starts_with("  fio ")), "{out}");
     machines.nothing_was_left();
@@ -411,7 +411,7 @@ fn a_killed_shell_and_a_killed_plimsoll_leave_nothing_behind() {
     until("n2 measures", || machines.measuring(2).is_some());
     kill_process(machines.shell_of(machines.measuring(2).unwrap()), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
-    let err = said(&output).1;
+    let err = stated(&output).1;
     assert_eq!((output.status.code(), names(&machines.document())), (Some(5), vec!["n1"]), "{err}");
     assert!(err.lines().any(|line| line.starts_with("plimsoll: n2: the ssh connection failed")), "{err}");
     machines.nothing_is_left();
@@ -431,7 +431,7 @@ fn machines_measure_to_each_other_in_both_directions() {
     machines.hosts[1].run(slow);
     let words = ["--only", "network.tcp"];
     let output = machines.run("n4,n3,n2,n1", 5, &words).output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = stated(&output);
     assert_eq!(output.status.code(), Some(5), "{out}{err}");
     let run = machines.document();
     let all = run["measurements"].as_array().unwrap();
@@ -472,7 +472,7 @@ fn a_machine_that_stands_out_measures_that_again() {
     machines.hosts[1].run("tc qdisc add dev lo root tbf rate 8kbit burst 3kb latency 6s");
     let words = ["--only", "network.latency", "--parallel", "1"];
     let output = machines.run("n1,n2,n3,n4,n5,n6,n7,n8", 5, &words).output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = stated(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let run = machines.document();
     let codes = ["outlier", "not-confirmed"];
@@ -502,7 +502,7 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     let kept = ["--store", "fleet", "--json", "fleet.json"];
     let words = ["run", "quick", "--only", "null", "--sample-time", "20ms", "--samples", "7"];
     let output = machines.plimsoll("n1,twin,n2,n3", &words).args(kept).output().unwrap();
-    assert_eq!(output.status.code(), Some(5), "{}", said(&output).1);
+    assert_eq!(output.status.code(), Some(5), "{}", stated(&output).1);
     let before = machines.document();
     let on = |run: &Value, name: &str| -> Vec<Value> {
         run["measurements"].as_array().unwrap().iter().filter(|m| m["node"] == name).cloned().collect()
@@ -512,12 +512,12 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
         machines.plimsoll(hosts, &["run", "--resume", "last"]).args(kept).output().unwrap()
     };
     let output = resumed(&machines, "n1,twin,n3");
-    let err = said(&output).1;
+    let err = stated(&output).1;
     let id = before["id"].as_str().unwrap();
     let why = "has results of n2, which --hosts does not name: name all its machines";
     assert_eq!((output.status.code(), err), (Some(2), format!("plimsoll: --resume: run {id} {why}\n")));
     let output = resumed(&machines, "n1,twin,n2,n3");
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output).1);
+    assert_eq!(output.status.code(), Some(0), "{}", stated(&output).1);
     let run = machines.document();
     assert_eq!(
         (names(&run), &run["id"], &run["status"]),
@@ -530,7 +530,7 @@ fn a_run_goes_on_with_the_machine_that_was_missing() {
     assert_eq!(on(&run, "n3").len(), on(&run, "n1").len());
     let output = resumed(&machines, "n1,twin,n2,n3");
     let why = format!("plimsoll: --resume: run {id} is complete; nothing is left to measure\n");
-    assert_eq!((output.status.code(), said(&output).1), (Some(2), why));
+    assert_eq!((output.status.code(), stated(&output).1), (Some(2), why));
     machines.nothing_was_left();
 }
 
@@ -542,7 +542,7 @@ fn a_link_that_goes_down_is_a_machine_that_is_lost() {
     until("n2 measures", || machines.measuring(2).is_some());
     machines.hosts[1].run("ip link set eth0 down");
     let output = child.wait_with_output().unwrap();
-    let err = said(&output).1;
+    let err = stated(&output).1;
     assert_eq!((output.status.code(), names(&machines.document())), (Some(5), vec!["n1"]), "{err}");
     assert!(err.contains("n2: the ssh connection failed: ") && err.contains("not responding"), "{err}");
     assert!(machines.is_clean(1));
@@ -565,7 +565,7 @@ fn who_is_lost_is_named_with_the_reason_and_the_others_are_kept() {
     until("n5 measures", || machines.measuring(5).is_some());
     kill_process(machines.measuring(5).unwrap(), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = stated(&output);
     assert_eq!(output.status.code(), Some(5), "{out}{err}");
     let run = machines.document();
     assert_eq!((names(&run), &run["status"]), (vec!["n1"], &"partial".into()));
@@ -637,7 +637,7 @@ fn a_killed_controller_keeps_the_machines_that_have_ended_and_goes_on() {
     assert!(!on(&before, "n1").is_empty() && on(&before, "n1").len() == on(&before, "n2").len());
     let words = ["run", "--resume", "last"];
     let output = machines.plimsoll("n1,n2,n3", &words).args(kept).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output).1);
+    assert_eq!(output.status.code(), Some(0), "{}", stated(&output).1);
     let run = machines.document();
     assert_eq!((&run["id"], names(&run)), (&before["id"], vec!["n1", "n2", "n3"]));
     for name in ["n1", "n2"] {

@@ -71,8 +71,8 @@ fn the_hover_text_tells_the_figures() {
     let page = written(dir.path(), &run);
     let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
     let dom = browser.evaluate(DOCUMENT);
-    let told = "threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]";
-    assert!(dom.as_str().unwrap().contains(told), "the numbers of the chart are wrong");
+    let reported = "threads 1: 123 GFLOP/s [121 GFLOP/s, 125 GFLOP/s]";
+    assert!(dom.as_str().unwrap().contains(reported), "the numbers of the chart are wrong");
 }
 
 /// The focused element: kind, chart, name, and the chart's text for the point.
@@ -130,16 +130,16 @@ fn every_chart_and_line_can_be_used_by_keyboard() {
 
 /// In a focused drawing, arrows select points, plus and 0 zoom, Escape leaves it.
 fn walk_through(browser: &mut Browser) {
-    let told = |browser: &mut Browser| browser.evaluate(FOCUS)["told"].as_str().unwrap().to_owned();
+    let reported = |browser: &mut Browser| browser.evaluate(FOCUS)["told"].as_str().unwrap().to_owned();
     browser.press("ArrowRight");
-    let first = told(browser);
+    let first = reported(browser);
     assert!(first.contains(": "), "{first}");
     browser.press("ArrowRight");
-    assert_ne!(told(browser), first);
+    assert_ne!(reported(browser), first);
     browser.press("ArrowLeft");
-    assert_eq!(told(browser), first);
+    assert_eq!(reported(browser), first);
     browser.press("Escape");
-    assert_eq!(told(browser), "");
+    assert_eq!(reported(browser), "");
     let from = |browser: &mut Browser| browser.evaluate(DRAWN)["from"].clone();
     let whole = from(browser);
     browser.press("+");

@@ -461,8 +461,8 @@ fn the_table_is_sorted_filtered_and_hidden() {
     browser.evaluate("document.querySelector('.compared tbody th button[aria-label^=\"hide\"]').click()");
     assert_eq!(rows(&mut browser).len(), whole.len() - 1);
     let status = "document.querySelector('#compare p[role=status]').textContent";
-    let told = browser.evaluate(status);
-    assert!(told.as_str().unwrap().starts_with(&format!("{} of ", whole.len() - 1)), "{told}");
+    let reported = browser.evaluate(status);
+    assert!(reported.as_str().unwrap().starts_with(&format!("{} of ", whole.len() - 1)), "{reported}");
     browser.evaluate("[...document.querySelectorAll('.controls button')].find((one) => one.textContent === 'show all rows').click()");
     assert_eq!(rows(&mut browser).len(), whole.len());
 

@@ -76,8 +76,8 @@ impl Namespaces {
             .unwrap();
         let mut listening = [0];
         // The first byte of output shows that it listens.
-        let said = server.stdout.as_mut().unwrap().read(&mut listening).unwrap_or_default();
-        assert!(said == 1, "the server did not start");
+        let stated = server.stdout.as_mut().unwrap().read(&mut listening).unwrap_or_default();
+        assert!(stated == 1, "the server did not start");
         self.server = Some(server);
     }
 
@@ -106,8 +106,8 @@ impl Namespaces {
     /// Runs it; it must end with 0, and the first measurement is handed back.
     pub(crate) fn measured(&self, arguments: &[&str]) -> serde_json::Value {
         let output = self.network(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let stated = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stated}");
         let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         run["measurements"][0].clone()
     }

@@ -35,8 +35,8 @@ fn no_output_goes_through_what_another_user_has_planted() {
     }
     let store = ["--store", "history"];
     ended(plimsoll(dir.path()).args(QUICK).args(store), 0);
-    let [link, way] = ["shared/link", "shared/way/victim"];
-    for path in [link, way] {
+    let [link, direction] = ["shared/link", "shared/way/victim"];
+    for path in [link, direction] {
         for flag in ["--json", "--html", "--events"] {
             refused(dir.path(), &[&QUICK[..], &["--store", "none", flag, path]].concat());
         }
@@ -67,7 +67,7 @@ fn refused(dir: &Path, words: &[&str]) {
 
 #[test]
 fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
-    let mut told = String::new();
+    let mut reported = String::new();
     for flag in ["--json", "--html", "--events"] {
         let dir = scratch();
         mknodat(CWD, dir.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -89,9 +89,9 @@ fn a_pipe_that_nobody_reads_is_told_and_the_first_term_ends_the_waiting() {
         let mut rest = String::new();
         err.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{flag}: {rest}");
-        told += &format!("{flag} pipe\n{rest}");
+        reported += &format!("{flag} pipe\n{rest}");
     }
-    insta::assert_snapshot!("a_pipe_that_nobody_reads", told);
+    insta::assert_snapshot!("a_pipe_that_nobody_reads", reported);
 }
 
 #[test]
@@ -177,13 +177,13 @@ fn all_runs_of_a_tag_are_rows_for_otava() {
     let exported = |words: &str, code| {
         ended(plimsoll(dir.path()).arg("export").args(words.split(' ')).args(store), code).1
     };
-    let mut said = exported("nightly --format csv", 2) + &exported("last --format github-bigger", 0);
+    let mut stated = exported("nightly --format csv", 2) + &exported("last --format github-bigger", 0);
     let (json, _) = ended(plimsoll(dir.path()).args(["export", "last", "--format", "json"]).args(store), 0);
     let mut run: serde_json::Value = serde_json::from_str(&json).unwrap();
     run["measurements"][0]["status"] = "invalid".into();
     fs::write(dir.path().join("invalid.json"), run.to_string()).unwrap();
-    said += &exported("./invalid.json --format otava", 2);
-    insta::assert_snapshot!(said);
+    stated += &exported("./invalid.json --format otava", 2);
+    insta::assert_snapshot!(stated);
 }
 
 #[test]

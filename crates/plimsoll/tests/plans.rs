@@ -278,12 +278,12 @@ fn a_published_experiment_is_replayed_beside_its_figures() {
     assert_eq!(measurements.len(), listed.lines().count());
     assert_eq!(run["plan"]["scale"], 1e-6);
     for measurement in measurements {
-        let told = match measurement["status"].as_str().unwrap() {
+        let reported = match measurement["status"].as_str().unwrap() {
             "ok" => measurement["metrics"][0]["summary"]["median"].is_number(),
             "skipped" | "invalid" => measurement["reason"].is_string(),
             _ => false,
         };
-        assert!(told, "{measurement}");
+        assert!(reported, "{measurement}");
     }
     let report = ["report", "last", "--tables", "published", "--store", "h"];
     let (tables, _) = ended(plimsoll(dir.path()).args(report), 0);
@@ -333,10 +333,10 @@ fn an_overlay_in_memory_is_no_disk() {
                   mount -t overlay -o $o none m || exit 77; \
                   exec \"$1\" disk --only disk.io --op read --size 8M --dir m --store none";
     let output = in_own_mounts(dir.path(), script, &[]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stated = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) {
         return skipped(name, "this kernel mounts no overlay");
     }
-    assert_eq!(output.status.code(), Some(4), "{said}");
-    insta::assert_snapshot!(redacted(&said, dir.path()));
+    assert_eq!(output.status.code(), Some(4), "{stated}");
+    insta::assert_snapshot!(redacted(&stated, dir.path()));
 }

@@ -47,8 +47,8 @@ fn quick_measures_all_four_subsystems_and_leaves_nothing() {
                     assert_eq!(headline["samples"].as_array().unwrap().len(), 2, "{id}");
                     assert!(headline["summary"]["median"].as_f64().unwrap() > 0.0, "{id}");
                     let limit = &headline["limit"];
-                    let told = limit["value"].is_number() || limit["reason"].is_string();
-                    assert!(told, "{id}: a limit, or the reason why there is none: {limit}");
+                    let reported = limit["value"].is_number() || limit["reason"].is_string();
+                    assert!(reported, "{id}: a limit, or the reason why there is none: {limit}");
                 }
                 "skipped" => assert!(m["reason"].is_string(), "{id}"),
                 other => panic!("{id}: {other}: {}", m["reason"]),

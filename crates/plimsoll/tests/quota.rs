@@ -139,8 +139,8 @@ fn half_a_cpu_is_seen_and_stated_and_scales_the_limit() {
     let dir = scratch();
     let words = "cpu --op fma --type f64 --threads 2 --samples 3 --sample-time 1ms --json - --store none";
     let output = group.run(dir.path(), words).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{reported}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(
         document["machine"]["cgroup"]["cpu_quota"]["quota_us"] == 5000,

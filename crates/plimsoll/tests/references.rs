@@ -239,9 +239,9 @@ fn what_a_killed_run_left_goes_away_wherever_the_next_one_starts() {
     gone(fs::read_to_string(&mark).unwrap().trim());
     let left = directories(dir.path());
     assert!(!left.is_empty());
-    let told = start(&["doctor", "--rounds", "0"]).split_whitespace().collect::<String>();
+    let reported = start(&["doctor", "--rounds", "0"]).split_whitespace().collect::<String>();
     for path in &left {
-        assert!(told.contains(path.to_str().unwrap()), "{told}");
+        assert!(reported.contains(path.to_str().unwrap()), "{reported}");
     }
     assert_eq!((directories(dir.path()), entries(dir.path())), (Vec::new(), 0));
     let found = start(&["doctor", "--rounds", "0"]);
@@ -286,16 +286,16 @@ fn killed_at_any_moment_no_directory_of_a_tool_stays_after_the_next_start() {
 #[test]
 fn a_tool_has_a_clean_environment_a_directory_of_its_own_and_a_group_of_its_own() {
     let dir = place_for_programs();
-    let told = dir.path().join("told");
+    let reported = dir.path().join("told");
     let script = format!(
         "[ \"$1\" = -v ] && exit; {{ env; echo at=$(pwd); echo group=$(cut -d' ' -f5 /proc/$$/stat); echo pid=$$; }} > {}; {ONE_MFLOPS}",
-        told.display()
+        reported.display()
     );
     let path = tool(dir.path(), &script);
     let mut run = hanging(dir.path(), &path);
     run.env("LD_PRELOAD", "").env("LC_ALL", "de_DE.UTF-8").env("SECRET", "x").env("GCONV_PATH", "/tmp");
     assert!(run.status().unwrap().success());
-    let text = fs::read_to_string(&told).unwrap();
+    let text = fs::read_to_string(&reported).unwrap();
     let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     for name in ["SECRET", "LD_PRELOAD", "GCONV_PATH", "TMPDIR"] {
         assert_eq!(value(name), None, "{text}");
@@ -463,12 +463,12 @@ fn a_server_elsewhere_is_named_and_used() {
     };
     let far = ["--server", &format!("127.0.0.1:{}", serving.port())];
     let (why, iperf3) = beside(&far, "iperf3=127.0.0.1:5299");
-    let mut said = vec![why];
+    let mut stated = vec![why];
     assert!(iperf3["input"].get("server").is_none(), "{iperf3}");
     // Both servers must be on the same host.
-    said.push(beside(&far, "iperf3=[2001:db8::7]:5299").0);
-    said.push(beside(&[], "iperf3=127.0.0.1:5299").0);
-    insta::assert_snapshot!(said.join("\n"));
+    stated.push(beside(&far, "iperf3=[2001:db8::7]:5299").0);
+    stated.push(beside(&[], "iperf3=127.0.0.1:5299").0);
+    insta::assert_snapshot!(stated.join("\n"));
 }
 
 #[test]
@@ -559,15 +559,15 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
     }
     for (path, danger) in [(&open, &open), (&below, &open), (&linked, &open), (&sticky, &sticky)] {
         let wanted = format!("other users may write {}", danger.canonicalize().unwrap().display());
-        let said = said_of_ioping(&mut here(), path);
-        assert!(said.contains(&wanted), "{}: {said}", path.display());
+        let stated = said_of_ioping(&mut here(), path);
+        assert!(stated.contains(&wanted), "{}: {stated}", path.display());
         if let Some(place) = &other {
-            let said = said_of_ioping(&mut as_user(place.path()), path);
-            assert!(said.contains(&wanted) && !said.contains("as root"), "{}: {said}", path.display());
+            let stated = said_of_ioping(&mut as_user(place.path()), path);
+            assert!(stated.contains(&wanted) && !stated.contains("as root"), "{}: {stated}", path.display());
         }
     }
-    let said = said_of_ioping(&mut here(), &good);
-    assert!(said.contains("1.3") && said.contains("good/ioping"), "{said}");
+    let stated = said_of_ioping(&mut here(), &good);
+    assert!(stated.contains("1.3") && stated.contains("good/ioping"), "{stated}");
     let Some(place) = &other else { return };
     assert!(said_of_ioping(&mut as_user(place.path()), &good).contains("good/ioping"));
     // That user may run its own program, root may not.
@@ -577,6 +577,6 @@ fn a_tool_that_others_could_have_put_there_is_not_run_by_anybody() {
         std::os::unix::fs::chown(path, Some(65_533), Some(65_533)).unwrap();
     }
     assert!(said_of_ioping(&mut as_user(place.path()), &theirs).contains("theirs/ioping"));
-    let said = said_of_ioping(&mut here(), &theirs);
-    assert!(said.contains("is not run as root") && said.contains("belongs to another user"), "{said}");
+    let stated = said_of_ioping(&mut here(), &theirs);
+    assert!(stated.contains("is not run as root") && stated.contains("belongs to another user"), "{stated}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{Measurement, Status, ToolResult};
-use plimsoll_output::report::html::{PageCompanions, page};
+use plimsoll_output::report::html::{PageExtras, page};
 use plimsoll_published::{PublishedReport, find, names, tables};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
@@ -29,7 +29,7 @@ pub(crate) fn replay(baseline: &PublishedReport) -> Run {
         let limit = if unit == Unit::Second { value / 2.0 } else { value * 2.0 };
         let input = Input::new("clock", 3.7e9, "Hz", "measured");
         let limit = Limit::fixed(kind, LimitSource::Derived, limit, "clock × work in a cycle", vec![input]);
-        let tool = fixture::heard("tool", &[(value, value * 0.8)]);
+        let tool = fixture::tool_run("tool", &[(value, value * 0.8)]);
         metric.tool_results = vec![ToolResult::of(&tool, 0.03).with_shares(Some(&limit))];
         metric.limit = Some(limit);
         match all.iter_mut().find(|known| known.case == matched.case) {
@@ -51,7 +51,7 @@ pub(crate) fn replay(baseline: &PublishedReport) -> Run {
 
 fn written(dir: &Path, run: Run) -> PathBuf {
     let file = dir.join("page.html");
-    fs::write(&file, page(&[run], &PageCompanions::default()).unwrap()).unwrap();
+    fs::write(&file, page(&[run], &PageExtras::default()).unwrap()).unwrap();
     file.canonicalize().unwrap()
 }
 
@@ -159,7 +159,7 @@ fn ratios_to_reference_tools_are_read_as_fractions_on_their_axis() {
     const TEST: &str = "replays::ratios_to_reference_tools_are_read_as_fractions_on_their_axis";
     let dir = scratch();
     let mut made = fixture::measured("cpu.peak/op=fma/type=f64/threads=1", "rate", Unit::FlopPerSecond, 5e10);
-    made.metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("tool", &[(5e10, 1e10)]), 0.03)];
+    made.metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("tool", &[(5e10, 1e10)]), 0.03)];
     let page = written(dir.path(), fixture::run_of(vec![made]));
     let Some(mut browser) = Browser::open(TEST, &page, 1440) else { return };
     let ticks = browser.evaluate(

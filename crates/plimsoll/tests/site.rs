@@ -117,8 +117,8 @@ fn a_second_call_writes_what_has_changed_and_removes_what_is_gone() {
     assert_eq!(site(dir, "fewer", &[])[3], 1);
     let after = files(dir);
     assert_eq!(after.len(), 13 + 4);
-    let told: usize = after.values().map(|(text, _)| text.matches("019aa5c3-0000").count()).sum();
-    assert_eq!(told, 0, "nothing tells of it");
+    let reported: usize = after.values().map(|(text, _)| text.matches("019aa5c3-0000").count()).sum();
+    assert_eq!(reported, 0, "nothing tells of it");
     all_links_lead_somewhere(dir);
     // A changed page is written again.
     let page = after.keys().find(|name| name.starts_with("run/")).unwrap();

@@ -256,13 +256,13 @@ fn the_nodes_of_an_allocation_are_reached_by_srun() {
     job.args("quick --only null --samples=5 --sample-time 10ms --store=none --json=fleet.json".split(' '));
     job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
     let output = job.env("PLIMSOLL", env!("CARGO_BIN_EXE_plimsoll")).output().unwrap();
-    let said = fs::read_to_string(cluster.path("plimsoll-1.txt")).unwrap_or_default();
-    assert!(output.status.success(), "{output:?}\n{said}\n{}", cluster.logs());
+    let stated = fs::read_to_string(cluster.path("plimsoll-1.txt")).unwrap_or_default();
+    assert!(output.status.success(), "{output:?}\n{stated}\n{}", cluster.logs());
     let document = fs::read_to_string(cluster.path("fleet.json")).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     let nodes = document["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap());
     assert_eq!(nodes.collect::<Vec<_>>(), ["slow", "sound"]);
-    assert_eq!(document["status"], "complete", "{said}");
+    assert_eq!(document["status"], "complete", "{stated}");
 }
 
 #[test]
@@ -287,18 +287,18 @@ fn the_nodes_of_a_job_without_mpi_are_gathered() {
     job.current_dir(cluster.dir.path()).env("SLURM_CONF", cluster.path("slurm.conf"));
     let output = job.env("PLIMSOLL", cluster.path("there")).output().unwrap();
     let read = |name: &str| fs::read_to_string(cluster.path(name)).unwrap_or_default();
-    let said = read("plimsoll-1.txt");
-    assert!(output.status.success(), "{output:?}\n{said}\n{}", cluster.logs());
+    let stated = read("plimsoll-1.txt");
+    assert!(output.status.success(), "{output:?}\n{stated}\n{}", cluster.logs());
     let page = read("plimsoll-1/fleet.html");
     for node in ["slow", "sound"] {
-        assert!(page.contains(node) && read("plimsoll-1/hosts.txt").contains(node), "{node}: {said}");
+        assert!(page.contains(node) && read("plimsoll-1/hosts.txt").contains(node), "{node}: {stated}");
         let document: serde_json::Value =
             serde_json::from_str(&read(&format!("plimsoll-1/{node}.json"))).unwrap();
         assert_eq!(document["nodes"][0]["name"], node);
     }
     assert_eq!(
-        (said.matches("is missing").count(), said.matches("quick on 2 machines").count()),
+        (stated.matches("is missing").count(), stated.matches("quick on 2 machines").count()),
         (0, 1),
-        "{said}"
+        "{stated}"
     );
 }

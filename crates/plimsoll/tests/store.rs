@@ -239,7 +239,7 @@ fn a_run_that_ended_before_its_first_case_is_told() {
         .unwrap();
     ended(plimsoll(dir.path()).args(["history", "tag", "last", "empty"]).args(STORE), 0);
     fs::write(dir.path().join("empty.json"), serde_json::to_string(&run).unwrap()).unwrap();
-    let mut said = String::new();
+    let mut stated = String::new();
     for words in [
         &["report", "last"][..],
         &["export", "last"],
@@ -250,9 +250,9 @@ fn a_run_that_ended_before_its_first_case_is_told() {
     ] {
         let (out, err) = ended(plimsoll(dir.path()).args(words).args(STORE), 2);
         assert_eq!(out, "");
-        said += &format!("{}: {err}", words.join(" "));
+        stated += &format!("{}: {err}", words.join(" "));
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(stated);
     ended(plimsoll(dir.path()).args(["report", "last~1"]).args(STORE), 0);
 }
 
@@ -262,7 +262,7 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
     if !has_strace("a full disk") {
         return;
     }
-    let mut said = String::new();
+    let mut stated = String::new();
     for (call, fault) in [
         ("fsync", "error=ENOSPC:when=1+"),
         ("fsync", "error=EIO:when=1+"),
@@ -278,7 +278,7 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
         assert!(is_shown(&out), "{out}");
         // Up to the name of a file of this run.
         let line = err.split("plimsoll history import ").next().unwrap();
-        said += &format!("{call} {fault}: {}\n", redacted(line, dir.path()).trim_end());
+        stated += &format!("{call} {fault}: {}\n", redacted(line, dir.path()).trim_end());
         assert_eq!(stored(dir.path()).load(&old.id).unwrap(), old);
         // The document is kept in that directory or a temporary one, and can be imported once.
         let Some((_, file)) = err.split_once("plimsoll history import ") else {
@@ -295,7 +295,7 @@ fn when_the_disk_fails_the_result_is_shown_and_the_old_runs_stay() {
         let lines = stored(dir.path()).list().unwrap();
         assert_eq!((lines.len(), lines.iter().filter(|l| l.status == RunStatus::Complete).count()), (2, 2));
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(stated);
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
     fs::create_dir(dir.path().join("mine")).unwrap();
     symlink(dir.path().join("mine"), dir.path().join("link")).unwrap();
     std::os::unix::fs::lchown(dir.path().join("link"), nobody, None).unwrap();
-    let mut said = String::new();
+    let mut stated = String::new();
     for store in [
         "theirs",
         "theirs/new",
@@ -446,11 +446,11 @@ fn root_takes_no_history_that_another_user_has_or_could_exchange() {
         for words in reading.chain([&&NULL[..]]) {
             let (out, err) = ended(plimsoll(dir.path()).args(*words).args(["--store", store]), 3);
             assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{store}: {err}");
-            said += &format!("{} --store {store}: {}", words[0], redacted(&err, dir.path()));
+            stated += &format!("{} --store {store}: {}", words[0], redacted(&err, dir.path()));
         }
         assert_eq!(listed(), before, "{store}");
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(stated);
     // In a sticky directory, such as /tmp, no other user can replace it.
     for store in ["sticky/own", "sticky"] {
         ended(plimsoll(dir.path()).args(NULL).args(["--store", store]), 0);

@@ -222,9 +222,9 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let printed = Printed { out: read("out"), err: read("err"), file: read("file") };
         let wanted = (small.figure)(&printed)
             .unwrap_or_else(|| panic!("{}: {}{}", small.tool, printed.out, printed.err));
-        let told = peer["samples"][0].as_f64().unwrap();
+        let reported = peer["samples"][0].as_f64().unwrap();
         // hpcc prints its figure with four digits and with six.
-        assert!((told / wanted - 1.0).abs() < 1e-3, "{}: {told} for {wanted}", small.tool);
+        assert!((reported / wanted - 1.0).abs() < 1e-3, "{}: {reported} for {wanted}", small.tool);
         // It was called as is shown.
         let shown: Vec<&str> = peer["command"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let args = read("args");
@@ -295,8 +295,8 @@ fn tools_that_no_package_has_are_called_for_the_case_and_read() {
         fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
         let peer = beside(recorded.tool, recorded.case, dir.path(), &script);
         assert_eq!(peer["status"], "ok", "{peer}");
-        let told = peer["samples"][0].as_f64().unwrap();
-        assert!((told / recorded.figure - 1.0).abs() < 1e-9, "{}: {told}", recorded.tool);
+        let reported = peer["samples"][0].as_f64().unwrap();
+        assert!((reported / recorded.figure - 1.0).abs() < 1e-9, "{}: {reported}", recorded.tool);
     }
 }
 

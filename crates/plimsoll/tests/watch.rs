@@ -46,7 +46,7 @@ fn finding<'a>(run: &'a Value, code: &str) -> Option<&'a Value> {
     run["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == code)
 }
 
-fn told(output: &Output) -> String {
+fn reported(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -91,10 +91,10 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
         child.try_wait().unwrap().is_some()
     });
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", reported(&output));
     let run = document(dir.path());
     let set = set.unwrap();
-    let quota = finding(&run, "quota-changed").unwrap_or_else(|| panic!("{}", told(&output)));
+    let quota = finding(&run, "quota-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!((&quota["evidence"]["before"], &quota["evidence"]["after"]), (&Value::Null, &0.3.into()));
     // The probes around the moment at which it was set; one more where that was during a probe.
     let times: Vec<f64> = finding(&run, "watched").unwrap()["evidence"]["at_s"]
@@ -108,14 +108,14 @@ fn a_quota_that_is_set_is_found_with_its_time_and_the_watch_keeps_to_its_share()
         assert!(at.abs_diff(set) <= 1, "{pair} is not around probe {set} of {times:?}");
     };
     around(&quota["evidence"]["between_s"]);
-    let level = finding(&run, "level-changed").unwrap_or_else(|| panic!("{}", told(&output)));
+    let level = finding(&run, "level-changed").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!(level["evidence"]["cause"], "quota", "{level}");
     around(&level["evidence"]["between_s"]);
     // The reported CPU share is the kernel's, and within the limit.
     let (cpu, seconds) = used.unwrap();
-    let said = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
-    assert!((cpu / seconds - said).abs() < 0.004, "{cpu} s in {seconds} s, {said} said");
-    assert!(said <= 0.021, "{said}");
+    let stated = finding(&run, "watched").unwrap()["evidence"]["cpu_share"].as_f64().unwrap();
+    assert!((cpu / seconds - stated).abs() < 0.004, "{cpu} s in {seconds} s, {stated} said");
+    assert!(stated <= 0.021, "{stated}");
     assert!(!dir.path().join("h/watch").exists());
 }
 
@@ -132,7 +132,7 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let second = words(dir.path(), begin).output().unwrap();
     assert_eq!(second.status.code(), Some(2));
     let status = words(dir.path(), "watch --status --store h").output().unwrap();
-    assert!(told(&status).contains(&format!("running, process {}", child.id())), "{}", told(&status));
+    assert!(reported(&status).contains(&format!("running, process {}", child.id())), "{}", reported(&status));
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     let before = probes(dir.path());
@@ -146,7 +146,7 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     let mut child = words(dir.path(), "watch --resume --store h --quiet").spawn().unwrap();
     until_probes(dir.path(), &mut child, before.len() + 3);
     let output = words(dir.path(), "watch --stop --store h --json run.json").output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", reported(&output));
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let run = document(dir.path());
     let measured: Vec<f64> = run["measurements"][0]["metrics"][0]["series"]
@@ -159,15 +159,15 @@ fn a_kill_and_a_boot_lose_one_probe_at_most() {
     assert!(measured.len() >= before.len() + 3);
     assert!(measured.windows(2).all(|pair| pair[0] < pair[1]), "{measured:?}");
     assert!(measured.iter().zip(&before).all(|(sample, probe)| (0.0..60.0).contains(&(sample - probe))));
-    let unwatched = finding(&run, "unwatched").unwrap_or_else(|| panic!("{}", told(&output)));
+    let unwatched = finding(&run, "unwatched").unwrap_or_else(|| panic!("{}", reported(&output)));
     assert_eq!(unwatched["evidence"]["boots"], 1);
     // It is in the history, and another one may begin.
     assert!(!dir.path().join("h/watch").exists());
     let id = run["id"].as_str().unwrap();
     assert!(words(dir.path(), &format!("history show {id} --store h")).status().unwrap().success());
     let none = words(dir.path(), "watch --status --store h").output().unwrap();
-    let said = [second, unfinished, none].map(|output| redacted(&told(&output), dir.path()));
-    insta::assert_snapshot!(said.concat());
+    let stated = [second, unfinished, none].map(|output| redacted(&reported(&output), dir.path()));
+    insta::assert_snapshot!(stated.concat());
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_watch_gives_way_to_who_uses_the_machine() {
     kill_process(Pid::from_child(&busy), Signal::TERM).unwrap();
     busy.wait().unwrap();
     // Nothing was measured, which is no success.
-    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", reported(&output));
     insta::assert_snapshot!(without_numbers(&String::from_utf8_lossy(&output.stderr)));
     assert!(!dir.path().join("h/watch").exists());
 }
@@ -210,28 +210,28 @@ fn many_who_end_a_watch_make_one_result() {
         (0..4).map(|_| words(dir.path(), "watch --stop --store h").spawn().unwrap()).collect();
     let ended: Vec<Output> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     for output in &ended {
-        let text = told(output);
+        let text = reported(output);
         let bad = ["UNIQUE", "only copy"].map(|words| text.matches(words).count());
         assert_eq!(bad, [0, 0], "{text}");
         // A loser finds no watch, or that it has just ended.
         assert!([Some(0), Some(2)].contains(&output.status.code()), "{text}");
     }
-    let keeps = |output: &&Output| told(output).lines().any(|line| line == "kept in h");
+    let keeps = |output: &&Output| reported(output).lines().any(|line| line == "kept in h");
     assert_eq!(ended.iter().filter(keeps).count(), 1);
     assert!(!dir.path().join("h/watch").exists());
     // A journal whose result is in the history already, as after a kill between the two.
     fs::write(dir.path().join("h/watch"), &journal).unwrap();
     let again = words(dir.path(), "watch --stop --store h").output().unwrap();
-    assert!(again.status.success(), "{}", told(&again));
-    let mut said = told(&again);
+    assert!(again.status.success(), "{}", reported(&again));
+    let mut stated = reported(&again);
     // An incomplete journal is none, but is not overwritten.
     fs::write(dir.path().join("h/watch"), &journal[..40]).unwrap();
     let none = words(dir.path(), "watch --resume --store h").output().unwrap();
-    said += &told(&none);
-    insta::assert_snapshot!(redacted(&said, dir.path()));
+    stated += &reported(&none);
+    insta::assert_snapshot!(redacted(&stated, dir.path()));
     assert!(!dir.path().join("h/watch").exists());
     fs::write(dir.path().join("h/watch"), &journal).unwrap();
     let over = words(dir.path(), "watch --stop --store h --json h/watch").output().unwrap();
-    assert_eq!(over.status.code(), Some(2), "{}", told(&over));
+    assert_eq!(over.status.code(), Some(2), "{}", reported(&over));
     assert_eq!(fs::read(dir.path().join("h/watch")).unwrap(), journal);
 }

@@ -97,8 +97,9 @@ fn complaint(place: &str, text: &str, words: &[&str]) -> String {
             .find(|(known, _)| known == word)
             .map_or("", |(_, instead)| instead)
     };
-    let said: Vec<String> = words.iter().map(|word| format!("'{word}' (write: {})", instead(word))).collect();
-    format!("{place}: {}: {text}", said.join(", "))
+    let stated: Vec<String> =
+        words.iter().map(|word| format!("'{word}' (write: {})", instead(word))).collect();
+    format!("{place}: {}: {text}", stated.join(", "))
 }
 
 #[test]

@@ -101,12 +101,12 @@ impl Account {
         }
         let takes = if unit == Unit::Second { self.amount * figure } else { self.amount / figure };
         if takes > (life * ACCOUNT_TOLERANCE + MOMENT).min(most * ACCOUNT_TOLERANCE) {
-            return Some(self.told("at least", figure, unit, most.min(life)));
+            return Some(self.describe("at least", figure, unit, most.min(life)));
         }
-        (takes * ACCOUNT_TOLERANCE < least).then(|| self.told("at most", figure, unit, least))
+        (takes * ACCOUNT_TOLERANCE < least).then(|| self.describe("at most", figure, unit, least))
     }
 
-    fn told(&self, bound: &str, figure: f64, unit: Unit, seconds: f64) -> String {
+    fn describe(&self, bound: &str, figure: f64, unit: Unit, seconds: f64) -> String {
         format!(
             "its figure of {} contradicts its own run time: it {} {bound} {} in {}",
             Quantity::new(figure, unit).human(3),

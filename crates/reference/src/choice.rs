@@ -65,10 +65,10 @@ pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &
     }
     let silent =
         REF_TOOLS.iter().map(|ref_tool| ref_tool.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
-    let told = |tool: &super::Tool| {
+    let reported = |tool: &super::Tool| {
         format!("--against {}: it can check no case of this run, only {}", tool.name, tool.checks)
     };
-    silent.map(told).collect()
+    silent.map(reported).collect()
 }
 
 pub(super) struct Choice {
@@ -223,15 +223,15 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let case = |id: &str| -> Case { id.parse().unwrap() };
         let cases = [case("memory.bandwidth/op=triad/size=512M/threads=1"), case("null")];
-        let told = |against: &Against| idle(cases.iter().map(|case| (against, case)), &machine);
-        let lines = told(&Against::Named(vec!["stream", "iozone", "ping"]));
+        let reported = |against: &Against| idle(cases.iter().map(|case| (against, case)), &machine);
+        let lines = reported(&Against::Named(vec!["stream", "iozone", "ping"]));
         assert_eq!(lines.len(), 2, "{lines:?}");
         for name in ["iozone", "ping"] {
             let begin = format!("--against {name}: ");
             assert_eq!(lines.iter().filter(|line| line.starts_with(&begin)).count(), 1, "{name}: {lines:?}");
         }
-        assert_eq!(told(&Against::All), [""; 0]);
-        assert_eq!(told(&Against::Nobody), [""; 0]);
+        assert_eq!(reported(&Against::All), [""; 0]);
+        assert_eq!(reported(&Against::Nobody), [""; 0]);
     }
 
     #[test]

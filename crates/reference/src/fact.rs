@@ -50,7 +50,7 @@ pub const VERSION: CaseFact<String> =
 /// SHA-256 of the program.
 pub const SHA256: CaseFact<String> = row("sha256", "SHA-256 of its program");
 /// Case for which a shared reading was taken.
-pub const TAKEN_BESIDE: CaseFact<String> = row("taken_beside", "the case for which it was run");
+pub const TAKEN_DURING_CASE: CaseFact<String> = row("taken_beside", "the case for which it was run");
 /// Files of the libraries that decide the performance.
 pub const LIBRARIES: CaseFact<Vec<String>> =
     CaseFact::new("libraries", "files of the libraries that decide its figure");

@@ -15,7 +15,7 @@ pub use plimsoll_model::sample::Match;
 use plimsoll_model::sample::{Achieved, CaseFact, Offer};
 
 mod account;
-mod beside;
+mod answers;
 mod choice;
 mod documents;
 pub mod fact;
@@ -23,8 +23,8 @@ mod json;
 mod other_tools;
 mod plausible;
 pub mod process;
-mod said;
 mod search;
+mod session;
 pub mod stated;
 pub mod supervise;
 mod through;
@@ -32,12 +32,12 @@ mod tools;
 mod version;
 
 pub use account::{Account, Seconds};
-pub use beside::{Companion, Companions, RemoteServer as FarServer, Selection};
 pub use choice::{Against, how_to_get, idle, passed_over, remedy};
 pub use documents::read_all;
 pub use plausible::impossible;
 pub use plimsoll_system::trust::Trust;
 pub use search::ProgramSearch;
+pub use session::{PreparedTool, ReferenceTools, RemoteServer as FarServer, Selection};
 pub use stated::Stated;
 pub use through::Through;
 pub use tools::REF_TOOLS;
@@ -227,12 +227,12 @@ impl ToolFigure {
     /// Marks the figure as the best of the repetitions, not the mean.
     #[must_use]
     pub fn best(mut self) -> Self {
-        self.tell(&fact::STATISTIC, BEST_STATISTIC);
+        self.record(&fact::STATISTIC, BEST_STATISTIC);
         self
     }
 
     /// Records a reported parameter.
-    pub fn tell(&mut self, fact: &CaseFact<String>, value: impl ToString) {
+    pub fn record(&mut self, fact: &CaseFact<String>, value: impl ToString) {
         const MOST: usize = 200;
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
     }

@@ -144,9 +144,10 @@ impl SelfLauncher {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
         let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };
-        let (said, hears) = bounded(2);
-        let stdout = listen(running.child.stdout.take(), OutputStream::Out, said.clone()).map_err(thread);
-        let stderr = listen(running.child.stderr.take(), OutputStream::Err, said).map_err(thread);
+        let (lines_out, hears) = bounded(2);
+        let stdout =
+            listen(running.child.stdout.take(), OutputStream::Out, lines_out.clone()).map_err(thread);
+        let stderr = listen(running.child.stderr.take(), OutputStream::Err, lines_out).map_err(thread);
         stdout.and(stderr)?;
         feed(&mut running.child, order.stdin.as_deref()).map_err(thread)?;
         let (mut out, mut err) = (None, None);
@@ -154,9 +155,9 @@ impl SelfLauncher {
         while out.is_none() || err.is_none() {
             select! {
                 recv(hears) -> heard => match heard {
-                    Ok(Heard { bytes: None, .. }) | Err(_) => return Err(ProcessError::TooMuch { program }),
-                    Ok(Heard { stream: OutputStream::Out, bytes }) => out = bytes,
-                    Ok(Heard { stream: OutputStream::Err, bytes }) => err = bytes,
+                    Ok(StreamChunk { bytes: None, .. }) | Err(_) => return Err(ProcessError::TooMuch { program }),
+                    Ok(StreamChunk { stream: OutputStream::Out, bytes }) => out = bytes,
+                    Ok(StreamChunk { stream: OutputStream::Err, bytes }) => err = bytes,
                 },
                 recv(interrupts) -> _ => return Err(ProcessError::Interrupted),
                 recv(deadline) -> _ => {
@@ -176,7 +177,7 @@ enum OutputStream {
     Err,
 }
 
-struct Heard {
+struct StreamChunk {
     stream: OutputStream,
     bytes: Option<Vec<u8>>,
 }
@@ -184,7 +185,7 @@ struct Heard {
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
     stream: OutputStream,
-    said: Sender<Heard>,
+    lines_out: Sender<StreamChunk>,
 ) -> std::io::Result<()> {
     let work = move || {
         let mut bytes = Vec::new();
@@ -194,7 +195,7 @@ fn listen(
         }
         let fits = bytes.len() as u64 <= OUTPUT_CAP;
         // The receiver is gone if the program was ended.
-        let _ = said.send(Heard { stream, bytes: fits.then_some(bytes) });
+        let _ = lines_out.send(StreamChunk { stream, bytes: fits.then_some(bytes) });
     };
     std::thread::Builder::new().name("reference output".to_owned()).spawn(work).map(drop)
 }
@@ -279,7 +280,7 @@ pub fn failed(done: &ProgramEnd) -> Option<String> {
     let words = |line: &&str| line.contains(char::is_alphanumeric);
     let last = |text: &str| text.lines().map(str::trim).rfind(words).map(str::to_owned);
     match last(&done.stderr).or_else(|| last(&done.stdout)) {
-        Some(said) => Some(format!("{how}: {}", plimsoll_units::text::shown_within(&said, 200))),
+        Some(lines_out) => Some(format!("{how}: {}", plimsoll_units::text::shown_within(&lines_out, 200))),
         None => Some(how),
     }
 }

@@ -50,8 +50,8 @@ impl ProgramSearch {
     /// Returns the path of another program of `tool`, such as its server: next to the file that the
     /// user named, else as [`ProgramSearch::find`] does.
     pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
-        let beside = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
-        let directories = beside.into_iter().chain(self.directories.iter().cloned());
+        let sibling_directory = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
+        let directories = sibling_directory.into_iter().chain(self.directories.iter().cloned());
         let candidates = directories.chain(more.iter().map(PathBuf::from)).map(|d| d.join(program));
         let mut refused = None;
         for candidate in candidates.filter(|c| runs(c)) {

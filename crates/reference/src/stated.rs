@@ -160,7 +160,7 @@ pub struct LinkUse {
     /// Duration of the test in seconds.
     pub seconds: Option<f64>,
     /// Sums of the streams per direction in bit/s, if both ran at once: this direction, the other.
-    pub each_way: Option<[f64; 2]>,
+    pub both_directions: Option<[f64; 2]>,
     /// Requested rate in bit/s.
     pub asked: Option<f64>,
     /// Whether it counts sent data, not received data.

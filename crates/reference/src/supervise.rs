@@ -44,8 +44,8 @@ pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
 
 /// Returns a socket that gets a byte when this process receives SIGTERM.
 fn asked_to_end() -> std::io::Result<UnixStream> {
-    let (hears, told) = UnixStream::pair()?;
-    low_level::pipe::register(SIGTERM, told)?;
+    let (hears, reported) = UnixStream::pair()?;
+    low_level::pipe::register(SIGTERM, reported)?;
     Ok(hears)
 }
 

@@ -27,7 +27,7 @@ pub(super) fn ask_version(
     };
     let program = found.programs.first()?.clone()?;
     let arguments = found.ref_tool.tool().version_arguments;
-    let told = (!arguments.is_empty())
+    let reported = (!arguments.is_empty())
         .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
         .flatten()
         // Several tools print their version only with an error message.
@@ -41,7 +41,7 @@ pub(super) fn ask_version(
         let done = ask(&Trust::here().program(Path::new("/usr/bin/dpkg-query")).ok()?, query)?;
         (done.status.success() && !done.stdout.is_empty()).then_some(done.stdout)
     };
-    told.or_else(packaged).map(|version| plimsoll_units::text::shown_within(&version, 60))
+    reported.or_else(packaged).map(|version| plimsoll_units::text::shown_within(&version, 60))
 }
 
 /// SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.

@@ -164,12 +164,12 @@ impl Run {
     }
 
     /// Returns the nodes for a run whose own machine is `own`: equal machines become `None`.
-    pub fn nodes_beside(&self, own: &Machine) -> Vec<Node> {
-        let beside = |node: &Node| {
+    pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
+        let other_node = |node: &Node| {
             let machine = self.machine_of(node);
             Node { name: node.name.clone(), machine: (machine != own).then(|| machine.clone()) }
         };
-        self.nodes.iter().map(beside).collect()
+        self.nodes.iter().map(other_node).collect()
     }
 
     /// Writes JSON on one line; indentation would more than double the size for many nodes.

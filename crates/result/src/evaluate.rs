@@ -51,7 +51,7 @@ impl Maker<'_> {
                     | FailureCause::OutOfTime
                     | FailureCause::Unsafe
                     | FailureCause::Interrupted => Status::Skipped,
-                    FailureCause::Environment | FailureCause::FarEnd | FailureCause::WrongAnswer => {
+                    FailureCause::Environment | FailureCause::ServerFailed | FailureCause::WrongAnswer => {
                         Status::Failed
                     }
                 };
@@ -147,9 +147,10 @@ impl Maker<'_> {
         let chosen = rating::chosen(&limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
-        let heard = outcome.tool_results.iter().filter(|heard| heard.metric == metric.name);
-        let tool_results =
-            heard.map(|heard| ToolResult::of(heard, self.margin).with_shares(chosen.as_ref())).collect();
+        let tool_run = outcome.tool_results.iter().filter(|tool_run| tool_run.metric == metric.name);
+        let tool_results = tool_run
+            .map(|tool_run| ToolResult::of(tool_run, self.margin).with_shares(chosen.as_ref()))
+            .collect();
         Some(MetricResult {
             series: samples.iter().map(|s| point(s)).collect(),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),

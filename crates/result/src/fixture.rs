@@ -205,11 +205,11 @@ pub fn with_tools() -> Run {
     let mut all = Vec::new();
     for (id, absent) in [(long, false), ("cpu.peak/op=add/type=i8", true), ("cpu.peak/op=add/type=i16", true)]
     {
-        let mut beside = measured(id, "rate", Unit::BytePerSecond, 1e9);
+        let mut other_node = measured(id, "rate", Unit::BytePerSecond, 1e9);
         let mut metric = metric_of("rate", Unit::BytePerSecond, vec![1e9, 1.1e9]);
         metric.tool_results = vec![tool_result(absent)];
-        beside.metrics = vec![metric];
-        all.push(beside);
+        other_node.metrics = vec![metric];
+        all.push(other_node);
     }
     run_of(all)
 }
@@ -218,6 +218,6 @@ fn tool_result(absent: bool) -> ToolResult {
     let pairs = [(10.0, 9.8), (10.1, 9.9), (10.0, 9.9), (9.9, 9.8), (10.0, 9.7)];
     let pairs = pairs.map(|(own, tool_result)| (own * 1e8, tool_result * 1e8));
     let unavailable = absent.then(|| "not installed; apt-get install iozone3".to_owned());
-    let heard = heard("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
-    ToolResult::of(&ToolRun { unavailable, ..heard }, 0.03)
+    let tool_run = tool_run("iozone", &pairs[..if absent { 0 } else { pairs.len() }]);
+    ToolResult::of(&ToolRun { unavailable, ..tool_run }, 0.03)
 }

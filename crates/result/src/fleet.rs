@@ -22,7 +22,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
     for mut part in parts {
-        run.nodes.extend(part.nodes_beside(&run.machine));
+        run.nodes.extend(part.other_nodes(&run.machine));
         run.measurements.append(&mut part.measurements);
         run.clock_steps.append(&mut part.clock_steps);
         run.health.append(&mut part.health);
@@ -91,7 +91,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     });
     runs.dedup_by(|a, b| a.id == b.id && a.nodes == b.nodes);
     let mut taken: BTreeMap<(String, String), String> = BTreeMap::new();
-    let mut said = Vec::new();
+    let mut stated = Vec::new();
     for run in &mut runs {
         let key = |node: &Node| (node.name.clone(), run.machine_of(node).id.clone());
         let again: BTreeSet<String> = run
@@ -101,7 +101,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
             .map(|node| node.name.clone())
             .collect();
         let earlier = run.nodes.iter().filter_map(|node| Some((&node.name, taken.get(&key(node))?)));
-        said.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
+        stated.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
             format!(
                 "{} came twice: its run of {} is left out",
                 shown_within(name, MAX_NAME_CHARS),
@@ -119,7 +119,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     }
     runs.retain(|run| !run.nodes.is_empty());
     runs.reverse();
-    (runs, said)
+    (runs, stated)
 }
 
 /// Appends a free number to repeated names of different machines, and returns a line per change.
@@ -127,7 +127,7 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut said = Vec::new();
+    let mut stated = Vec::new();
     for run in runs {
         let mut new: BTreeMap<String, String> = BTreeMap::new();
         for node in &mut run.nodes {
@@ -138,7 +138,7 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
                 .map(|n| format!("{}-{n}", node.name))
                 .find(|name| !used.contains(name))
                 .unwrap_or_default();
-            said.push(format!(
+            stated.push(format!(
                 "several machines have the name {}: one is {} here",
                 shown_within(&node.name, MAX_NAME_CHARS),
                 shown_within(&name, MAX_NAME_CHARS)
@@ -155,7 +155,7 @@ pub fn renamed(runs: &mut [Run]) -> Vec<String> {
         run.clock_steps.iter_mut().for_each(|step| rename(&mut step.node));
         run.health.iter_mut().for_each(|one| rename(&mut one.node));
     }
-    said
+    stated
 }
 
 /// Returns the findings that compare nodes of the same kind.
@@ -330,16 +330,16 @@ mod tests {
     fn of_a_machine_that_came_twice_the_latest_whole_run_is_taken() {
         let (early, late) = (run_at("a", "x", 1), run_at("a", "x", 2));
         let broken = Run { status: RunStatus::Partial, ..run_at("a", "x", 3) };
-        let (kept, said) = once_each(vec![late.clone(), early.clone(), broken, early, late.clone()]);
+        let (kept, stated) = once_each(vec![late.clone(), early.clone(), broken, early, late.clone()]);
         assert_eq!(kept.iter().map(|run| &run.id).collect::<Vec<_>>(), [&late.id]);
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert_eq!(said[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
+        assert_eq!(stated.len(), 2, "{stated:?}");
+        assert_eq!(stated[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
         // Only the repeated node of a merged run is dropped.
         let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
-        let (kept, said) = once_each(vec![old, run_at("b", "x", 5)]);
+        let (kept, stated) = once_each(vec![old, run_at("b", "x", 5)]);
         let names: Vec<&str> =
             kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
-        assert_eq!((names, said.len()), (vec!["a", "b"], 1));
+        assert_eq!((names, stated.len()), (vec!["a", "b"], 1));
         assert!(kept.iter().all(|run| run.measurements.len() == 1));
     }
 

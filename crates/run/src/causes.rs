@@ -59,19 +59,19 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
         (Loss::ClockChanged, mean(|c| c.excluded_by.clock), MIN_CAUSE_SHARE),
         (second, second_work, MIN_SECOND_COST_SHARE),
     ];
-    let told = if crowded { &shares[..2] } else { &shares[..] };
-    let notable = told.iter().filter(|(_, share, least)| share > least);
+    let reported = if crowded { &shares[..2] } else { &shares[..] };
+    let notable = reported.iter().filter(|(_, share, least)| share > least);
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
 }
 
 /// Share of the time that threads were off their CPUs (or the excluded share), less `steal`.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
-    let told = over_time(samples, |c| c.excluded_by.off_cpu);
+    let reported = over_time(samples, |c| c.excluded_by.off_cpu);
     let excluded = || match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {
         true => 0.0,
         false => over_time(samples, |c| c.excluded).unwrap_or(0.0),
     };
-    told.unwrap_or_else(excluded) - steal
+    reported.unwrap_or_else(excluded) - steal
 }
 
 #[cfg(test)]
@@ -99,8 +99,8 @@ mod tests {
 
     fn codes(conditions: Conditions, second: Loss, crowded: bool) -> Vec<String> {
         let sample = Sample { elapsed: 0.1, conditions, ..Sample::default() };
-        let told = of(&vec![sample; 5], second, crowded);
-        told.iter().map(|warning| warning.code().to_owned()).collect()
+        let reported = of(&vec![sample; 5], second, crowded);
+        reported.iter().map(|warning| warning.code().to_owned()).collect()
     }
 
     #[test]
@@ -131,23 +131,23 @@ mod tests {
         let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
-        let told = of(&samples.map(sample), Loss::MemoryShared, false);
-        assert_eq!(told.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
+        let reported = of(&samples.map(sample), Loss::MemoryShared, false);
+        assert_eq!(reported.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
     #[test]
     fn laps_are_excluded_whole_and_others_took_only_what_a_thread_was_off_its_cpu() {
-        let told = |off| {
+        let reported = |off| {
             let conditions = Conditions { excluded: Some(0.2), ..more(&[(OFF_CPU, off)]) };
             codes(conditions, Loss::MemoryShared, false)
         };
-        assert_eq!((told(0.01).len(), told(0.06)), (0, vec!["preempted".to_owned()]));
+        assert_eq!((reported(0.01).len(), reported(0.06)), (0, vec!["preempted".to_owned()]));
     }
 
     #[test]
     fn slices_that_lost_little_of_their_time_accuse_nobody() {
-        let told = |taken| codes(more(&[(GAPS, 0.09), (TAKEN, taken)]), Loss::SiblingBusy, false);
-        assert_eq!((told(0.01).len(), told(0.06).len()), (0, 1));
+        let reported = |taken| codes(more(&[(GAPS, 0.09), (TAKEN, taken)]), Loss::SiblingBusy, false);
+        assert_eq!((reported(0.01).len(), reported(0.06).len()), (0, 1));
     }
 
     #[test]
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_changed_is_no_reason_to_stop_other_work() {
-        let told = of(
+        let reported = of(
             &[Sample { elapsed: 1.0, conditions: more(&[(CLOCK, 0.12)]), ..Sample::default() }],
             Loss::SiblingBusy,
             false,
         );
-        let text = told[0].to_string();
+        let text = reported[0].to_string();
         assert!(text.starts_with("clock changes 12.0 %: ") && !text.contains("stop"), "{text}");
     }
 }

@@ -24,23 +24,23 @@ pub(super) enum HealthRemark {
 
 /// Notable events of a case of `seconds` s; interface events only if it `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let times = change.throttled();
-    told.extend((times > 0).then_some(HealthRemark::ThermalThrottling { times }));
+    reported.extend((times > 0).then_some(HealthRemark::ThermalThrottling { times }));
     let [corrected, uncorrected] = change.memory_errors();
     let controllers = || {
         let names: Vec<&str> = change.controllers.iter().map(|one| one.name.as_str()).take(4).collect();
         names.join(", ")
     };
     if uncorrected > 0 {
-        told.push(HealthRemark::MemoryUncorrected { count: uncorrected, controllers: controllers() });
+        reported.push(HealthRemark::MemoryUncorrected { count: uncorrected, controllers: controllers() });
     }
     if corrected > 0 {
-        told.push(HealthRemark::MemoryCorrected { count: corrected, controllers: controllers() });
+        reported.push(HealthRemark::MemoryCorrected { count: corrected, controllers: controllers() });
     }
     let interfaces = if uses_interfaces { change.interfaces.as_slice() } else { &[] };
-    told.extend(interfaces.iter().flat_map(|one| of_interface(one, seconds)));
-    told
+    reported.extend(interfaces.iter().flat_map(|one| of_interface(one, seconds)));
+    reported
 }
 
 fn of_interface(change: &Interface, seconds: f64) -> impl Iterator<Item = HealthRemark> {
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
 
     fn codes(change: &HealthChange, uses_interfaces: bool) -> Vec<String> {
-        let told = remarks(change, 2.0, uses_interfaces).into_iter().map(Note::from);
-        told.map(|note| note.code().to_owned()).collect()
+        let reported = remarks(change, 2.0, uses_interfaces).into_iter().map(Note::from);
+        reported.map(|note| note.code().to_owned()).collect()
     }
 
     #[test]

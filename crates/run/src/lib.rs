@@ -4,10 +4,10 @@
 
 mod causes;
 pub mod clock;
-mod companions;
 mod health;
 mod overrun;
 mod planned;
+mod reference_tools;
 mod repeat;
 mod rounds;
 mod together;
@@ -32,7 +32,7 @@ use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount, ToolRun,
 };
 use plimsoll_model::warning::{Loss, Note, Warning};
-use plimsoll_reference::Companion;
+use plimsoll_reference::PreparedTool;
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
 use plimsoll_stats::{
@@ -40,8 +40,8 @@ use plimsoll_stats::{
 };
 use plimsoll_stats::{Samples, Seed};
 
-use companions::ReferenceRuns;
 use overrun::Overrun;
+use reference_tools::ReferenceRuns;
 
 const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by", "what ended the sampling");
 
@@ -84,17 +84,17 @@ pub trait Station {
     }
 
     /// Returns the approximate time of a case's reference tools in s, 0 if unknown.
-    fn seconds_beside(&self, _: &Planned) -> f64 {
+    fn reference_seconds(&self, _: &Planned) -> f64 {
         0.0
     }
 
     /// Returns whether a reference tool of the case writes to its test file.
-    fn writes_beside(&self, _: &Planned) -> bool {
+    fn reference_writes(&self, _: &Planned) -> bool {
         false
     }
 
     /// Returns the reference tools of a case, prepared for its offer.
-    fn beside(&mut self, _: &Planned, _: &Offer) -> Vec<Companion> {
+    fn prepare_tools(&mut self, _: &Planned, _: &Offer) -> Vec<PreparedTool> {
         Vec::new()
     }
 }
@@ -156,7 +156,7 @@ pub struct Harness<'a> {
     /// Budget of the run in s; reference tools may take up to six times as long in addition.
     pub budget: Option<f64>,
     /// Seconds that reference tools have taken.
-    pub beside_s: f64,
+    pub reference_s: f64,
 }
 
 /// Result of a run.
@@ -232,7 +232,7 @@ impl Harness<'_> {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
         };
         let of_tools = |planned: &Planned| match planned.candidate.feasible {
-            Ok(()) => self.station.seconds_beside(planned),
+            Ok(()) => self.station.reference_seconds(planned),
             Err(_) => 0.0,
         };
         let tools_s: Vec<f64> = plan.iter().map(of_tools).collect();
@@ -252,10 +252,10 @@ impl Harness<'_> {
                 + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
             (self.emit)(RunEvent::Preparing { case, index, cases: plan.len(), left_s });
-            let beside = left_of_tools.map(|left| left * share(&tools_s[index..]));
+            let prepare_tools = left_of_tools.map(|left| left * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
-            let outcome =
-                self.outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, beside });
+            let outcome = self
+                .outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, prepare_tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
                 (self.emit)(RunEvent::Interrupted);
                 self.mark_wrong_rate(outcomes.iter_mut().skip(done));
@@ -280,12 +280,12 @@ impl Harness<'_> {
     }
 
     fn left(&self) -> Option<f64> {
-        Some(self.budget? - (self.clock.now() - self.beside_s))
+        Some(self.budget? - (self.clock.now() - self.reference_s))
     }
 
     /// Rest of the time for reference tools in s; `None` without a budget.
     fn left_of_tools(&self) -> Option<f64> {
-        Some(TOOLS_PER_BUDGET * self.budget? - self.beside_s)
+        Some(TOOLS_PER_BUDGET * self.budget? - self.reference_s)
     }
 
     /// Seconds for the first of the remaining cases, of `cases` in all. Minimum samples (or one, if
@@ -322,7 +322,7 @@ impl Harness<'_> {
             true => ended,
             false => self.pace.agree(None).and(ended),
         };
-        self.beside_s += taken.beside_s;
+        self.reference_s += taken.reference_s;
         let ended = ended.map_err(|why| self.repeated(planned, why));
         let CaseSamples { samples, facts, tool_results, .. } = taken;
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
@@ -361,15 +361,15 @@ impl Harness<'_> {
         let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
-        let mut companions = self.companions(planned, prepared.as_mut(), seed, room.beside);
+        let mut reference_tools = self.reference_tools(planned, prepared.as_mut(), seed, room.prepare_tools);
         let sampling_began = self.clock.now();
         self.clock.begin_case();
         let ending = loop {
             let named = headline.map(|m| m.name);
-            let before = self.clock.now() - companions.seconds;
-            let sample = self.round(prepared.as_mut(), amount, &mut companions, named);
-            taken.beside_s = companions.seconds;
-            let took = self.clock.now() - companions.seconds - before;
+            let before = self.clock.now() - reference_tools.seconds;
+            let sample = self.round(prepared.as_mut(), amount, &mut reference_tools, named);
+            taken.reference_s = reference_tools.seconds;
+            let took = self.clock.now() - reference_tools.seconds - before;
             let mut sample = sample?;
             // The counter covers more than the sample; a stop within it is excluded.
             let most = sample.conditions.excluded.unwrap_or(1.0);
@@ -385,16 +385,16 @@ impl Harness<'_> {
             (self.emit)(RunEvent::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
-            let used = self.clock.now() - begun - companions.seconds;
+            let used = self.clock.now() - begun - reference_tools.seconds;
             let used = with_next(used, took, sampling.sample_time, own);
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
-                && (ending == Ending::Fixed || !companions.want_more())
+                && (ending == Ending::Fixed || !reference_tools.want_more())
             {
                 break ending;
             }
         };
         let (change, seconds) = (self.clock.end_case(), self.clock.now() - sampling_began);
-        taken.tool_results = companions.heard();
+        taken.tool_results = reference_tools.finish();
         prepared.verify()?;
         taken.facts = prepared.facts();
         taken.facts.wrong_rate = self.clock.wrong_rate().map(|wrong| wrong.to_string());
@@ -402,7 +402,7 @@ impl Harness<'_> {
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
-        let overrun = self.overrun(planned, room, begun, taken.beside_s);
+        let overrun = self.overrun(planned, room, begun, taken.reference_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
         taken.note_health(&change, seconds, plimsoll_bench::subsystem_of(case).uses_interfaces);
         taken.note_energy(headline);
@@ -411,7 +411,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    fn companions(
+    fn reference_tools(
         &mut self,
         planned: &Planned,
         prepared: &mut dyn Prepared,
@@ -420,20 +420,20 @@ impl Harness<'_> {
     ) -> ReferenceRuns {
         let looking = self.clock.now();
         let mut offer = prepared.offer();
-        offer.writable = self.station.writes_beside(planned).then(|| prepared.lend());
-        let beside = self.station.beside(planned, &offer);
-        let mut companions = ReferenceRuns::new(beside, seed, allowed);
-        companions.seconds = self.clock.now() - looking;
-        companions
+        offer.writable = self.station.reference_writes(planned).then(|| prepared.provide_file());
+        let prepare_tools = self.station.prepare_tools(planned, &offer);
+        let mut reference_tools = ReferenceRuns::new(prepare_tools, seed, allowed);
+        reference_tools.seconds = self.clock.now() - looking;
+        reference_tools
     }
 
-    /// Returns the overrun of a case past its budget; `beside_s` is its tools' time.
-    fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, beside_s: f64) -> Option<Overrun> {
+    /// Returns the overrun of a case past its budget; `reference_s` is its tools' time.
+    fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<Overrun> {
         let own = room.own?;
-        let took = self.clock.now() - begun - beside_s;
+        let took = self.clock.now() - begun - reference_s;
         let (of, budget, past) = match own.whose {
             EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
-            _ => ("--budget", self.budget?, -(self.left()? + beside_s)),
+            _ => ("--budget", self.budget?, -(self.left()? + reference_s)),
         };
         let is_fixed = planned.sampling.samples.is_some();
         (took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST)).then_some(Overrun {
@@ -450,21 +450,21 @@ impl Harness<'_> {
         &mut self,
         own: &mut dyn Prepared,
         amount: SampleAmount,
-        companions: &mut ReferenceRuns,
+        reference_tools: &mut ReferenceRuns,
         headline: Option<&str>,
     ) -> Result<Sample, CannotMeasure> {
-        let (before, after) = companions.order();
+        let (before, after) = reference_tools.order();
         let begun = self.clock.now();
-        companions.hear(&before, own)?;
+        reference_tools.take_readings(&before, own)?;
         let between = self.clock.now();
         let sample = self.sample(own, amount)?;
         let ended = self.clock.now();
-        companions.hear(&after, own)?;
-        companions.seconds += between - begun + self.clock.now() - ended;
+        reference_tools.take_readings(&after, own)?;
+        reference_tools.seconds += between - begun + self.clock.now() - ended;
         if sample.renewed {
-            companions.forget();
+            reference_tools.forget();
         }
-        companions.pair(&sample, headline);
+        reference_tools.pair(&sample, headline);
         Ok(sample)
     }
 
@@ -492,7 +492,7 @@ struct CaseTime {
     own: Option<OwnTime>,
     /// Seconds reserved for later cases.
     later: f64,
-    beside: Option<f64>,
+    prepare_tools: Option<f64>,
 }
 
 #[derive(Clone, Copy)]
@@ -547,7 +547,7 @@ struct CaseSamples {
     tool_results: Vec<ToolRun>,
     /// Whether the other nodes were waited for.
     agreed: bool,
-    beside_s: f64,
+    reference_s: f64,
 }
 
 impl CaseSamples {

@@ -114,7 +114,7 @@ mod tests {
         CaseSamples { samples, headline: values.to_vec(), ..CaseSamples::default() }
     }
 
-    fn told(values: &[f64], ending: Ending) -> (CaseSamples, Vec<String>) {
+    fn reported(values: &[f64], ending: Ending) -> (CaseSamples, Vec<String>) {
         let mut taken = taken(values);
         taken.keep_last_rounds(ending, RATE, Seed::new(1, "case", "rate"));
         let codes = taken.facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_last_five_are_the_samples_and_all_are_kept() {
         let values = [90.0, 110.0, 100.0, 101.0, 99.0, 100.0, 100.0];
-        let (taken, codes) = told(&values, Ending::Steady);
+        let (taken, codes) = reported(&values, Ending::Steady);
         assert_eq!(codes, Vec::<String>::new());
         assert_eq!(taken.headline, values[2..]);
         assert_eq!((taken.samples.len(), taken.samples[0].at), (5, 2.0));
@@ -137,7 +137,7 @@ mod tests {
         let noise = |level: f64, i: usize| level * (1.0 + 0.004 * (i * 7 % 5) as f64);
         let fast = (0..8).map(|i| noise(3000.0, i));
         let values: Vec<f64> = fast.chain((0..12).map(|i| noise(300.0, i))).collect();
-        let (taken, codes) = told(&values, Ending::Steady);
+        let (taken, codes) = reported(&values, Ending::Steady);
         assert_eq!(codes, ["burst-credit"]);
         let text = taken.facts.warnings[0].to_string();
         assert!(
@@ -146,13 +146,13 @@ mod tests {
         );
         // A device that becomes faster had no credit.
         let rising: Vec<f64> = values.iter().rev().copied().collect();
-        assert_eq!(told(&rising, Ending::Steady).1, Vec::<String>::new());
+        assert_eq!(reported(&rising, Ending::Steady).1, Vec::<String>::new());
     }
 
     #[test]
     fn what_is_not_steady_says_by_how_much() {
         let reached = Some(Steadiness { range: 0.34, excursion: 0.12 });
-        let (taken, codes) = told(
+        let (taken, codes) = reported(
             &[100.0, 60.0, 100.0, 70.0, 90.0, 60.0],
             Ending::NotSteady { reached, by: EndedBy::RoundCap },
         );
@@ -160,8 +160,9 @@ mod tests {
         let text = taken.facts.warnings[0].to_string();
         assert!(text.contains("after 6 rounds") && text.contains("34") && text.contains("12"), "{text}");
         let few =
-            told(&[1.0, 2.0], Ending::NotSteady { reached: None, by: EndedBy::Budget }).0.facts.warnings[0]
-                .to_string();
+            reported(&[1.0, 2.0], Ending::NotSteady { reached: None, by: EndedBy::Budget }).0.facts.warnings
+                [0]
+            .to_string();
         assert!(few.contains("after 2 rounds: at least 5 are needed; the budget ended it"), "{few}");
     }
 }

@@ -97,12 +97,12 @@ impl Station for Mock {
         Ok(Box::new(MockCase { script, taken: 0, log: Rc::clone(&self.log) }))
     }
 
-    fn seconds_beside(&self, planned: &Planned) -> f64 {
+    fn reference_seconds(&self, planned: &Planned) -> f64 {
         self.tool_s(planned).map_or(0.0, |seconds| 5.0 * seconds)
     }
 
-    fn beside(&mut self, planned: &Planned, _: &Offer) -> Vec<Companion> {
-        let tool = |seconds| Companion {
+    fn prepare_tools(&mut self, planned: &Planned, _: &Offer) -> Vec<PreparedTool> {
+        let tool = |seconds| PreparedTool {
             passes: Vec::new(),
             about: ToolRun {
                 name: "tool".to_owned(),
@@ -258,7 +258,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         emit: &mut |e| events.push(e),
         maker,
         budget,
-        beside_s: 0.0,
+        reference_s: 0.0,
     }
     .run("run", &planned, Vec::new());
     let measurements = ran.measurements(maker);
@@ -345,22 +345,22 @@ fn samples_that_take_longer_than_asked_keep_to_the_budget() {
 
 #[test]
 fn a_case_that_ends_after_its_budget_says_so() {
-    let told = |set_up: f64, samples, budget, cases| -> Vec<String> {
+    let reported = |set_up: f64, samples, budget, cases| -> Vec<String> {
         let script = Script { set_up: vec![set_up], ..Script::steady() };
         let made = run_with(script, samples, budget, cases).measurements;
         let of =
             |m: &Measurement| m.warnings.iter().find(|w| w.code == "budget-exceeded").map(|w| w.text.clone());
         made.iter().filter_map(of).collect()
     };
-    let late = told(9.0, None, Some(2.0), 1);
+    let late = reported(9.0, None, Some(2.0), 1);
     assert!(late[0].starts_with("budget exceeded: the case took 9."), "{late:?}");
     assert!(late[0].contains(" after --budget (2.0 s): ") && late[0].contains("--sample-time"), "{late:?}");
     // Only the case that took too long is reported, not later ones with their full share.
-    assert_eq!(told(9.0, None, Some(2.0), 3).len(), 1);
-    let fixed = told(0.0, Some(50), Some(1.0), 1);
+    assert_eq!(reported(9.0, None, Some(2.0), 3).len(), 1);
+    let fixed = reported(0.0, Some(50), Some(1.0), 1);
     assert!(fixed[0].contains("use fewer --samples"), "{fixed:?}");
     for (set_up, samples, budget) in [(9.0, None, None), (0.5, None, Some(2.0)), (9.0, None, Some(20.0))] {
-        assert!(told(set_up, samples, budget, 1).is_empty(), "{set_up} {budget:?}");
+        assert!(reported(set_up, samples, budget, 1).is_empty(), "{set_up} {budget:?}");
     }
 }
 
@@ -553,14 +553,14 @@ fn slow_tools_give_fewer_pairs_and_take_nothing_from_our_own_samples() {
             .flat_map(|o| &o.tool_results)
             .map(|tool_result| tool_result.pairs.len())
             .collect();
-        let told = finished
+        let reported = finished
             .ran
             .outcomes
             .iter()
             .flat_map(|o| &o.tool_results)
             .flat_map(|tool_result| &tool_result.warnings);
         let own: Vec<usize> = finished.ran.outcomes.iter().map(|o| o.samples.len()).collect();
-        (pairs, told.filter(|w| w.code() == "few-pairs").count(), own)
+        (pairs, reported.filter(|w| w.code() == "few-pairs").count(), own)
     };
     let (_, _, alone) = beside(&[], Some(10.0));
     // Six times ten seconds for two cases: five readings of one second fit, or one of thirty.

@@ -36,17 +36,17 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
 
 /// Warnings of all parts, one per code in its last wording, without those on samples.
 fn warnings(parts: &[&Outcome]) -> Vec<Note> {
-    let mut told: Vec<Note> = Vec::new();
+    let mut reported: Vec<Note> = Vec::new();
     for note in parts.iter().flat_map(|part| &part.facts.warnings) {
         if Warning::is_of_samples(note.code()) {
             continue;
         }
-        match told.iter_mut().find(|known| known.code() == note.code()) {
+        match reported.iter_mut().find(|known| known.code() == note.code()) {
             Some(known) => known.clone_from(note),
-            None => told.push(note.clone()),
+            None => reported.push(note.clone()),
         }
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_run_that_failed_takes_nothing_from_the_others_and_a_wrong_answer_voids_all() {
         let failed = |ended| Outcome { samples: Vec::new(), ended: Some(ended), ..part(9.0, 0.0) };
-        let gone = CannotMeasure::far_end("gone");
+        let gone = CannotMeasure::server_failed("gone");
         let joined = together(vec![part(0.0, 0.0), failed(gone.clone()), part(2.0, 0.0)], 2).unwrap();
         assert_eq!((joined.samples.len(), joined.ended), (2, None));
         assert_eq!(together(vec![failed(gone.clone())], 2).unwrap().ended, Some(gone));

@@ -174,8 +174,8 @@ fn change_points(
         open.extend([range.start..at, at..range.end]);
     }
     for place in known {
-        let is_apart = |other: usize| other.abs_diff(place) >= MIN_SEGMENT;
-        if is_apart(0) && is_apart(values.len()) && found.iter().all(|other| is_apart(*other)) {
+        let is_separate = |other: usize| other.abs_diff(place) >= MIN_SEGMENT;
+        if is_separate(0) && is_separate(values.len()) && found.iter().all(|other| is_separate(*other)) {
             found.push(place);
         }
     }

@@ -1,7 +1,6 @@
 //! Statistics over samples: pure functions of samples and seed, the same on any machine.
 #![forbid(unsafe_code)]
 
-mod apart;
 mod bootstrap;
 mod bucket;
 mod changepoint;
@@ -11,6 +10,7 @@ mod esd;
 mod excluded;
 mod holm;
 mod outlier;
+mod outlier_distance;
 mod samples;
 mod scaling;
 mod seed;
@@ -23,7 +23,6 @@ mod times;
 mod trend;
 mod usl;
 
-pub use apart::{FALSE_ALARMS, apart};
 pub use bootstrap::{RESAMPLES, median_interval};
 pub use bucket::{ArrivalStretch, Bucket, bucket, burst, sustained};
 pub use changepoint::{MAX_CHANGES, MIN_SEGMENT, Segment, TimedPoint, segments, segments_of_many};
@@ -33,6 +32,7 @@ pub use esd::without_outliers;
 pub use excluded::{ALL_BUT_EXCLUDED, ExcludedShare, MOSTLY_EXCLUDED};
 pub use holm::holm;
 pub use outlier::{lag1_autocorrelation, outlier_count};
+pub use outlier_distance::{FALSE_ALARMS, outlier_distance};
 pub use samples::{NotSamples, Samples, median};
 pub use scaling::{ScalingStep, ThreadRate, scaling};
 pub use seed::Seed;

@@ -187,8 +187,8 @@ mod tests {
             prop_assert_eq!(times.count(), each.len() as u64);
             prop_assert_eq!(times.sum_ns(), each.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns)));
             let rank = ((share * each.len() as f64).ceil() as usize).max(1);
-            let (exact, told) = (each[rank - 1].max(1), times.at(share));
-            prop_assert!(told >= exact && told - exact <= exact / 1000, "{} for {}", told, exact);
+            let (exact, reported) = (each[rank - 1].max(1), times.at(share));
+            prop_assert!(reported >= exact && reported - exact <= exact / 1000, "{} for {}", reported, exact);
             let buckets = times.buckets();
             prop_assert!(buckets.is_sorted() && buckets.iter().all(|(_, count)| *count > 0));
             prop_assert_eq!(buckets.last().map(|(upper, _)| *upper), Some(times.at(1.0)));

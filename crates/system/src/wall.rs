@@ -161,8 +161,8 @@ mod tests {
         set(-3596.0, 2.0);
         set(-3596.0, 3.0);
         set(0.0, 4.0);
-        let told: Vec<(f64, f64)> = watch.steps("n").iter().map(|step| (step.at_s, step.by_s)).collect();
-        assert_eq!(told, [(2.0, -3596.0), (4.0, 3596.0)]);
+        let reported: Vec<(f64, f64)> = watch.steps("n").iter().map(|step| (step.at_s, step.by_s)).collect();
+        assert_eq!(reported, [(2.0, -3596.0), (4.0, 3596.0)]);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl FindingsContext<'_> {
             bytes("network traffic", spent.network),
         );
         let times: Vec<f64> = probes.iter().map(|probe| probe.at).collect();
-        told(
+        coded_finding(
             "watched",
             text,
             json!({
@@ -120,8 +120,8 @@ impl FindingsContext<'_> {
         let worst = hours::worst(&hours, metric.better);
         let worse = |hour: &hours::Hour| hours::worse(hour.median, median, metric.better);
         let hour = worst.map_or_else(String::new, |hour| {
-            let (by, way) = (worse(hour), if worse(hour) < 0.0 { "better" } else { "worse" });
-            format!("; worst hour {}: {} {way}", hour.name(), percent(by.abs(), 2))
+            let (by, direction) = (worse(hour), if worse(hour) < 0.0 { "better" } else { "worse" });
+            format!("; worst hour {}: {} {direction}", hour.name(), percent(by.abs(), 2))
         });
         let wall = by_wall.map_or_else(String::new, |share| {
             format!("; with the time that others took, within {}", percent(share, 2))
@@ -137,7 +137,7 @@ impl FindingsContext<'_> {
             percent(own, 2),
         );
         let listed = |hour: &hours::Hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes, "worse": worse(hour) });
-        Some(told(
+        Some(coded_finding(
             "steadiness",
             text,
             json!({
@@ -164,7 +164,7 @@ impl FindingsContext<'_> {
             );
             let times: Vec<[f64; 2]> = steps.iter().map(|step| [step.before, step.after]).collect();
             let evidence = json!({ "case": measurement.case.id(), "between_s": times });
-            found.push(told("levels-changed", text, evidence));
+            found.push(coded_finding("levels-changed", text, evidence));
         }
         found
     }
@@ -181,7 +181,7 @@ impl FindingsContext<'_> {
         let mut evidence = step.evidence.clone();
         evidence["between"] = json!([self.time(step.before).to_string(), self.time(step.after).to_string()]);
         evidence["between_s"] = json!([step.before, step.after]);
-        told("level-changed", text, evidence)
+        coded_finding("level-changed", text, evidence)
     }
 
     fn limits(&self, measurement: &Measurement, settings: &[SettingAtProbe]) -> Vec<Finding> {
@@ -204,7 +204,7 @@ impl FindingsContext<'_> {
                 "case": measurement.case.id(), "kind": kind.code(), "before": value(before), "after": value(after),
                 "between_s": [before.at, after.at],
             });
-            Some(told("limit-changed", text, evidence))
+            Some(coded_finding("limit-changed", text, evidence))
         };
         held::changes(settings).filter_map(finding).collect()
     }
@@ -235,7 +235,7 @@ impl FindingsContext<'_> {
             lasting(step.before),
             self.shown(step.after),
         );
-        Some(told(
+        Some(coded_finding(
             "burst-credit",
             text,
             json!({
@@ -268,7 +268,7 @@ impl FindingsContext<'_> {
             .iter()
             .map(|one| json!({ "hour": one.hour, "days": one.days, "least": one.least }))
             .collect();
-        Some(told("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
+        Some(coded_finding("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
     }
 
     fn seldom(&self, measurements: &[Measurement]) -> Vec<Finding> {
@@ -291,7 +291,7 @@ impl FindingsContext<'_> {
                 counted(probes, "probe"),
             );
             let evidence = json!({ "case": measurement.case.id(), "left_out": left_out, "probes": probes });
-            (left_out > 0).then(|| told("budget-used", text, evidence))
+            (left_out > 0).then(|| coded_finding("budget-used", text, evidence))
         };
         measurements.iter().filter_map(finding).collect()
     }
@@ -309,7 +309,7 @@ impl FindingsContext<'_> {
                 named(before.quota),
                 named(after.quota)
             );
-            told(
+            coded_finding(
                 "quota-changed",
                 text,
                 json!({
@@ -341,7 +341,7 @@ impl FindingsContext<'_> {
             plimsoll_units::text::shown(why)
         );
         let times: Vec<f64> = failed.iter().map(|(at, _)| *at).collect();
-        Some(told("no-figure", text, json!({ "at_s": times, "reason": why })))
+        Some(coded_finding("no-figure", text, json!({ "at_s": times, "reason": why })))
     }
 
     fn stolen(&self) -> Option<Finding> {
@@ -361,7 +361,7 @@ impl FindingsContext<'_> {
             self.shown(at)
         );
         (share >= STOLEN).then(|| {
-            told("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
+            coded_finding("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
         })
     }
 
@@ -376,8 +376,9 @@ impl FindingsContext<'_> {
             significant(high.1, 3),
             self.shown(high.0)
         );
-        (high.1 - low.1 >= WARMER)
-            .then(|| told("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 })))
+        (high.1 - low.1 >= WARMER).then(|| {
+            coded_finding("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 }))
+        })
     }
 
     fn unwatched(&self) -> Option<Finding> {
@@ -396,9 +397,9 @@ impl FindingsContext<'_> {
             .collect();
         let boots = sessions.iter().zip(sessions.iter().skip(1)).filter(|(a, b)| a.boot != b.boot).count();
         let slept: f64 = probes.iter().map(|probe| probe.slept).sum();
-        let mut said = Vec::new();
+        let mut stated = Vec::new();
         if let Some([from, to]) = gaps.iter().max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))) {
-            said.push(format!(
+            stated.push(format!(
                 "the watch was stopped {}, longest from {} to {}",
                 counted(gaps.len(), "time"),
                 self.shown(*from),
@@ -406,13 +407,17 @@ impl FindingsContext<'_> {
             ));
         }
         if boots > 0 {
-            said.push(format!("the machine was booted {}", counted(boots, "time")));
+            stated.push(format!("the machine was booted {}", counted(boots, "time")));
         }
         if slept >= UNWATCHED {
-            said.push(format!("the machine slept for {}", lasting(slept)));
+            stated.push(format!("the machine slept for {}", lasting(slept)));
         }
-        (!said.is_empty()).then(|| {
-            told("unwatched", said.join("; "), json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept }))
+        (!stated.is_empty()).then(|| {
+            coded_finding(
+                "unwatched",
+                stated.join("; "),
+                json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept }),
+            )
         })
     }
 }
@@ -457,7 +462,7 @@ pub fn lasting(seconds: f64) -> String {
     }
 }
 
-fn told(code: &str, text: String, evidence: serde_json::Value) -> Finding {
+fn coded_finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {
     Finding { code: code.to_owned(), text, evidence }
 }
 
@@ -555,17 +560,18 @@ mod tests {
     #[test]
     fn a_steady_machine_has_nothing_but_its_steadiness() {
         let (kept, measurement) = watched(24.0, CPU, |_| 100.0);
-        let told = texts(&kept, &measurement);
+        let coded_finding = texts(&kept, &measurement);
         assert_eq!(codes(&kept, &measurement), ["watched", "steadiness"]);
         assert!(
-            told[0].1.starts_with("288 probes in 23 h 55 min; the watch took 0.17 % of one CPU"),
+            coded_finding[0].1.starts_with("288 probes in 23 h 55 min; the watch took 0.17 % of one CPU"),
             "{}",
-            told[0].1
+            coded_finding[0].1
         );
         assert!(
-            told[1].1.contains("95 % of 288 figures are within 0.1") && told[1].1.contains("worst hour"),
+            coded_finding[1].1.contains("95 % of 288 figures are within 0.1")
+                && coded_finding[1].1.contains("worst hour"),
             "{}",
-            told[1].1
+            coded_finding[1].1
         );
     }
 
@@ -575,15 +581,18 @@ mod tests {
             h if (5.0..6.0).contains(&h) => 80.0,
             _ => 100.0,
         });
-        let told = texts(&kept, &measurement);
+        let coded_finding = texts(&kept, &measurement);
         let of = |code: &str| {
-            told.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap_or_default()
+            coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap_or_default()
         };
         assert!(of("steadiness").contains("14:00 to 15:00 UTC: 20 % worse"), "{}", of("steadiness"));
         assert!(of("time-of-day").contains("14:00 (20 % or more on 2 days) UTC"), "{}", of("time-of-day"));
-        let changes: Vec<&str> =
-            told.iter().filter(|(code, _)| code == "level-changed").map(|(_, text)| text.as_str()).collect();
-        assert_eq!(changes.len(), 4, "{told:?}");
+        let changes: Vec<&str> = coded_finding
+            .iter()
+            .filter(|(code, _)| code == "level-changed")
+            .map(|(_, text)| text.as_str())
+            .collect();
+        assert_eq!(changes.len(), 4, "{coded_finding:?}");
         assert!(
             changes[0].contains("fell by 20 % between 2026-11-26 13:55:00 UTC and 2026-11-26 14:00:00 UTC"),
             "{changes:?}"
@@ -593,9 +602,12 @@ mod tests {
     #[test]
     fn a_burst_that_is_used_up_is_told_with_its_time_and_a_recovery_is_none() {
         let (kept, measurement) = watched(24.0, DISK, |hour| if hour < 9.0 { 3000.0 } else { 300.0 });
-        let told = texts(&kept, &measurement);
-        let burst =
-            told.iter().find(|(code, _)| code == "burst-credit").map(|(_, text)| text.as_str()).unwrap();
+        let coded_finding = texts(&kept, &measurement);
+        let burst = coded_finding
+            .iter()
+            .find(|(code, _)| code == "burst-credit")
+            .map(|(_, text)| text.as_str())
+            .unwrap();
         assert!(
             burst.contains("for the first 8 h 55 min") && burst.contains("after 2026-11-26 18:00:00 UTC"),
             "{burst}"
@@ -618,18 +630,20 @@ mod tests {
             probe.celsius = Some(80.0);
         }
         kept.probes[60].slept = 7200.0;
-        kept.probes[70].cases[0].ended = Some(CannotMeasure::far_end("no answer"));
+        kept.probes[70].cases[0].ended = Some(CannotMeasure::server_failed("no answer"));
         kept.sessions.push(WatchSession {
             boot: "b".to_owned(),
             at: kept.probes[200].at - 10.0,
             ..kept.sessions[0].clone()
         });
-        let told = texts(&kept, &measurement);
-        let of = |code: &str| told.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap();
+        let coded_finding = texts(&kept, &measurement);
+        let of = |code: &str| {
+            coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.clone()).unwrap()
+        };
         assert!(
             of("quota-changed")
                 .contains("17:15:00 UTC and 2026-11-26 17:20:00 UTC: none before, 0.500 CPUs after"),
-            "{told:?}"
+            "{coded_finding:?}"
         );
         assert!(
             of("stolen-over-time").contains("gave 5.2 % of the CPU time to others (steal), 30 % at most"),
@@ -660,14 +674,14 @@ mod tests {
         for probe in &mut kept.probes[108..] {
             probe.io_limits = vec![limit.clone()];
         }
-        let told = texts(&kept, &measurement);
-        let of = |code: &str| told.iter().find(|(of, _)| of == code).map(|(_, text)| text.as_str());
+        let coded_finding = texts(&kept, &measurement);
+        let of = |code: &str| coded_finding.iter().find(|(of, _)| of == code).map(|(_, text)| text.as_str());
         assert!(
             of("limit-changed").is_some_and(|text| text.ends_with(
                 "the I/O limit of the control group changed between 2026-11-26 17:55:00 UTC and 2026-11-26 18:00:00 UTC: \
                  none before, 300 IOPS after"
             )),
-            "{told:?}"
+            "{coded_finding:?}"
         );
         assert_eq!(of("burst-credit"), None);
     }
@@ -681,8 +695,8 @@ mod tests {
             probe.cases.clear();
             probe.left_out = vec![measurement.case.clone()];
         }
-        let told = texts(&kept, &measurement);
-        let budget = told.iter().find(|(code, _)| code == "budget-used").unwrap();
+        let coded_finding = texts(&kept, &measurement);
+        let budget = coded_finding.iter().find(|(code, _)| code == "budget-used").unwrap();
         assert!(budget.1.contains("left out of 100 of 288 probes, because --disk-a-day"), "{}", budget.1);
     }
 
@@ -694,10 +708,10 @@ mod tests {
             let taken = if (5.0..6.0).contains(&(point.t / 3600.0 % 24.0)) { 0.2 } else { 0.0 };
             point.delivered = Some(value * (1.0 - taken));
         }
-        let told = texts(&kept, &measurement);
+        let coded_finding = texts(&kept, &measurement);
         assert!(
-            told.iter().any(|(code, text)| code == "time-of-day" && text.contains("14:00 (20 %")),
-            "{told:?}"
+            coded_finding.iter().any(|(code, text)| code == "time-of-day" && text.contains("14:00 (20 %")),
+            "{coded_finding:?}"
         );
     }
 
@@ -705,9 +719,9 @@ mod tests {
     fn many_changes_are_counted() {
         let (kept, measurement) =
             watched(96.0, CPU, |hour| if ((hour / 6.0) as usize).is_multiple_of(2) { 100.0 } else { 80.0 });
-        let told = texts(&kept, &measurement);
-        assert_eq!(told.iter().filter(|(code, _)| code == "level-changed").count(), MOST_STEPS);
-        let more = &told.iter().find(|(code, _)| code == "levels-changed").unwrap().1;
+        let coded_finding = texts(&kept, &measurement);
+        assert_eq!(coded_finding.iter().filter(|(code, _)| code == "level-changed").count(), MOST_STEPS);
+        let more = &coded_finding.iter().find(|(code, _)| code == "levels-changed").unwrap().1;
         assert!(more.contains("10 further changes"), "{more}");
     }
 }

@@ -12,12 +12,12 @@ const WORTH_TELLING: f64 = 0.8;
 
 /// One finding per operation (its first case) that hidden instructions would speed up.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    let mut told: Vec<(&str, &str)> = Vec::new();
+    let mut reported: Vec<(&str, &str)> = Vec::new();
     let mut findings = Vec::new();
     for made in run.of(Crypto.name()) {
         let key = (made.node.as_str(), made.case.word("op").unwrap_or_default());
-        if let Some(finding) = hidden(made).filter(|_| !told.contains(&key)) {
-            told.push(key);
+        if let Some(finding) = hidden(made).filter(|_| !reported.contains(&key)) {
+            reported.push(key);
             findings.push(finding);
         }
     }

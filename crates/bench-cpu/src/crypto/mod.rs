@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::dense::{fits_or, seats};
 use super::sliced::{Slices, Turns};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
     default_threads, whole_sizes,
 };
 use plimsoll_machine::Machine;
@@ -51,7 +51,7 @@ impl Benchmark for Crypto {
         &Descriptor {
             name: "cpu.crypto",
             about: "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305",
-            words: &[Say::Value("op"), Say::Value("block"), Say::Times],
+            words: &[LabelPart::Value("op"), LabelPart::Value("block"), LabelPart::Times],
             keys: &["op", "block", "affinity", "threads"],
             help: &[
                 ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all"),
@@ -81,8 +81,8 @@ impl Benchmark for Crypto {
         for op in ops {
             for block in &blocks {
                 let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
-                cases.extend(seats.iter().map(|seat| {
-                    let case = seat.taken(case.clone());
+                cases.extend(seats.iter().map(|threads| {
+                    let case = threads.taken(case.clone());
                     let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
@@ -155,7 +155,7 @@ impl Prepared for CryptoTeam {
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         facts.achieved.set(&INSTRUCTIONS, self.means.map_or(NO_INSTRUCTIONS, |means| means.name));
-        self.slices.tell(&mut facts);
+        self.slices.record_facts(&mut facts);
         facts
     }
 }

@@ -61,11 +61,11 @@ pub(super) const METRICS: [Metric; 3] = [
         .about("operations per second, counted as HPL and textbooks do"),
     Metric::new(TIME_METRIC, Unit::Second, Better::Lower)
         .about("time of one solution or product")
-        .said("in", ""),
+        .shown_between("in", ""),
     Metric::new(RESIDUAL, Unit::One, Better::Lower)
         .about("how far the answer is from right, as HPL scales it")
         .informative()
-        .said("residual", ""),
+        .shown_between("residual", ""),
 ];
 
 pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: HeldClocks<'_>) -> Sample {

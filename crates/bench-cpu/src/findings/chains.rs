@@ -22,7 +22,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     for (index, first) in of_chains.iter().enumerate() {
         let alike = |m: &&&Measurement| kind(m) == kind(first);
         if !of_chains[..index].iter().any(|earlier| alike(&earlier)) {
-            found.extend(told(of_chains.iter().copied().filter(|m| alike(&m)).collect()));
+            found.extend(describe(of_chains.iter().copied().filter(|m| alike(&m)).collect()));
         }
     }
     found
@@ -51,7 +51,7 @@ impl<'a> ChainsPoint<'a> {
     }
 }
 
-fn told(alike: Vec<&Measurement>) -> Option<PlainFinding> {
+fn describe(alike: Vec<&Measurement>) -> Option<PlainFinding> {
     let mut curve: Vec<ChainsPoint<'_>> = alike.into_iter().filter_map(ChainsPoint::of).collect();
     curve.sort_by_key(|at| at.chains);
     let (first, last) = (curve.first()?, curve.last()?);

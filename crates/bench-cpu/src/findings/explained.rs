@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Peak;
 use plimsoll_bench_api::Benchmark;
-use plimsoll_bench_api::apart::MovedCpus;
+use plimsoll_bench_api::distances::MovedCpus;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;

@@ -5,7 +5,7 @@ mod limit;
 
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS};
 use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, counts,
+    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline, counts,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -34,7 +34,13 @@ impl Benchmark for Hpl {
         &Descriptor {
             name: "cpu.hpl",
             about: "HPL over all machines of a run with --hosts, by the installed xhpl or hpcc",
-            words: &[Say::Word("HPL"), Say::Named("n"), Say::Named("p"), Say::Named("q"), Say::Times],
+            words: &[
+                LabelPart::Word("HPL"),
+                LabelPart::Named("n"),
+                LabelPart::Named("p"),
+                LabelPart::Named("q"),
+                LabelPart::Times,
+            ],
             keys: &["n", "nb", "p", "q"],
             by_default: false,
             of_all_machines: true,

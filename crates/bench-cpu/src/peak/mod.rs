@@ -21,8 +21,8 @@ use super::sliced::{Slices, Turns};
 use super::{RATE_METRIC, TIME_METRIC};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Roofline, Say,
-    counts, default_threads,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    Roofline, counts, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -48,17 +48,17 @@ const FLOPS: Metric = Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::High
 
 impl Benchmark for Peak {
     fn descriptor(&self) -> &Descriptor {
-        const WIDTH: Say = Say::Case("width", width_in_words);
+        const WIDTH: LabelPart = LabelPart::Case("width", width_in_words);
         &Descriptor {
             name: "cpu.peak",
             about: "arithmetic rate from registers, against the units' maximum at the clock held",
             words: &[
-                Say::Value("op"),
-                Say::Value("type"),
-                Say::Value("isa"),
+                LabelPart::Value("op"),
+                LabelPart::Value("type"),
+                LabelPart::Value("isa"),
                 WIDTH,
-                Say::Named("chains"),
-                Say::Times,
+                LabelPart::Named("chains"),
+                LabelPart::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
             help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
@@ -241,7 +241,7 @@ impl Prepared for PeakTeam {
     fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         facts.achieved.set(&KERNEL, self.kernel.name);
-        self.slices.tell(&mut facts);
+        self.slices.record_facts(&mut facts);
         if let Some(turns) = self.fixed {
             let operations = turns.saturating_mul(self.kernel.operations_per_turn());
             let threads = self.slices.loads().count() as u64;

@@ -285,8 +285,8 @@ mod tests {
 
     #[test]
     fn a_file_system_without_a_size_is_refused_by_that() {
-        let said = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
-        assert!(said.contains("/proc/self") && said.contains("0 bytes"), "{said}");
+        let stated = check_dir(Path::new("/proc/self")).expect_err("no place for files").to_string();
+        assert!(stated.contains("/proc/self") && stated.contains("0 bytes"), "{stated}");
     }
 
     fn facts(available: u64, file_size_limit: Option<u64>) -> DirFacts {

@@ -155,7 +155,7 @@ impl TestFile {
 
     /// Marks the file as direct, for tests on file systems without O_DIRECT.
     #[cfg(test)]
-    pub(crate) fn said_direct(self) -> Self {
+    pub(crate) fn verified_direct(self) -> Self {
         TestFile { cache: PageCacheMode::Direct, ..self }
     }
 

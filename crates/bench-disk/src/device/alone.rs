@@ -3,7 +3,7 @@
 use crate::metrics::AWAIT;
 use plimsoll_machine::Disk;
 use plimsoll_machine::Machine;
-use plimsoll_machine::disk::{DiskKind, DiskLink};
+use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_model::measurement::Measurement;
 
 /// Whether one disk of this machine moved exactly the bytes of the case in all samples; only then
@@ -12,9 +12,12 @@ pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
     let of = |name: &str| measurement.metrics.iter().find(|metric| metric.name == name);
-    let told = of(AWAIT).map_or(0, |metric| metric.samples.len());
+    let reported = of(AWAIT).map_or(0, |metric| metric.samples.len());
     let all = measurement.headline().map_or(0, |metric| metric.samples.len());
-    told > 0 && told == all && is_single && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
+    reported > 0
+        && reported == all
+        && is_single
+        && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
 }
 
 /// Words in the models of network volumes that look like NVMe drives: Amazon EBS, Alibaba, Google,
@@ -32,7 +35,7 @@ fn is_own(disk: &Disk, all: &[Disk]) -> bool {
         || all.iter().any(|one| one.name != disk.name && controller(&one.name) == controller(&disk.name));
     match disk.kind {
         // NVMe over Fabrics has no PCI Express link.
-        DiskKind::Nvme => matches!(disk.link, Some(DiskLink::Pcie { .. })) && !is_volume && !shares(),
+        DiskKind::Nvme => matches!(disk.link, Some(DeviceLink::Pcie { .. })) && !is_volume && !shares(),
         DiskKind::Sata | DiskKind::Mmc => true,
         _ => false,
     }
@@ -50,13 +53,13 @@ mod tests {
         let mut machine = plimsoll_model::fixture::machine();
         let mut measurement = plimsoll_model::view::testing::peak(1, 1.0);
         let samples = measurement.metrics[0].samples.len();
-        let mut holds = |kind, told: usize| {
+        let mut holds = |kind, reported: usize| {
             machine.storage.as_mut().unwrap().disks[0].kind = kind;
             measurement.metrics.truncate(1);
             let first = measurement.metrics[0].clone();
             measurement.metrics.push(MetricResult {
                 name: AWAIT.to_owned(),
-                samples: vec![1e-4; told],
+                samples: vec![1e-4; reported],
                 ..first
             });
             is_alone(&measurement, &machine)
@@ -75,7 +78,7 @@ mod tests {
         let disk = |name: &str, model: &str| {
             let mut disk = plimsoll_model::fixture::machine().storage.unwrap().disks.remove(0);
             (disk.name, disk.model, disk.kind) = (name.to_owned(), Some(model.to_owned()), DiskKind::Nvme);
-            let link = DiskLink::Pcie {
+            let link = DeviceLink::Pcie {
                 transfers_per_s: 8_000_000_000,
                 lanes: 4,
                 max_transfers_per_s: None,

@@ -148,19 +148,19 @@ impl DeviceCheck {
 
     /// Compares the counters with the transfers that the case claims.
     pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
-        let mut told = DeviceTraffic::default();
+        let mut reported = DeviceTraffic::default();
         if claimed == DirectionBytes::default() {
-            return told;
+            return reported;
         }
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
-        told.achieved.set_some(&PAGE_CACHE, cached);
+        reported.achieved.set_some(&PAGE_CACHE, cached);
         if self.file.cache() != PageCacheMode::Direct {
-            return told;
+            return reported;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));
-        told.achieved.set_some(&DEVICE_SHARE, near);
-        told.invalid = match (near, cached) {
+        reported.achieved.set_some(&DEVICE_SHARE, near);
+        reported.invalid = match (near, cached) {
             (Some(share), _) if share < SEEN => Some(format!(
                 "page cache or host cache: {} moved {:.1} % of the {} that were counted",
                 self.near.names,
@@ -174,10 +174,10 @@ impl DeviceCheck {
             _ => None,
         };
         let far = self.far.as_ref().and_then(|far| Some((far, far.seen(&self.root)?.share_of(claimed)?)));
-        told.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
+        reported.warnings.extend(far.filter(|(_, share)| *share < SEEN).map(|(far, share)| {
             FileWarning::CachedBelow { below: far.names.clone(), share, above: self.near.names.clone() }
         }));
-        told
+        reported
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         let facts = check_dir(dir.path()).expect("usable");
         let made = TestFile::create(&facts, PageCacheMode::Buffered).expect("create");
         made.allocate(1 << 20, AllocationEffect::Moves).expect("allocate");
-        let made = if cache == PageCacheMode::Direct { made.said_direct() } else { made };
+        let made = if cache == PageCacheMode::Direct { made.verified_direct() } else { made };
         (dir, Arc::new(made))
     }
 
@@ -242,9 +242,9 @@ mod tests {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Direct);
         fixture.write("sys/dev/block/8:0/stat", stat(2 << 20, 0).as_bytes())?;
-        let told = device_check.judge(READ);
-        assert_eq!((told.invalid, told.warnings.len()), (None, 0));
-        assert_eq!(told.achieved.get(&DEVICE_SHARE), Some(2.0));
+        let reported = device_check.judge(READ);
+        assert_eq!((reported.invalid, reported.warnings.len()), (None, 0));
+        assert_eq!(reported.achieved.get(&DEVICE_SHARE), Some(2.0));
         assert_eq!(device_check.judge(DirectionBytes::default()), DeviceTraffic::default());
         Ok(())
     }
@@ -266,9 +266,9 @@ mod tests {
     fn buffered_transfers_claim_nothing_of_a_device() -> Result<(), Fault> {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, false, PageCacheMode::Buffered);
-        let told = device_check.judge(READ);
-        assert_eq!((told.invalid, told.warnings), (None, vec![]));
-        assert_eq!(told.achieved.names(), ["page_cache"]);
+        let reported = device_check.judge(READ);
+        assert_eq!((reported.invalid, reported.warnings), (None, vec![]));
+        assert_eq!(reported.achieved.names(), ["page_cache"]);
         Ok(())
     }
 
@@ -278,10 +278,10 @@ mod tests {
         let fixture = Fixture::unpack(TREE)?;
         let (_dir, device_check) = device_check(&fixture, true, PageCacheMode::Direct);
         fixture.write("sys/dev/block/7:1/stat", stat(1 << 20, 0).as_bytes())?;
-        let told = device_check.judge(READ);
-        assert_eq!(told.invalid, None);
+        let reported = device_check.judge(READ);
+        assert_eq!(reported.invalid, None);
         assert_eq!(
-            told.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>(),
+            reported.warnings.iter().map(plimsoll_model::warning::Warn::code).collect::<Vec<_>>(),
             ["cached-below"]
         );
         fixture.write("sys/dev/block/7:1/stat", stat(0, 0).as_bytes())?;
@@ -317,8 +317,8 @@ mod tests {
             let path =
                 format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&device_check.file.as_fd()));
             std::fs::File::options().write(true).open(path)?.write_all_at(&vec![1; 1 << 20], 0)?;
-            let told = device_check.judge(READ);
-            assert!(told.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
+            let reported = device_check.judge(READ);
+            assert!(reported.invalid.is_some_and(|why| why.starts_with("page cache: 100 %")), "{counters}");
         }
         Ok(())
     }

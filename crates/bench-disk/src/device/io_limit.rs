@@ -43,7 +43,7 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     let stages = stages(storage, machine);
     let bounds = stages
         .iter()
-        .flat_map(|devices| IO_LIMIT_FIELDS.iter().filter_map(move |way| way.bound(machine, devices)));
+        .flat_map(|devices| IO_LIMIT_FIELDS.iter().filter_map(move |field| field.bound(machine, devices)));
     let limits = bounds.filter_map(|bound| bound.limit(demand.shares, counted, block));
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
@@ -139,7 +139,7 @@ const IO_LIMIT_FIELDS: [IoLimitField; 4] = [
 
 /// Limit of a set of devices, per second.
 struct IoBound<'a> {
-    way: &'a IoLimitField,
+    field: &'a IoLimitField,
     value: f64,
     devices: String,
 }
@@ -153,26 +153,26 @@ impl IoLimitField {
         };
         let value = devices.iter().map(tightest).sum::<Option<u64>>()? as f64;
         let names: Vec<&str> = devices.iter().map(|device| machine.device_name(device)).collect();
-        Some(IoBound { way: self, value, devices: names.join(" + ") })
+        Some(IoBound { field: self, value, devices: names.join(" + ") })
     }
 }
 
 impl IoBound<'_> {
     /// Converts to a limit of the counted unit; `None` if the case has no such transfers.
     fn limit(&self, shares: Shares, counted: DemandUnit, block: f64) -> Option<Limit> {
-        let Self { way, value, devices } = self;
+        let Self { field, value, devices } = self;
         let share =
-            Some(if way.is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
-        let (unit, as_counted, suffix) = match (way.is_transfers, counted) {
+            Some(if field.is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
+        let (unit, as_counted, suffix) = match (field.is_transfers, counted) {
             (true, DemandUnit::Bytes) => ("IO/s", block, " × block"),
             (true, DemandUnit::Transfers { .. }) => ("IO/s", 1.0, ""),
             (false, DemandUnit::Bytes) => ("B/s", 1.0, ""),
             (false, DemandUnit::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
         };
-        let name = format!("{} of {devices}", way.name);
+        let name = format!("{} of {devices}", field.name);
         let by_share = if share < 1.0 { " ÷ share of this direction" } else { "" };
         let formula = format!("{name}{suffix}{by_share}");
-        let mut inputs = vec![Input::new(&name, *value, unit, way.files)];
+        let mut inputs = vec![Input::new(&name, *value, unit, field.files)];
         inputs.extend((!suffix.is_empty()).then(|| Input::new("block", block, "B", "the case")));
         inputs.extend((share < 1.0).then(|| Input::new("share of this direction", share, "1", "the case")));
         let limit = Limit::fixed(

@@ -34,7 +34,7 @@ pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFin
             None => furthest.push(pair),
         }
     }
-    furthest.iter().filter(|pair| pair.most < FAR).map(said).collect()
+    furthest.iter().filter(|pair| pair.most < FAR).map(describe).collect()
 }
 
 fn pair<'a>(
@@ -57,17 +57,17 @@ fn pair<'a>(
 
 /// Returns the metric where higher is better; the headline may be a latency.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
-    let told: Vec<&str> = transfers
+    let reported: Vec<&str> = transfers
         .metrics(&measurement.case)
         .iter()
         .filter(|m| m.role == Role::Informative)
         .map(|m| m.name)
         .collect();
     measurement.headline()?;
-    measurement.metrics.iter().find(|m| m.better == Better::Higher && !told.contains(&m.name.as_str()))
+    measurement.metrics.iter().find(|m| m.better == Better::Higher && !reported.contains(&m.name.as_str()))
 }
 
-fn said(pair: &PatternPair<'_>) -> PlainFinding {
+fn describe(pair: &PatternPair<'_>) -> PlainFinding {
     let figure = |m: &MetricResult| Quantity::new(m.summary.median, m.unit).to_string();
     let [random, sequential] = pair.metric.map(figure);
     let (op, blocks) = (pair.job.operation.word(), &pair.job.blocks);

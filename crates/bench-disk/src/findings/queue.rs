@@ -20,7 +20,7 @@ pub(crate) fn find(
     search: &dyn Benchmark,
     transfers: &dyn Benchmark,
 ) -> Vec<PlainFinding> {
-    let found = |made| knee(made, search).or_else(|| within(made, transfers));
+    let found = |made| saturation(made, search).or_else(|| within(made, transfers));
     run.measurements().iter().filter_map(found).collect()
 }
 
@@ -70,7 +70,7 @@ fn searched(measurement: &Measurement) -> Option<(Vec<DepthPoint<'_>>, usize)> {
     Some((points, chosen))
 }
 
-fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFinding> {
+fn saturation(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFinding> {
     if measurement.case.benchmark() != search.name() {
         return None;
     }
@@ -78,22 +78,22 @@ fn knee(measurement: &Measurement, search: &dyn Benchmark) -> Option<PlainFindin
     if points.len() < LEAST_POINTS {
         return None;
     }
-    let (knee, one) = (&points[chosen], points.first()?);
+    let (saturation, one) = (&points[chosen], points.first()?);
     let most = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
-    let of_one = points.iter().any(|at| at.threads > 1.0) && knee.threads == 1.0;
+    let of_one = points.iter().any(|at| at.threads > 1.0) && saturation.threads == 1.0;
     let text = format!(
         "{}: {}{}: {}, {} of the highest rate ({} in all, at {}). Mean latency {} ({} with one transfer in flight)",
         words::full(search.descriptor().words, &measurement.case),
-        knee.place(),
+        saturation.place(),
         if of_one { " on 1 thread" } else { "" },
-        knee.rate(),
-        percent(knee.rate / most.rate, 3),
+        saturation.rate(),
+        percent(saturation.rate / most.rate, 3),
         most.rate(),
         most.place(),
-        knee.time(LATENCY_METRIC)?,
+        saturation.time(LATENCY_METRIC)?,
         one.time(LATENCY_METRIC)?,
     );
-    let evidence = evidence(measurement, knee, &points);
+    let evidence = evidence(measurement, saturation, &points);
     Some(PlainFinding { topic: Topic::Queue, code: "queue-knee", text, evidence })
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use plimsoll_model::view::testing::measured;
 
     fn find(measurements: &[Measurement]) -> Vec<PlainFinding> {
-        super::find(&RunView::new(measurements), &crate::knee::DiskKnee, &crate::io::DiskIo)
+        super::find(&RunView::new(measurements), &crate::saturation::DiskSaturation, &crate::io::DiskIo)
     }
 
     fn searched(id: &str, points: &[(f64, f64, f64)], chosen: (u64, u64)) -> Measurement {

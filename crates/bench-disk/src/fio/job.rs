@@ -77,7 +77,7 @@ impl FioWorkload {
         let files = match (&self.files.named, &other.files.named) {
             // Each has a file of its own.
             (None, None) => true,
-            (Some(one), Some(two)) if one == two => self.lies_beside(other),
+            (Some(one), Some(two)) if one == two => self.shares_space(other),
             (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
             _ => false,
         };
@@ -92,7 +92,7 @@ impl FioWorkload {
     }
 
     /// Whether the jobs share one named file, or have disjoint parts of equal size.
-    fn lies_beside(&self, other: &FioWorkload) -> bool {
+    fn shares_space(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
             return !self.files.parted && !other.files.parted;
@@ -102,8 +102,8 @@ impl FioWorkload {
             Some(from.saturating_add(job.files.each?.saturating_mul(job.threads)))
         };
         let is_before = |end: Option<u64>, begin: u64| end.is_some_and(|end| end <= begin);
-        let is_apart = is_before(end(self, own), its) || is_before(end(other, its), own);
-        is_part(self) && is_part(other) && is_apart
+        let is_separate = is_before(end(self, own), its) || is_before(end(other, its), own);
+        is_part(self) && is_part(other) && is_separate
     }
 
     /// Merges a job for which [`FioWorkload::joins`] is true.
@@ -124,7 +124,7 @@ impl FioWorkload {
     }
 
     /// Returns file, line and name.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
     }
 
@@ -282,7 +282,7 @@ impl<'a> JobReader<'a> {
     }
 
     fn remark(&mut self, given: &GivenOption, how: &str) {
-        self.job.remarks.push(format!("{}: {how}", given.told()));
+        self.job.remarks.push(format!("{}: {how}", given.describe()));
     }
 
     fn set(&mut self, key: &'static str, value: Value, from: &str) {

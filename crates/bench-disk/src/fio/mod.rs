@@ -138,7 +138,7 @@ pub fn parse(
         groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
     let note =
         std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
-    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(FioWorkload::told);
+    let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(FioWorkload::describe);
     let plan = PlanFile {
         note: Some(shown_within(&note, LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
@@ -171,16 +171,17 @@ fn together(jobs: Vec<FioWorkload>, unsupported: Unsupported, wrong: &mut Vec<Mi
         if is_later {
             stage = all.len();
         }
-        let beside: Vec<usize> = (stage..all.len()).filter(|i| !all[*i].left_out).collect();
-        if beside.is_empty() {
+        let concurrent: Vec<usize> = (stage..all.len()).filter(|i| !all[*i].left_out).collect();
+        if concurrent.is_empty() {
             all.push(job);
             continue;
         }
-        if let Some(like) = beside.iter().copied().find(|i| beside.len() == 1 && all[*i].joins(&job)) {
+        if let Some(like) = concurrent.iter().copied().find(|i| concurrent.len() == 1 && all[*i].joins(&job))
+        {
             all[like].join(job);
             continue;
         }
-        let mistake = Mistake::refused(&job.line, &overlap(&job, &all[beside[0]]));
+        let mistake = Mistake::refused(&job.line, &overlap(&job, &all[concurrent[0]]));
         match unsupported {
             Unsupported::Refused => wrong.push(mistake),
             Unsupported::Ignored => {
@@ -242,8 +243,8 @@ fn group(job: &FioWorkload, file: &str) -> Group {
         file: file.to_owned(),
         group: Position { line: job.line.number, column: 1 },
         keys: keys.collect(),
-        told: job.given.iter().map(|(key, given)| ((*key).to_owned(), given.told())).collect(),
-        told_group: Some(job.told()),
+        descriptions: job.given.iter().map(|(key, given)| ((*key).to_owned(), given.describe())).collect(),
+        group_label: Some(job.describe()),
     };
     let note = (!job.remarks.is_empty()).then(|| shown_within(&job.remarks.join("; "), LONGEST_NOTE));
     Group {

@@ -54,7 +54,7 @@ impl GivenOption {
         format!("{}={}", self.name, shown_within(&self.written, 60))
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let FileLine { file, number } = &self.line;
         format!("{file}:{number}: {}", self.shown())
     }

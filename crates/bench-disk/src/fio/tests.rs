@@ -36,7 +36,7 @@ fn ignoring(text: &str) -> JobFile {
 }
 
 /// Parameters of a group in one line, with its sampling.
-fn said(group: &Group) -> String {
+fn stated(group: &Group) -> String {
     let lists: Vec<String> = group.lists.iter().map(|(key, values)| format!("{key}={}", values[0])).collect();
     let how = &group.how;
     let samples = how.samples.map(|n| format!(" {n} samples")).unwrap_or_default();
@@ -48,7 +48,7 @@ fn said(group: &Group) -> String {
 fn one(lines: &str) -> String {
     let file = read(&format!("[a]\n{lines}\n")).unwrap();
     assert_eq!(file.plan.groups.len(), 1);
-    said(&file.plan.groups[0])
+    stated(&file.plan.groups[0])
 }
 
 fn refusals(text: &str) -> Vec<String> {
@@ -175,7 +175,7 @@ fn jobs_that_run_at_the_same_time_are_one_load_where_they_are_alike() {
     let global = "[global]\nrw=randread\ndirect=1\nsize=1g\nruntime=6\ntime_based\n";
     let alike = read(&format!("{global}[a]\n[b]\n[c]\n")).unwrap();
     assert_eq!(alike.plan.groups.len(), 1);
-    assert!(said(&alike.plan.groups[0]).contains("size=3G threads=3"));
+    assert!(stated(&alike.plan.groups[0]).contains("size=3G threads=3"));
     let different = refusals(&format!("{global}[a]\n[b]\niodepth=4\nioengine=libaio\n"));
     assert_eq!(
         different,
@@ -232,7 +232,7 @@ fn the_first_job_that_writes_is_known_with_its_line() {
 /// fio has no words for 0 and 1, and drops a job with one.
 #[test]
 fn values_that_fio_drops_a_job_for_are_refused() {
-    for (lines, told) in [
+    for (lines, reported) in [
         ("size=0", "job.fio:2: size must be at least 1 byte: '0' is not"),
         ("size=0k", "job.fio:2: size must be at least 1 byte: '0k' is not"),
         ("direct=true", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): 'true' is not"),
@@ -245,7 +245,7 @@ fn values_that_fio_drops_a_job_for_are_refused() {
         ("direct=2", "job.fio:2: direct must be 0 or 1 (fio knows no words for them): '2' is not"),
     ] {
         let size = if lines.starts_with("size") { "" } else { "size=1g\n" };
-        assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [told]);
+        assert_eq!(refusals(&format!("[a]\n{lines}\nrw=read\n{size}")), [reported]);
     }
     assert!(one("rw=read\nsize=1g\ndirect=0x1\ngroup_reporting=0\nthread").contains("cache=direct"));
     // fio 3.33 accepts any number for a boolean without a maximum.
@@ -270,12 +270,12 @@ fn jobs_at_offsets_of_one_file_have_their_own_parts() {
     let both = |first: &str, second: &str| read(&format!("{global}[a]\n{first}\n[b]\n{second}\n"));
     let halves = both("offset=0", "offset=32m").unwrap();
     assert_eq!(halves.plan.groups.len(), 1);
-    let parted = said(&halves.plan.groups[0]);
+    let parted = stated(&halves.plan.groups[0]);
     assert!(parted.contains("size=64M threads=2") && !parted.contains("layout"), "{parted}");
-    assert!(said(&both("offset=1g", "offset=0").unwrap().plan.groups[0]).contains("size=64M"));
-    assert!(said(&both("offset=8m", "offset=8m").unwrap().plan.groups[0]).contains("layout=shared"));
+    assert!(stated(&both("offset=1g", "offset=0").unwrap().plan.groups[0]).contains("size=64M"));
+    assert!(stated(&both("offset=8m", "offset=8m").unwrap().plan.groups[0]).contains("layout=shared"));
     let third = format!("{global}[a]\n[b]\noffset=32m\n[c]\noffset=64m\n");
-    assert!(said(&read(&third).unwrap().plan.groups[0]).contains("size=96M threads=3"));
+    assert!(stated(&read(&third).unwrap().plan.groups[0]).contains("size=96M threads=3"));
     for (first, second) in [("", "offset=16m"), ("", "offset=50%"), ("numjobs=2", "offset=32m")] {
         let wrong = both(first, second).unwrap_err();
         assert!(wrong[0].contains("[b] runs at the same time as [a]"), "{wrong:?}");
@@ -301,7 +301,7 @@ fn a_job_that_begins_when_those_before_it_have_ended_waits_for_them() {
     assert!(groups("runtime=5\nramp_time=2\ntime_based", "startdelay=6").is_err());
     // Jobs with equal delays start together.
     let all = "[global]\ndirect=1\nsize=64m\nstartdelay=2\n[a]\n[b]\n";
-    assert!(said(&read(all).unwrap().plan.groups[0]).contains("threads=2"));
+    assert!(stated(&read(all).unwrap().plan.groups[0]).contains("threads=2"));
     // fio counts a delay from its own start, not from that of the group.
     let later =
         format!("[global]\ndirect=1\nsize=64m\n{timed}\n[a]\n[b]\nstonewall\n[c]\nrw=write\nstartdelay=7\n");
@@ -485,7 +485,7 @@ fn files_are_included_and_what_is_in_them_has_its_own_lines() {
     assert_eq!(wrong.len(), 1);
     assert!(wrong[0].starts_with("more.fio:2: refused: option thinktime=2"), "{wrong:?}");
     let file = ignoring("[a]\nrw=randread\nioengine=libaio\ndirect=1\nsize=1g\ninclude more.fio\n");
-    assert!(said(&file.plan.groups[0]).contains("depth=4"));
+    assert!(stated(&file.plan.groups[0]).contains("depth=4"));
     assert!(refusals("[a]\nsize=1g\ninclude self.fio\n")[0].contains("8 deep"));
     assert!(refusals("[a]\nsize=1g\ninclude ../x.fio\n")[0].contains("include ../x.fio: no such file"));
     let here = Here { folder: "/etc".into() };

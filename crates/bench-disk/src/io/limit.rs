@@ -7,7 +7,7 @@
 use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::device::io_limit;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC, THROUGHPUT_METRIC};
-use plimsoll_machine::disk::{DiskKind, DiskLink};
+use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_machine::storage::{Medium, Storage};
 use plimsoll_machine::{Disk, Machine};
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskOperation, DiskTransfers};
@@ -82,7 +82,7 @@ fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit)
     all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
 }
 
-fn crossing(links: &[(&Disk, &DiskLink)], shares: Shares, counted: DemandUnit) -> Limit {
+fn crossing(links: &[(&Disk, &DeviceLink)], shares: Shares, counted: DemandUnit) -> Limit {
     let (mut inputs, mut all) = (Vec::new(), 0.0);
     for (disk, link) in links {
         all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
@@ -187,12 +187,12 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
         |disk: &&Disk| Device::of(disk).and_then(|row| Some((row.turns_per_minute?, row.source.as_str())));
     // Virtual disks, USB bridges, RAID controllers and a SAN may falsely report a rotating disk.
     let real = question.machine.virtualisation.is_virtual == Some(false);
-    let is_told = |disk: &Disk| {
+    let is_stated = |disk: &Disk| {
         disk.kind == DiskKind::Sata
-            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(DiskLink::Sas { .. })))
+            || (disk.kind == DiskKind::Scsi && matches!(disk.link, Some(DeviceLink::Sas { .. })))
     };
     let spins =
-        |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_told(disk)));
+        |disk: &&Disk| disk.rotational == Some(true) && (turns(disk).is_some() || (real && is_stated(disk)));
     if !is_lone || !disks.iter().all(spins) {
         return unknown();
     }
@@ -248,7 +248,7 @@ fn mirrored(machine: &Machine) -> Option<String> {
 }
 
 /// Returns the links of all disks, or why one is unknown.
-fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a DiskLink)>, String> {
+fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a DeviceLink)>, String> {
     let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
         // Emulated controllers show the link of their original; only PCI Express may be passed
@@ -295,21 +295,21 @@ fn linkless(disk: &Disk) -> String {
     }
 }
 
-fn inputs_of(disk: &Disk, link: &DiskLink) -> Vec<Input> {
+fn inputs_of(disk: &Disk, link: &DeviceLink) -> Vec<Input> {
     let input = |what: &str, value: f64, unit: &str, from: &str| {
         Input::new(&format!("{what} of {}", disk.name), value, unit, from)
     };
     let (line, lanes, from) = match *link {
-        DiskLink::Pcie { transfers_per_s, lanes, .. } => (
+        DeviceLink::Pcie { transfers_per_s, lanes, .. } => (
             transfers_per_s as f64,
             f64::from(lanes),
             "sysfs current_link_speed, current_link_width: the slowest on the way",
         ),
-        DiskLink::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
-        DiskLink::Sas { line_bit_per_s, lanes } => {
+        DeviceLink::Sata { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs sata_spd"),
+        DeviceLink::Sas { line_bit_per_s, lanes } => {
             (line_bit_per_s as f64, f64::from(lanes), "sysfs negotiated_linkrate of the port's phys")
         }
-        DiskLink::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
+        DeviceLink::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
     };
     let coding = link.coded_bit_per_s() / (line * lanes);
     vec![

@@ -25,8 +25,8 @@ use crate::storage::file::{in_memory, requested_size};
 use crate::words;
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, PATTERN, Parsed, PreparedCase,
-    Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, PATTERN, Parsed,
+    PreparedCase,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
@@ -69,7 +69,7 @@ const METRICS: &[Metric] = &[
         .with_floor(),
     Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
         .about("time of a transfer, from its submission to its completion: fio's lat")
-        .said("latency", "")
+        .shown_between("latency", "")
         .drawn()
         .with_floor(),
     Metric::new(SLAT, Unit::Second, Better::Lower)
@@ -89,7 +89,7 @@ const METRICS: &[Metric] = &[
         .informative(),
     Metric::new(SYNC, Unit::Second, Better::Lower)
         .about("time of a call that keeps what was written for good")
-        .said("each sync", ""),
+        .shown_between("each sync", ""),
     Metric::new(READ, Unit::BytePerSecond, Better::Higher)
         .about("bytes per second that were read, of a mixed load"),
     Metric::new(WRITE, Unit::BytePerSecond, Better::Higher)
@@ -107,7 +107,13 @@ impl Benchmark for DiskIo {
             name: "disk.io",
             about: "reads and writes past the page cache: latency, rate, throughput",
             file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
-            words: &[PATTERN, Say::Value("op"), Say::Value("block"), Say::Named("depth"), Say::Times],
+            words: &[
+                PATTERN,
+                LabelPart::Value("op"),
+                LabelPart::Value("block"),
+                LabelPart::Named("depth"),
+                LabelPart::Times,
+            ],
             keys: &[
                 "op",
                 "read-share",
@@ -255,8 +261,8 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
 
 /// Removes values that mean the same as no value.
 fn without_unsaid(case: Case) -> Case {
-    let said = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
-    said.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
+    let stated = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
+    stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
 /// Completes a case with values that follow from its parameters, and removes meaningless ones.

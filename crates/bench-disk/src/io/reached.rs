@@ -95,7 +95,7 @@ mod tests {
         Reached { depth, flushed, ..sample(transfers, 1.0) }
     }
 
-    fn told(tail: &str, kind: DiskEngine, seen: Reached) -> Option<String> {
+    fn reported(tail: &str, kind: DiskEngine, seen: Reached) -> Option<String> {
         let case = format!(
             "disk.io/op=write/pattern=random/block=4K/depth=8/threads=2/engine=io_uring/cache=direct{tail}"
         );
@@ -109,33 +109,35 @@ mod tests {
     #[test]
     fn an_empty_queue_is_told_by_what_emptied_it() {
         let ring = DiskEngine::PLAIN;
-        assert_eq!(told("", ring, at_depth(15.0, 1000, false)), None);
-        let by_device = told("", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        assert_eq!(reported("", ring, at_depth(15.0, 1000, false)), None);
+        let by_device = reported("", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(
             by_device.contains("(4.5 of 8)") && by_device.contains("an I/O limit or one CPU"),
             "{by_device}"
         );
-        let by_syncs = told("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");
+        let by_syncs = reported("/sync=every:16", ring, at_depth(9.0, 1000, true)).expect("a warning");
         assert!(
             by_syncs.contains("each sync empties the queue") && !by_syncs.contains("device"),
             "{by_syncs}"
         );
         assert!(
-            told("/sync=end", ring, at_depth(9.0, 1000, true)).is_some_and(|text| text.contains("longer"))
+            reported("/sync=end", ring, at_depth(9.0, 1000, true))
+                .is_some_and(|text| text.contains("longer"))
         );
         // No sync happened.
-        let never = told("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
+        let never = reported("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(never.contains("the device"), "{never}");
-        let alone = told("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("a warning");
+        let alone =
+            reported("/sync=every:16", DiskEngine::Psync, at_depth(2.0, 1000, true)).expect("a warning");
         assert!(alone.contains("psync does one transfer at a time"), "{alone}");
     }
 
     #[test]
     fn few_transfers_begin_and_end_with_an_empty_queue() {
         for tail in ["/count=80", "/volume=320K", "/count=160/scaling=strong"] {
-            assert_eq!(told(tail, DiskEngine::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
+            assert_eq!(reported(tail, DiskEngine::PLAIN, at_depth(9.0, 160, false)), None, "{tail}");
         }
-        assert!(told("/count=81", DiskEngine::PLAIN, at_depth(9.0, 162, false)).is_some());
+        assert!(reported("/count=81", DiskEngine::PLAIN, at_depth(9.0, 162, false)).is_some());
     }
 
     /// A device without latency: a sample ends with the first completion after its time.

@@ -11,9 +11,9 @@ use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmo
 const GROWS: f64 = 1.05;
 
 /// Share of the highest rate that defines the saturation point.
-const KNEE: f64 = 0.95;
+const SATURATION_SHARE: f64 = 0.95;
 
-pub(crate) struct Knee {
+pub(crate) struct SaturationSweep {
     /// One per number of threads, ascending.
     teams: Vec<Transfers>,
     /// Index of the chosen one, after the sweep.
@@ -21,10 +21,10 @@ pub(crate) struct Knee {
     curve: Vec<CurvePoint>,
 }
 
-impl Knee {
+impl SaturationSweep {
     /// Creates a sweep over `teams`, up to their depths.
     pub(crate) fn new(teams: Vec<Transfers>) -> Self {
-        Knee { teams, chosen: None, curve: Vec::new() }
+        SaturationSweep { teams, chosen: None, curve: Vec::new() }
     }
 
     fn sweep(&mut self, amount: SampleAmount) -> Result<usize, CannotMeasure> {
@@ -42,14 +42,14 @@ impl Knee {
             before = best;
         }
         let none = || CannotMeasure::environment("the sweep has no point");
-        let knee = knee(&self.curve).ok_or_else(none)?;
+        let saturation = saturation(&self.curve).ok_or_else(none)?;
         let index = self
             .teams
             .iter()
-            .position(|team| team.threads() as f64 == knee[metrics::THREADS_METRIC])
+            .position(|team| team.threads() as f64 == saturation[metrics::THREADS_METRIC])
             .ok_or_else(none)?;
         // Depths are small whole numbers.
-        self.teams[index].settle_at(knee[metrics::DEPTH_METRIC] as u64)?;
+        self.teams[index].settle_at(saturation[metrics::DEPTH_METRIC] as u64)?;
         self.chosen = Some(index);
         Ok(index)
     }
@@ -89,9 +89,9 @@ fn better(one: Probe, other: Probe) -> Probe {
 }
 
 /// Returns the point with the fewest transfers in flight near the highest rate; then by latency.
-fn knee(curve: &[CurvePoint]) -> Option<&CurvePoint> {
+fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
-    let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= KNEE * most);
+    let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= SATURATION_SHARE * most);
     let in_flight = |point: &CurvePoint| point[metrics::THREADS_METRIC] * point[metrics::DEPTH_METRIC];
     near.min_by(|a, b| {
         in_flight(a)
@@ -100,7 +100,7 @@ fn knee(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     })
 }
 
-impl Prepared for Knee {
+impl Prepared for SaturationSweep {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let index = match self.chosen {
             Some(index) => index,
@@ -190,8 +190,8 @@ mod tests {
             at(1.0, 8.0, 39.0),
             at(2.0, 2.0, 38.5),
         ];
-        let knee = knee(&curve).expect("a knee");
-        assert_eq!((knee["threads"], knee["depth"]), (2.0, 2.0));
-        assert!(super::knee(&[]).is_none());
+        let saturation = saturation(&curve).expect("a knee");
+        assert_eq!((saturation["threads"], saturation["depth"]), (2.0, 2.0));
+        assert!(super::saturation(&[]).is_none());
     }
 }

@@ -276,8 +276,8 @@ fn every_combination_measures_verifies_and_leaves_nothing() {
             );
             assert_eq!(sample.values.contains_key("slat"), used == "io_uring");
             if used == "psync" {
-                let told = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
-                assert!(facts.warnings.iter().any(told), "{facts:?}");
+                let reported = |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("psync");
+                assert!(facts.warnings.iter().any(reported), "{facts:?}");
             }
             assert_eq!(facts.warnings.iter().any(|w| w.code() == "page-cache"), cache == "buffered");
             assert_eq!(std::fs::read_dir(dir.path()).expect("list").count(), 0);
@@ -461,9 +461,9 @@ fn a_search_ends_where_the_engine_does() {
     assert!(sample.curve.iter().all(|point| point["depth"] == 1.0), "{:?}", sample.curve);
     let facts = prepared.facts();
     assert_eq!(facts.achieved.get(&DEEPEST_QUEUE), Some(Some(1)));
-    let told =
+    let reported =
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
-    assert!(facts.warnings.iter().any(told), "{:?}", facts.warnings);
+    assert!(facts.warnings.iter().any(reported), "{:?}", facts.warnings);
 
     // Default parameters without a typed depth.
     let target = Group::default().with("latency-target", words(&["p99=2ms"]));
@@ -513,7 +513,7 @@ fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
         (&[("pattern", &["zoned:50-5"])], "pattern zoned must have 1 to 8 parts"),
         (&[("op", &["write"]), ("sync", &["fsync:0"])], "sync every:N must have an N"),
     ] {
-        let told = of(lists).expect_err(why);
-        assert!(told.contains(why), "{told}");
+        let reported = of(lists).expect_err(why);
+        assert!(reported.contains(why), "{reported}");
     }
 }

@@ -25,7 +25,7 @@ use crate::load::{self, CAP_NS, Directions, DiskLoad, LoadError, Manner, StartSc
 use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
 use crate::storage::file::memory_behind;
-use crate::storage::lend::Lender;
+use crate::storage::tool_files::ToolFiles;
 use crate::warning::{FileWarning, TransferWarning};
 use plimsoll_bench_api::fixed::{Scaling, share};
 use plimsoll_bench_api::{Context, Prepared};
@@ -40,7 +40,7 @@ use plimsoll_model::warning::Note;
 /// Smallest unit of direct I/O, in bytes.
 const DIRECT_UNIT_BYTES: u64 = 512;
 
-struct Outfit {
+struct ThreadSetup {
     job: DiskTransfers,
     files: Vec<Arc<TestFile>>,
     extent: WalkExtent,
@@ -52,10 +52,10 @@ struct Outfit {
     until: Option<Instant>,
 }
 
-impl Outfit {
+impl ThreadSetup {
     /// Creates the load, on the thread that will use it.
     fn load(self) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
-        let Outfit { job, files, extent, seed, id, thread, ledger, clock, until } = self;
+        let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
             BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward => {
@@ -150,7 +150,7 @@ pub(crate) struct Transfers {
     /// Bytes of the file that the case uses.
     bytes: u64,
     /// Provides a file for tools that write.
-    lender: Option<Lender>,
+    tool_files: Option<ToolFiles>,
     /// Reason why a file shared with a tool was not refilled, so its data is unusable.
     spoilt: Option<String>,
     /// The device, or the directory of the test files.
@@ -177,7 +177,7 @@ impl Transfers {
         let clock = TickClock::fastest();
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
-            let outfit = Outfit {
+            let setup = ThreadSetup {
                 job: job.clone(),
                 files,
                 extent,
@@ -188,7 +188,7 @@ impl Transfers {
                 clock,
                 until: cx.options.until,
             };
-            move || outfit.load()
+            move || setup.load()
         });
         let path = crate::display::path_of(cx);
         let (team, about) = DiskThreads::start(Directions::of(job.operation), makes)
@@ -216,7 +216,7 @@ impl Transfers {
             warm: false,
             shared,
             bytes,
-            lender: case_files.lender,
+            tool_files: case_files.tool_files,
             spoilt: None,
             path,
         })
@@ -372,13 +372,13 @@ fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     let wrong = match error {
         DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
         DriverError::Load(LoadError::Wrong(wrong)) if !shared => *wrong,
-        _ => return CannotMeasure::environment(told(error, shared)),
+        _ => return CannotMeasure::environment(describe_error(error, shared)),
     };
     let origin = WrongAnswerSource::Storage { path: path.to_owned(), offset: wrong.offset };
-    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(told(error, shared)).into()
+    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(describe_error(error, shared)).into()
 }
 
-fn told(error: &DriverError, shared: bool) -> String {
+fn describe_error(error: &DriverError, shared: bool) -> String {
     match error {
         DriverError::Load(LoadError::Examined(_)) if shared => {
             format!(
@@ -407,16 +407,16 @@ impl Prepared for Transfers {
         Offer { file: self.shared.clone(), file_bytes, ..Offer::default() }
     }
 
-    fn lend(&mut self) -> Result<Writable, String> {
+    fn provide_file(&mut self) -> Result<Writable, String> {
         let none = || "the case has no test file that a tool could write to".to_owned();
-        self.lender.as_mut().ok_or_else(none)?.lend(self.until)
+        self.tool_files.as_mut().ok_or_else(none)?.provide_file(self.until)
     }
 
     fn resume(&mut self) {
         let paused = self.paused.take().map_or(Duration::ZERO, |since| since.elapsed());
         self.until = self.until.and_then(|until| until.checked_add(paused));
         let until = self.until;
-        let taken_back = self.lender.as_mut().map_or(Ok(()), |lender| lender.take_back(until));
+        let taken_back = self.tool_files.as_mut().map_or(Ok(()), |tool_files| tool_files.take_back(until));
         self.spoilt = taken_back.err().map(|error| format!("the test file cannot be filled anew: {error}"));
     }
 
@@ -432,7 +432,7 @@ impl Prepared for Transfers {
         let count = match self.team.count(portion) {
             Ok(count) => count,
             Err(error) => {
-                let shared = self.lender.as_ref().is_some_and(Lender::shares);
+                let shared = self.tool_files.as_ref().is_some_and(ToolFiles::shares);
                 return Err(failed(&error, &self.path, shared));
             }
         };
@@ -480,7 +480,7 @@ impl Prepared for Transfers {
         if let Some(why) = &self.spoilt {
             return Err(CannotMeasure::environment(why));
         }
-        let shares = self.lender.as_ref().is_some_and(Lender::shares);
+        let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares);
         self.team.verify().map_err(|error| failed(&error, &self.path, shares))
     }
 
@@ -488,7 +488,7 @@ impl Prepared for Transfers {
         let mut facts = self.facts.clone();
         self.note_reached(&mut facts);
         self.note_amount(&mut facts);
-        facts.warnings.extend(self.lender.as_ref().and_then(Lender::warning).map(Note::from));
+        facts.warnings.extend(self.tool_files.as_ref().and_then(ToolFiles::warning).map(Note::from));
         if let Some(device_check) = &self.device_check {
             let traffic = device_check.judge(self.claimed);
             facts.achieved.add(traffic.achieved);

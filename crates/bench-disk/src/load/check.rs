@@ -39,7 +39,10 @@ impl<E: Engine> Loop<E> {
                         )
                     })
                 }
-                _ => self.noise.stranger(buffer, last.offset).map(|offset| (offset, SectorError::Address)),
+                _ => self
+                    .noise
+                    .first_misplaced(buffer, last.offset)
+                    .map(|offset| (offset, SectorError::Address)),
             };
             if let Some((offset, how)) = found {
                 return Err(self.suspect(slot, last, WrongSector { offset, how }));

@@ -112,7 +112,7 @@ mod tests {
         _dir: tempfile::TempDir,
     }
 
-    fn rig(kind: DiskEngine, doing: DiskOperation) -> Rig {
+    fn rig(kind: DiskEngine, operation: DiskOperation) -> Rig {
         let dir = tempfile::tempdir().expect("temporary directory");
         let facts = check_dir(dir.path()).expect("usable");
         let file = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("create"));
@@ -125,7 +125,7 @@ mod tests {
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
         let extent = WalkExtent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
         let blocks = BlockSizes::One(BLOCK as u64);
-        let source = TransferSource::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
+        let source = TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
         let tally = TransferTally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
@@ -141,9 +141,10 @@ mod tests {
     #[test]
     fn what_is_read_and_written_is_right_with_both_engines() {
         for kind in [DiskEngine::PLAIN, DiskEngine::Psync] {
-            for doing in [DiskOperation::Read, DiskOperation::Write, DiskOperation::Mixed { read_share: 50 }]
+            for operation in
+                [DiskOperation::Read, DiskOperation::Write, DiskOperation::Mixed { read_share: 50 }]
             {
-                let mut rig = rig(kind, doing);
+                let mut rig = rig(kind, operation);
                 // More than twice over all blocks.
                 amount(&mut rig, 600).expect("right");
                 rig.load.verify().expect("right");

@@ -266,7 +266,7 @@ impl TestData {
     }
 
     /// Returns the offset of the first sector in `buffer`, read at `offset`, with another address.
-    pub fn stranger(&self, buffer: &[u8], offset: u64) -> Option<u64> {
+    pub fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             let number = |place: u64| (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
             let strange = |(place, byte): &(u64, &u8)| {
@@ -302,11 +302,11 @@ mod tests {
             let mut buffer = vec![0; 8 * SECTOR_BYTES];
             let offset = sector * SECTOR_BYTES as u64;
             noise.fill(&mut buffer, offset);
-            prop_assert_eq!(noise.stranger(&buffer, offset), None);
+            prop_assert_eq!(noise.first_misplaced(&buffer, offset), None);
             noise.address(&mut buffer, other * SECTOR_BYTES as u64);
-            prop_assert_eq!(noise.stranger(&buffer, other * SECTOR_BYTES as u64), None);
+            prop_assert_eq!(noise.first_misplaced(&buffer, other * SECTOR_BYTES as u64), None);
             if sector != other {
-                prop_assert_eq!(noise.stranger(&buffer, offset), Some(offset));
+                prop_assert_eq!(noise.first_misplaced(&buffer, offset), Some(offset));
             }
         }
 
@@ -340,7 +340,7 @@ mod tests {
             let mut buffer = vec![0; 8 * SECTOR_BYTES];
             noise.fill(&mut buffer, 1 << 20);
             buffer[sector * SECTOR_BYTES + bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(noise.stranger(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR_BYTES) as u64));
+            prop_assert_eq!(noise.first_misplaced(&buffer, 1 << 20), Some((1 << 20) + (sector * SECTOR_BYTES) as u64));
         }
     }
 
@@ -356,7 +356,7 @@ mod tests {
             prop_assert_eq!(noise.generation(&sector, number), Ok(0));
             noise.seal(&mut sector, number * SECTOR_BYTES as u64, generation);
             prop_assert_eq!(noise.generation(&sector, number), Ok(generation));
-            prop_assert_eq!(noise.stranger(&sector, number * SECTOR_BYTES as u64), None);
+            prop_assert_eq!(noise.first_misplaced(&sector, number * SECTOR_BYTES as u64), None);
             prop_assert_eq!(noise.generation(&sector, number + 1), Err(SectorError::Address));
             sector[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(noise.generation(&sector, number).is_err());
@@ -374,12 +374,12 @@ mod tests {
             for to in cuts.into_iter().chain([4096]) {
                 let offset = (1 << 20) + from as u64;
                 writer.address(&mut file[from..to], offset);
-                prop_assert_eq!(noise.stranger(&file[from..to], offset), None);
+                prop_assert_eq!(noise.first_misplaced(&file[from..to], offset), None);
                 from = to;
             }
-            prop_assert_eq!(noise.stranger(&file, 1 << 20), None);
+            prop_assert_eq!(noise.first_misplaced(&file, 1 << 20), None);
             file[513] ^= 1;
-            prop_assert_eq!(noise.stranger(&file[1..], (1 << 20) + 1), Some((1 << 20) + 512));
+            prop_assert_eq!(noise.first_misplaced(&file[1..], (1 << 20) + 1), Some((1 << 20) + 512));
         }
     }
 
@@ -413,16 +413,16 @@ mod tests {
         }
         again.fill(&mut buffer, 0);
         assert!(buffer.chunks_exact(SECTOR_BYTES).all(|sector| seen.insert(sector.to_vec())));
-        assert_eq!(noise.stranger(&buffer, 0), None);
+        assert_eq!(noise.first_misplaced(&buffer, 0), None);
     }
 
     #[test]
     fn zeros_and_another_runs_data_are_strangers() {
         let noise = TestData::new(1, "fill");
-        assert_eq!(noise.stranger(&[0; 4096], 8192), Some(8192));
+        assert_eq!(noise.first_misplaced(&[0; 4096], 8192), Some(8192));
         let mut foreign = vec![0; 4096];
         TestData::new(2, "fill").fill(&mut foreign, 8192);
-        assert_eq!(noise.stranger(&foreign, 8192), Some(8192));
+        assert_eq!(noise.first_misplaced(&foreign, 8192), Some(8192));
     }
 
     /// All byte values are about equally frequent, heads included: nothing to compress.

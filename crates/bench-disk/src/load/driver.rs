@@ -93,8 +93,8 @@ impl Driver {
             // For an open loop; the default slack is 50 µs. If refused, latencies show it.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let served = make().and_then(|(mut load, about)| {
-                let told = outbox.send(Ok(Reply::Ready(about)));
-                if told.is_ok() { serve(load.as_mut(), &inbox, &outbox) } else { Ok(()) }
+                let reported = outbox.send(Ok(Reply::Ready(about)));
+                if reported.is_ok() { serve(load.as_mut(), &inbox, &outbox) } else { Ok(()) }
             });
             if let Err(error) = served {
                 // The receiver is gone only while the driver is dropped.

@@ -62,9 +62,9 @@ pub struct SectorEvidence {
     pub(super) first: SectorContent,
     /// Read again in the same way.
     pub(super) again: Look,
-    /// Read in another way, `way`.
+    /// Read in another way, `mode`.
     pub(super) other: Look,
-    pub(super) way: PageCacheMode,
+    pub(super) mode: PageCacheMode,
     /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
 }
@@ -78,12 +78,12 @@ impl SectorEvidence {
 
 impl fmt::Display for SectorEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SectorEvidence { wrong, first, again, other, way, last } = self;
-        let way = match way {
+        let SectorEvidence { wrong, first, again, other, mode, last } = self;
+        let mode = match mode {
             PageCacheMode::Direct => "past the page cache",
             PageCacheMode::Buffered => "through the page cache",
         };
-        write!(f, "{wrong}; read: {first}; read again: {again}; read {way}: {other}; ")?;
+        write!(f, "{wrong}; read: {first}; read again: {again}; read {mode}: {other}; ")?;
         match last {
             Some((0, true)) => f.write_str("plimsoll wrote there when it filled the file and not since; ")?,
             Some((number, true)) => {
@@ -138,19 +138,19 @@ impl<E: Engine> Loop<E> {
             return LoadError::Wrong(wrong);
         };
         let again =
-            self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_same_way(transfer, wrong.offset));
+            self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_again(transfer, wrong.offset));
         let file = self.manner.files.get(transfer.file).cloned();
-        let way = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache()) {
+        let mode = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache()) {
             PageCacheMode::Direct => PageCacheMode::Buffered,
             PageCacheMode::Buffered => PageCacheMode::Direct,
         };
         let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
             file.ok_or_else(|| "no other way is known".to_owned())
-                .and_then(|file| read_other_way(&file, way, wrong.offset))
+                .and_then(|file| read_in_other_mode(&file, mode, wrong.offset))
         });
         let last = self.manner.ledger.as_ref().map(|ledger| ledger.last(wrong.offset));
         let first = self.noise.identify(&bytes, wrong.offset);
-        LoadError::Examined(Box::new(SectorEvidence { wrong, first, again, other, way, last }))
+        LoadError::Examined(Box::new(SectorEvidence { wrong, first, again, other, mode, last }))
     }
 
     fn looked(
@@ -167,7 +167,7 @@ impl<E: Engine> Loop<E> {
         let right = match (&self.manner.ledger, op) {
             (Some(ledger), _) => ledger.check(&self.noise, &sector, offset, ledger.now()).is_ok(),
             (None, RequestKind::Trim) => sector.iter().all(|byte| *byte == 0),
-            (None, _) => self.noise.stranger(&sector, offset).is_none(),
+            (None, _) => self.noise.first_misplaced(&sector, offset).is_none(),
         };
         match right {
             true => Look::Right,
@@ -177,7 +177,7 @@ impl<E: Engine> Loop<E> {
     }
 
     /// Reads the sector with the same engine.
-    fn read_same_way(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
+    fn read_again(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
         let slot = *self.idle.last().ok_or("no slot is idle")?;
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
         let at = usize::try_from(offset.saturating_sub(transfer.offset)).map_err(|e| e.to_string())?;
@@ -189,8 +189,8 @@ impl<E: Engine> Loop<E> {
 }
 
 /// Reads the sector past or through the page cache, with its own descriptor and buffer.
-fn read_other_way(file: &Arc<TestFile>, way: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
-    let other = match (file.reopened(way), way) {
+fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
+    let other = match (file.reopened(mode), mode) {
         // If the page cache cannot be bypassed, it is emptied.
         (Err(_), PageCacheMode::Direct) => {
             file.reopened(PageCacheMode::Buffered).map_err(|e| e.to_string())?

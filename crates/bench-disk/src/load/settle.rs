@@ -156,7 +156,7 @@ impl<E: Engine> Loop<E> {
             traffic.bytes += len as u64;
             traffic.latency.iter_mut().for_each(|times| times.record(ns, 1));
         };
-        match (op, self.source.doing()) {
+        match (op, self.source.operation()) {
             (RequestKind::Read, _) => one_way(&mut tally.read, latency_ns),
             (
                 RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync,

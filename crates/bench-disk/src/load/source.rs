@@ -38,7 +38,7 @@ pub struct Next {
 /// An endless sequence of transfers.
 #[derive(Debug, Clone)]
 pub struct TransferSource {
-    doing: DiskOperation,
+    operation: DiskOperation,
     blocks: BlockSizes,
     walk: BlockWalk,
     /// Walk of writes, if it is separate.
@@ -52,7 +52,7 @@ pub struct TransferSource {
 impl TransferSource {
     /// Creates a source over the extent; equal seeds give equal sequences.
     pub fn new(
-        doing: DiskOperation,
+        operation: DiskOperation,
         through: WriteThrough,
         blocks: BlockSizes,
         order: BlockOrder,
@@ -64,20 +64,21 @@ impl TransferSource {
             WriteThrough::Yes => RequestKind::WriteThrough,
             WriteThrough::Whole => RequestKind::WriteSync,
         };
-        let op = match doing {
+        let op = match operation {
             DiskOperation::Read | DiskOperation::Copy | DiskOperation::Mixed { .. } => RequestKind::Read,
             DiskOperation::Write | DiskOperation::Append => write,
             DiskOperation::Trim => RequestKind::Trim,
         };
         let walk = BlockWalk::new(order, extent, seed);
-        let apart = order == BlockOrder::SequentialEach && matches!(doing, DiskOperation::Mixed { .. });
-        let writes = apart.then(|| walk.clone());
-        TransferSource { doing, blocks, walk, writes, op, write, random: derive(seed, "mix") }
+        let separate_walks =
+            order == BlockOrder::SequentialEach && matches!(operation, DiskOperation::Mixed { .. });
+        let writes = separate_walks.then(|| walk.clone());
+        TransferSource { operation, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
     /// Returns the operation.
-    pub fn doing(&self) -> DiskOperation {
-        self.doing
+    pub fn operation(&self) -> DiskOperation {
+        self.operation
     }
 
     /// Returns the range.
@@ -100,7 +101,7 @@ impl TransferSource {
                 pick(&self.blocks, random)
             }
         };
-        let op = match self.doing {
+        let op = match self.operation {
             DiskOperation::Mixed { read_share } => {
                 let reads = self.random() % 100 < u64::from(read_share);
                 if reads { self.op } else { self.write }
@@ -129,9 +130,9 @@ mod tests {
     use super::*;
     use plimsoll_units::quantity::{SizeMix, parse_sizes};
 
-    fn source(doing: DiskOperation, blocks: BlockSizes) -> TransferSource {
+    fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {
         let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
-        TransferSource::new(doing, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
+        TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
     }
 
     fn mixed(text: &str) -> BlockSizes {
@@ -173,9 +174,9 @@ mod tests {
     #[test]
     fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
         let extent = WalkExtent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
-        let doing = DiskOperation::Mixed { read_share: 50 };
+        let operation = DiskOperation::Mixed { read_share: 50 };
         let mut source = TransferSource::new(
-            doing,
+            operation,
             WriteThrough::No,
             BlockSizes::One(4096),
             BlockOrder::SequentialEach,

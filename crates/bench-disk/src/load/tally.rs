@@ -65,14 +65,14 @@ pub enum Directions {
     /// One direction, or transfers in both.
     Together,
     /// One distribution per direction.
-    Apart,
+    Separate,
 }
 
 impl Directions {
     /// Returns the separation for an operation.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
-            DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Apart,
+            DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,
             _ => Self::Together,
         }
     }
@@ -82,7 +82,7 @@ impl TransferTally {
     /// Creates an empty tally.
     pub fn empty(directions: Directions) -> Self {
         let traffic = || Traffic {
-            latency: (directions == Directions::Apart).then(Times::default),
+            latency: (directions == Directions::Separate).then(Times::default),
             ..Traffic::default()
         };
         TransferTally {

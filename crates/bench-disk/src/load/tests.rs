@@ -134,7 +134,7 @@ struct Rig {
 }
 
 fn tally() -> TransferTally {
-    TransferTally::empty(Directions::Apart)
+    TransferTally::empty(Directions::Separate)
 }
 
 impl Rig {
@@ -153,7 +153,7 @@ impl Rig {
 
 /// Parameters of a rig that differ from the usual ones.
 struct Case<'a> {
-    doing: DiskOperation,
+    operation: DiskOperation,
     through: WriteThrough,
     order: BlockOrder,
     blocks: BlockSizes,
@@ -164,7 +164,7 @@ struct Case<'a> {
 impl Default for Case<'_> {
     fn default() -> Self {
         Case {
-            doing: DiskOperation::Read,
+            operation: DiskOperation::Read,
             through: WriteThrough::No,
             order: BlockOrder::Random,
             blocks: BlockSizes::One(BLOCK as u64),
@@ -187,13 +187,13 @@ fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     let files = Rc::new(RefCell::new([bytes, other]));
     let engine = Scripted::new(depth, BLOCK, &files, case.script);
     let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
-    let source = TransferSource::new(case.doing, case.through, case.blocks, case.order, extent, 1);
+    let source = TransferSource::new(case.operation, case.through, case.blocks, case.order, extent, 1);
     let load = Loop::new(engine, source, TestData::new(1, "case"), case.manner, tally());
     Rig { load, files, asked, deepest }
 }
 
-fn rig(doing: DiskOperation, depth: usize, blocks: u64, script: &[Act]) -> Rig {
-    rig_of(depth, blocks, Case { doing, script, ..Case::default() })
+fn rig(operation: DiskOperation, depth: usize, blocks: u64, script: &[Act]) -> Rig {
+    rig_of(depth, blocks, Case { operation, script, ..Case::default() })
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn a_failure_is_reported_with_place_and_cause() {
 
 #[test]
 fn more_bytes_than_requested_are_an_error() {
-    for doing in [DiskOperation::Read, DiskOperation::Write] {
-        let error = rig(doing, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
+    for operation in [DiskOperation::Read, DiskOperation::Write] {
+        let error = rig(operation, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
         assert!(
             matches!(error, LoadError::Fault(TransferFault { what: What::Excess { .. }, .. })),
             "{error:?}"
@@ -307,15 +307,15 @@ fn a_failed_sync_is_never_tried_again() {
 
 #[test]
 fn damage_is_found_in_what_was_read_and_in_what_was_written() {
-    for doing in [DiskOperation::Read, DiskOperation::Write] {
-        let mut rig = rig(doing, 4, 4, &[]);
+    for operation in [DiskOperation::Read, DiskOperation::Write] {
+        let mut rig = rig(operation, 4, 4, &[]);
         rig.done(8).expect("run");
         rig.load.verify().expect("check");
         rig.done(0).expect("run");
         // Only the last transfer of each slot is known: four more reads are all four blocks.
         let block = rig.load.slots[2].whole.offset;
         rig.files.borrow_mut()[0][block as usize + 512] ^= 1;
-        if doing == DiskOperation::Read {
+        if operation == DiskOperation::Read {
             rig.done(4).expect("run");
         }
         let error = rig.load.verify().expect_err("damaged").to_string();
@@ -372,8 +372,11 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
 /// A copy is sequential at both ends.
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
-    let mut rig =
-        rig_of(8, 16, Case { doing: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() });
+    let mut rig = rig_of(
+        8,
+        16,
+        Case { operation: DiskOperation::Copy, order: BlockOrder::Sequential, ..Case::default() },
+    );
     rig.load.refill(8).expect("queue");
     rig.load.reap(WaitEnd::Endless, TallyMode::Yes).expect("run");
     let offsets =
@@ -392,25 +395,26 @@ fn mixed_loads_count_both_directions() {
     assert!((300..400).contains(&read.transfers), "{}", read.transfers);
     assert_eq!(read.latency.as_ref().map(Times::count), Some(read.transfers));
     rig.load.verify().expect("check");
-    assert_eq!(TestData::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.files.borrow()[0], 0), None);
 }
 
 #[test]
 fn blocks_of_several_sizes_are_written_where_they_belong() {
     let Ok(SizeMix::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
-    let case = Case { doing: DiskOperation::Write, blocks: BlockSizes::Mixed(mix), ..Case::default() };
+    let case = Case { operation: DiskOperation::Write, blocks: BlockSizes::Mixed(mix), ..Case::default() };
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);
     rig.load.verify().expect("check");
-    assert_eq!(TestData::new(1, "fill").stranger(&rig.files.borrow()[0], 0), None);
+    assert_eq!(TestData::new(1, "fill").first_misplaced(&rig.files.borrow()[0], 0), None);
 }
 
 #[test]
 fn writes_go_through_or_are_flushed_as_asked() {
     let writes = |through, flush| {
         let manner = Manner { flush, ..Manner::plain() };
-        let mut rig = rig_of(4, 50, Case { doing: DiskOperation::Write, through, manner, ..Case::default() });
+        let mut rig =
+            rig_of(4, 50, Case { operation: DiskOperation::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!(tally.transfers, 100);
         (
@@ -430,7 +434,7 @@ fn writes_go_through_or_are_flushed_as_asked() {
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
     let manner = Manner { flush: Flush::Every { writes: 10, call: SyncCall::DataSync }, ..Manner::plain() };
-    let mut rig = rig_of(4, 50, Case { doing: DiskOperation::Write, manner, ..Case::default() });
+    let mut rig = rig_of(4, 50, Case { operation: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");
     let asked = rig.asked.borrow();
@@ -453,7 +457,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
     });
     let manner = Manner { renew: Some(renew), ..Manner::plain() };
     let case =
-        Case { doing: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
+        Case { operation: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
     let mut rig = rig_of(2, 10, case);
     let tally = rig.done(35).expect("run");
     assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
@@ -514,17 +518,17 @@ proptest! {
     /// Each transfer is done and counted once with the right data, whatever its completions are.
     #[test]
     fn no_transfer_is_lost_or_counted_twice(
-        doing in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,
+        operation in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,
         script in prop::collection::vec(act(), 0..80),
     ) {
-        let doing = [DiskOperation::Read, DiskOperation::Write, DiskOperation::Copy, DiskOperation::Mixed { read_share: 50 }][doing];
-        let mut rig = rig(doing, depth, blocks, &script);
+        let operation = [DiskOperation::Read, DiskOperation::Write, DiskOperation::Copy, DiskOperation::Mixed { read_share: 50 }][operation];
+        let mut rig = rig(operation, depth, blocks, &script);
         let tally = rig.done(wanted).expect("run");
         prop_assert_eq!((tally.transfers, tally.latency.count()), (wanted, wanted));
         prop_assert!(*rig.deepest.borrow() <= depth);
         prop_assert_eq!((rig.load.in_flight, rig.load.idle.len()), (0, depth));
         rig.load.verify().expect("check");
         let noise = TestData::new(1, "fill");
-        prop_assert_eq!(noise.stranger(&rig.files.borrow()[0], 0), None);
+        prop_assert_eq!(noise.first_misplaced(&rig.files.borrow()[0], 0), None);
     }
 }

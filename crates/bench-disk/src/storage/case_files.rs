@@ -11,8 +11,8 @@ use crate::load::pattern::WalkExtent;
 use crate::load::{LoadError, Renew};
 use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages, requested_size};
 use crate::storage::fill::{CHUNK, refill};
-use crate::storage::lend::Lender;
 use crate::storage::precondition::precondition;
+use crate::storage::tool_files::ToolFiles;
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
 use plimsoll_bench_api::RawTarget;
@@ -32,7 +32,7 @@ pub(crate) struct CaseFiles {
     /// Whether the expected contents of reads are known.
     pub(crate) known: bool,
     /// Provides files for tools that write; `None` if threads use up their own files.
-    pub(crate) lender: Option<Lender>,
+    pub(crate) tool_files: Option<ToolFiles>,
 }
 
 impl CaseFiles {
@@ -44,7 +44,7 @@ impl CaseFiles {
                 ));
             }
             (Some(target), DiskOperation::Trim) => return CaseFiles::discarded(job, cx, target),
-            (None, doing) if doing.uses_up() => return CaseFiles::used_up(job, cx),
+            (None, operation) if operation.uses_up() => return CaseFiles::used_up(job, cx),
             _ => {}
         }
         let filled = match job.verify {
@@ -65,7 +65,7 @@ impl CaseFiles {
         if job.steady {
             warnings.extend(precondition(job, cx, &filled, all)?);
         }
-        let lender = (filled.known && !job.verify).then(|| Lender::new(cx, &filled, all));
+        let tool_files = (filled.known && !job.verify).then(|| ToolFiles::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.operation == DiskOperation::Copy {
             files.push(Arc::new(another(cx, job.cache.into(), filled.bytes)?));
@@ -78,7 +78,7 @@ impl CaseFiles {
             place: filled.place(cx.machine.storage.as_ref()),
             known: filled.known,
             warnings,
-            lender,
+            tool_files,
         })
     }
 
@@ -113,7 +113,7 @@ impl CaseFiles {
             warnings: filled.warnings.clone(),
             place: filled.place(cx.machine.storage.as_ref()),
             known: true,
-            lender: None,
+            tool_files: None,
         })
     }
 
@@ -147,7 +147,7 @@ impl CaseFiles {
             warnings: warnings.into_iter().collect(),
             place: Achieved::default(),
             known: true,
-            lender: None,
+            tool_files: None,
         })
     }
 }

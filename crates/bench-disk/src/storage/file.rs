@@ -56,7 +56,7 @@ const KEPT_FILE_KEY: &str = "disk.file";
 pub(super) const TOOL_FILE_KEY: &str = "disk.lent";
 
 /// The second file of a worker's cases, with its bytes; shared, as its contents are not verified.
-pub(super) type LentFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
+pub(super) type SecondFile = Rc<RefCell<Option<(Arc<TestFile>, u64)>>>;
 
 /// Key of the claim on a device.
 const CLAIM: &str = "disk.device";
@@ -144,7 +144,7 @@ impl Filled {
         let kept = cx.keep.take::<Filled>(KEPT_FILE_KEY).filter(same);
         if kept.is_none() {
             // The second file of earlier cases, too.
-            drop(cx.keep.take::<LentFile>(TOOL_FILE_KEY));
+            drop(cx.keep.take::<SecondFile>(TOOL_FILE_KEY));
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
@@ -252,11 +252,11 @@ impl Filled {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
             let top = Some(storage.top_names().join(" + ")).filter(|names| !names.is_empty());
-            let mut way: Vec<String> = top.into_iter().chain(layers).collect();
-            way.extend((!disks.is_empty()).then(|| disks.join(" + ")));
-            way.dedup();
-            if !way.is_empty() {
-                place.set(&DEVICE, way.join(" → "));
+            let mut path: Vec<String> = top.into_iter().chain(layers).collect();
+            path.extend((!disks.is_empty()).then(|| disks.join(" + ")));
+            path.dedup();
+            if !path.is_empty() {
+                place.set(&DEVICE, path.join(" → "));
             }
         }
         place

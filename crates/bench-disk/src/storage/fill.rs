@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(plain.metadata().expect("stat").len(), filled);
         let mut bytes = vec![0; filled as usize];
         plain.read_exact_at(&mut bytes, 0).expect("read");
-        assert_eq!(noise.stranger(&bytes, 0), None);
+        assert_eq!(noise.first_misplaced(&bytes, 0), None);
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         let path =
             format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&*file)));
         std::fs::File::open(path).expect("open").read_exact_at(&mut bytes, 0).expect("read");
-        assert_eq!(noise.stranger(&bytes, 0), None);
+        assert_eq!(noise.first_misplaced(&bytes, 0), None);
     }
 
     #[test]

@@ -3,6 +3,6 @@
 pub(crate) mod case_files;
 pub mod file;
 pub mod fill;
-pub(crate) mod lend;
 pub(crate) mod precondition;
+pub(crate) mod tool_files;
 pub(crate) mod trim;

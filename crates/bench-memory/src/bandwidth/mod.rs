@@ -15,7 +15,8 @@ use super::findings;
 use super::passes::Passes;
 use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, PreparedCase, Roofline, Say, place,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline,
+    place,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -41,7 +42,12 @@ impl Benchmark for Bandwidth {
         &Descriptor {
             name: "memory.bandwidth",
             about: "bytes per second of passes over arrays larger than the caches",
-            words: &[Say::Value("op"), Say::Value("size"), Say::Value("variant"), Say::Times],
+            words: &[
+                LabelPart::Value("op"),
+                LabelPart::Value("size"),
+                LabelPart::Value("variant"),
+                LabelPart::Times,
+            ],
             keys: &["op", "size", "variant", "pages", "layout", "node", "affinity", "threads"],
             help: &[("op", "read, write, copy, scale, add, triad (as STREAM), update or all")],
             look: |machine| {
@@ -70,7 +76,7 @@ impl Benchmark for Bandwidth {
                     .about("bytes per second that the program reads and writes"),
                 Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second over the bus: a line that is written is read before")
-                    .said_as("with write-allocate", Form::UnlikeHeadline),
+                    .shown_after("with write-allocate", Form::UnlikeHeadline),
             ]
         }
     }

@@ -20,8 +20,8 @@ use super::{
 };
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, PreparedCase, Roofline, Say,
-    place, whole_sizes,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, PATTERN, Parsed, PreparedCase,
+    Roofline, place, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -52,12 +52,12 @@ impl Benchmark for Block {
             about: "blocks of a region in order or at random, each once: throughput and time per block",
             words: &[
                 PATTERN,
-                Say::Value("op"),
-                Say::Value("block"),
-                Say::Word("of"),
-                Say::Value("size"),
-                Say::Value("variant"),
-                Say::Times,
+                LabelPart::Value("op"),
+                LabelPart::Value("block"),
+                LabelPart::Word("of"),
+                LabelPart::Value("size"),
+                LabelPart::Value("variant"),
+                LabelPart::Times,
             ],
             keys: &[
                 "op", "pattern", "block", "size", "variant", "pages", "node", "affinity", "threads",
@@ -91,12 +91,12 @@ impl Benchmark for Block {
                     .drawn(),
                 Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a block")
-                    .said("", "per block")
+                    .shown_between("", "per block")
                     .drawn()
                     .with_floor(),
                 Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
                     .about("time of a block ÷ its bytes, of small blocks")
-                    .said("", "per byte"),
+                    .shown_between("", "per byte"),
             ]
         }
     }

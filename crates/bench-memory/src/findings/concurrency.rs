@@ -31,7 +31,7 @@ struct ConcurrencyBound<'a> {
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
-    best.and_then(|held| said(&held, run)).into_iter().collect()
+    best.and_then(|held| describe(&held, run)).into_iter().collect()
 }
 
 fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<'a>> {
@@ -68,7 +68,7 @@ fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     b.threads.count > 1 && size && same
 }
 
-fn said(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFinding> {
+fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFinding> {
     let rate = held.one.headline()?.summary.median;
     let latency = latency(held.one, run)?;
     let lines = rate * latency / LINE_BYTES;

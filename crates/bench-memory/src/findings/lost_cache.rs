@@ -20,7 +20,10 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
         run.of(MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
     let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
     let smallest = lost.min_by_key(|(cached, _)| MemorySite::of(&cached.case).size);
-    smallest.and_then(|(cached, memory)| said(cached, memory, quick_in(cached, run))).into_iter().collect()
+    smallest
+        .and_then(|(cached, memory)| describe(cached, memory, quick_in(cached, run)))
+        .into_iter()
+        .collect()
 }
 
 /// Returns a measurement of the same size and machine in this run that the cache did answer.
@@ -53,7 +56,7 @@ fn median(measurement: &Measurement) -> Option<f64> {
     measurement.headline().map(|metric| metric.summary.median).filter(|latency| *latency > 0.0)
 }
 
-fn said(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<PlainFinding> {
+fn describe(cached: &Measurement, memory: &Measurement, quick: Option<&Measurement>) -> Option<PlainFinding> {
     let (size, level) = (MemorySite::of(&cached.case).size, cached.achieved.get(&LEVEL)?);
     let (near, far) = (median(cached)?, median(memory)?);
     let time = |seconds: f64| Quantity::new(seconds, Unit::Second);

@@ -1,8 +1,8 @@
 //! Findings from the results of the memory benchmarks.
 
 mod concurrency;
-mod knee;
 mod lost_cache;
+mod saturation_point;
 
 use plimsoll_model::view::{PlainFinding, RunView};
 
@@ -15,5 +15,5 @@ pub(super) fn latency(run: &RunView<'_>) -> Vec<PlainFinding> {
 }
 
 pub(super) fn loaded(run: &RunView<'_>) -> Vec<PlainFinding> {
-    knee::find(run)
+    saturation_point::find(run)
 }

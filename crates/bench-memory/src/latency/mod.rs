@@ -23,8 +23,8 @@ use super::{
 };
 use plimsoll_bench_api::buffer::note_pages;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say, counts,
-    place, placed,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    counts, place, placed,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -65,7 +65,7 @@ impl Benchmark for MemoryLatency {
         &Descriptor {
             name: "memory.latency",
             about: "time of one dependent load, from the first cache to memory",
-            words: &[Say::Word("latency"), Say::Value("size")],
+            words: &[LabelPart::Word("latency"), LabelPart::Value("size")],
             keys: &["size", "pages", "chases", "group", "node", "affinity"],
             remark,
             look: super::look,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::near_end::FarEnd;
+use super::super::session::ServerSession;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::{PinnedCpus, nanos};
 use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
@@ -11,24 +11,24 @@ const LOAD_MESSAGE_BYTES: u32 = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct NetworkLoad {
-    far_end: FarEnd,
+    session: ServerSession,
     direction: Direction,
     message: Vec<u8>,
     cpus: PinnedCpus,
 }
 
 impl NetworkLoad {
-    /// Opens a second session with the server of `far_end`.
+    /// Opens a second session with the server of `session`.
     pub(super) fn new(
-        far_end: &FarEnd,
+        session: &ServerSession,
         from: Option<std::net::IpAddr>,
         direction: Direction,
         message: Vec<u8>,
         cpus: PinnedCpus,
     ) -> Result<Self, CannotMeasure> {
-        let mut far_end = far_end.beside(from)?;
-        far_end.join(1, &Sockets::default(), from)?;
-        Ok(NetworkLoad { far_end, direction, message, cpus })
+        let mut session = session.second_session(from)?;
+        session.join(1, &Sockets::default(), from)?;
+        Ok(NetworkLoad { session, direction, message, cpus })
     }
 
     /// Length of the `message` of [`NetworkLoad::new`], bytes.
@@ -48,7 +48,7 @@ impl NetworkLoad {
             receiving: Receiving::Copy,
             place: 0,
         };
-        let done = self.far_end.transfer(&work, &self.message, &self.cpus)?;
+        let done = self.session.transfer(&work, &self.message, &self.cpus)?;
         let there = done.there.and_then(|report| report.received);
         let received = [done.here.received, there].into_iter().flatten();
         Ok(received

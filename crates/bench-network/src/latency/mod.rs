@@ -16,7 +16,8 @@ use super::setup::{NetworkSetup, streams, with_options};
 use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, OfTransfers, Parsed, PreparedCase, Say, places,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, Parsed, PreparedCase,
+    places,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -41,7 +42,7 @@ impl Benchmark for NetworkLatency {
             name: "network.latency",
             about: "round-trip time of a message, and what is lost",
             words: &[
-                Say::Instead(
+                LabelPart::Instead(
                     "protocol",
                     &[
                         ("tcp", "TCP round trip"),
@@ -50,7 +51,7 @@ impl Benchmark for NetworkLatency {
                         ("connect", "TCP connection, round trip"),
                     ],
                 ),
-                Say::Value("message"),
+                LabelPart::Value("message"),
             ],
             keys: &[
                 "protocol", "message", "streams", "mode", "server", "timeout", "interval", "load", "bind",
@@ -83,18 +84,18 @@ impl Benchmark for NetworkLatency {
                 Metric::new(LOAD, Unit::BitPerSecond, Better::Higher)
                     .about("bits per second of the TCP stream during the round trips")
                     .informative()
-                    .said("with", "of load"),
+                    .shown_between("with", "of load"),
             ]
         }
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {
-        let (loaded, apart) = (case.get("load").is_some(), case.get("interval").is_some());
+        let (loaded, has_interval) = (case.get("load").is_some(), case.get("interval").is_some());
         let streams = case.number("streams").unwrap_or(1) as f64;
         match row.name {
             LOAD if !loaded => None,
             // With pauses between messages, the rate does not follow from the time.
-            RTT | RATE_METRIC if apart => Some(Metric { transfers: None, ..row }),
+            RTT | RATE_METRIC if has_interval => Some(Metric { transfers: None, ..row }),
             RTT => Some(row.of_transfers(OfTransfers::Time(streams))),
             _ => Some(row),
         }

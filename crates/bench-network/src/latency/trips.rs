@@ -16,9 +16,9 @@ use super::super::condition::{
 use super::super::fact::{PLACEMENT, PLACEMENTS};
 use super::super::job::{NetworkJob, Protocol};
 use super::super::lost_link::{self, lost_links};
-use super::super::near_end::{FarEnd, ServerLocation, dropped_here};
-use super::super::path::Path as ToFarEnd;
-use super::super::path_fault::{self, PathFault, PathWay};
+use super::super::path::Path as ServerPath;
+use super::super::path_fault::{self, PathDirection, PathFault};
+use super::super::session::{ServerLocation, ServerSession, dropped_here};
 use super::super::setup::NetworkSetup;
 use super::super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, foreign_datagrams, random_bytes};
 use super::end_cpus::{self, EndCpus};
@@ -60,12 +60,12 @@ enum Ways {
 #[derive(Debug)]
 pub struct RoundTrips {
     /// `None` for ICMP.
-    far_end: Option<FarEnd>,
+    session: Option<ServerSession>,
     address: SocketAddr,
     ways: Ways,
     load: Option<NetworkLoad>,
     placement: EndPlacement,
-    path: ToFarEnd,
+    path: ServerPath,
     /// Links of ICMP packets.
     links: LinkWatch,
     fixed: Option<FixedTransfer>,
@@ -80,7 +80,7 @@ pub struct RoundTrips {
     wrong: u64,
     foreign: u64,
     /// Index of the CPU of the server's first thread.
-    seat: u16,
+    cpu_index: u16,
     /// Relation of the CPUs of both ends, if known.
     seated: Option<&'static str>,
     /// Mean round-trip time in seconds of each placement that was tried.
@@ -91,29 +91,29 @@ impl RoundTrips {
     /// Opens the session, sockets and load. Fails without a server or the right to send ICMP.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
-        let (far_end, address, ways) = match job.protocol {
+        let (session, address, ways) = match job.protocol {
             Protocol::Icmp => {
                 let address = icmp_address(setup)?;
                 (None, address, Ways::Icmp(address))
             }
             protocol => {
-                let mut far_end = FarEnd::open(&setup.place, setup.from)?;
+                let mut session = ServerSession::open(&setup.place, setup.from)?;
                 let ways = match protocol {
-                    Protocol::Udp => Ways::Udp(far_end.open_udp(streams)?),
+                    Protocol::Udp => Ways::Udp(session.open_udp(streams)?),
                     Protocol::Connect => Ways::Connect,
                     _ => {
-                        far_end.join(streams, &Sockets::default(), setup.from)?;
+                        session.join(streams, &Sockets::default(), setup.from)?;
                         Ways::Tcp
                     }
                 };
-                let address = far_end.address();
-                (Some(far_end), address, ways)
+                let address = session.address();
+                (Some(session), address, ways)
             }
         };
         let mut round_trips = RoundTrips {
-            load: load_of(setup, job, seed, far_end.as_ref())?,
-            links: if far_end.is_none() { LinkWatch::of_route(address) } else { LinkWatch::default() },
-            far_end,
+            load: load_of(setup, job, seed, session.as_ref())?,
+            links: if session.is_none() { LinkWatch::of_route(address) } else { LinkWatch::default() },
+            session,
             address,
             ways,
             placement: setup.placement.clone(),
@@ -126,7 +126,7 @@ impl RoundTrips {
             next: 0,
             wrong: 0,
             foreign: 0,
-            seat: 0,
+            cpu_index: 0,
             seated: None,
             tried: Vec::new(),
         };
@@ -137,7 +137,7 @@ impl RoundTrips {
     /// Places both ends if the server is private: as the case requests, or by the shortest round
     /// trip.
     fn take_seats(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
-        let (Some(machine), Some(_)) = (setup.machine(), self.far_end_pid()) else { return Ok(()) };
+        let (Some(machine), Some(_)) = (setup.machine(), self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
         let ways = match &job.place {
             Some(_) => Vec::new(),
@@ -146,8 +146,8 @@ impl RoundTrips {
         let mut times = vec![f64::INFINITY; ways.len()];
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
         for _ in 0..trials {
-            for (way, best) in ways.iter().zip(&mut times) {
-                self.sit(&all, *way);
+            for (direction, best) in ways.iter().zip(&mut times) {
+                self.sit(&all, *direction);
                 let (trips, _) = self.measure(TripsEnd::Elapsed(TRIAL))?;
                 if trips.returned() > 0 {
                     *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
@@ -155,25 +155,25 @@ impl RoundTrips {
             }
         }
         let order = times.iter().zip(&ways).min_by(|(a, _), (b, _)| a.total_cmp(b));
-        if let Some((_, way)) = order {
-            self.sit(&all, *way);
+        if let Some((_, direction)) = order {
+            self.sit(&all, *direction);
         }
         let known = |ends: &EndPlacement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
         self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
-        let tried = ways.iter().map(|way| way.name).zip(times);
+        let tried = ways.iter().map(|direction| direction.name).zip(times);
         self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
         Ok(())
     }
 
-    fn sit(&mut self, all: &EndPlacement, way: EndCpus) {
+    fn sit(&mut self, all: &EndPlacement, direction: EndCpus) {
         // No machine has more CPUs than that.
-        self.seat = u16::try_from(way.far).unwrap_or_default();
-        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(way.far) };
+        self.cpu_index = u16::try_from(direction.far).unwrap_or_default();
+        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(direction.far) };
     }
 
     /// Returns the process id of a private server.
-    pub fn far_end_pid(&self) -> Option<u32> {
-        self.far_end.as_ref().and_then(FarEnd::pid)
+    pub fn server_pid(&self) -> Option<u32> {
+        self.session.as_ref().and_then(ServerSession::pid)
     }
 
     /// Makes round trips on all streams at once. The server is notified before and after.
@@ -194,11 +194,11 @@ impl RoundTrips {
         if is_silent {
             return Err(self.none_came_back(&trips));
         }
-        let echoed = match &mut self.far_end {
+        let echoed = match &mut self.session {
             None => None,
-            Some(far_end) => {
-                let told = far_end.finish_trips();
-                Some(told.map_err(|e| self.failed("the results of round trips", e.into()))?)
+            Some(session) => {
+                let reported = session.finish_trips();
+                Some(reported.map_err(|e| self.failed("the results of round trips", e.into()))?)
             }
         };
         Ok((trips, echoed))
@@ -212,8 +212,8 @@ impl RoundTrips {
             Ways::Connect => Trip::Connect,
             Ways::Icmp(_) => return Ok(None),
         };
-        let Some(far_end) = &mut self.far_end else { return Ok(None) };
-        let most = far_end.welcome().max_nanos;
+        let Some(session) = &mut self.session else { return Ok(None) };
+        let most = session.welcome().max_nanos;
         let longest = match until {
             TripsEnd::Trips(_) => most,
             TripsEnd::Elapsed(time) => nanos(time).min(most),
@@ -227,12 +227,12 @@ impl RoundTrips {
             message: message as u32,
             waiting,
             longest,
-            place: self.seat,
+            place: self.cpu_index,
         });
-        match (far_end.answer(&request)?, trip) {
+        match (session.answer(&request)?, trip) {
             (Message::Ready, Trip::Tcp | Trip::Udp) => Ok(None),
             (Message::Port(port), Trip::Connect) => Ok(Some(port.get())),
-            _ => Err(far_end.lost("a request", &WireError::OutOfTurn.into())),
+            _ => Err(session.lost("a request", &WireError::OutOfTurn.into())),
         }
     }
 
@@ -243,7 +243,7 @@ impl RoundTrips {
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
         let (ways, cpus) = (&self.ways, &self.placement.near);
-        let streams = self.far_end.as_ref().map(FarEnd::streams).unwrap_or_default();
+        let streams = self.session.as_ref().map(ServerSession::streams).unwrap_or_default();
         let all = std::thread::scope(|scope| {
             let stop = &stop;
             let threads: io::Result<Vec<_>> = self
@@ -254,16 +254,15 @@ impl RoundTrips {
                     let manner = TripManner { until: until.part(parts, number as u64), ..manner };
                     Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
                         let _pinned = cpus.pin(number);
-                        let way = TripStream { first, manner, stop };
+                        let direction = TripStream { first, manner, stop };
                         let done = match ways {
-                            Ways::Tcp => {
-                                way.over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload)
-                            }
+                            Ways::Tcp => direction
+                                .over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload),
                             Ways::Udp(sockets) => {
-                                way.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
+                                direction.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
                             }
-                            Ways::Connect => way.over(Ok(ConnectPath::new(to)), payload),
-                            Ways::Icmp(to) => way.over(IcmpPath::new(*to), payload),
+                            Ways::Connect => direction.over(Ok(ConnectPath::new(to)), payload),
+                            Ways::Icmp(to) => direction.over(IcmpPath::new(*to), payload),
                         };
                         if done.is_err() {
                             stop.store(true, Ordering::Relaxed);
@@ -287,9 +286,9 @@ impl RoundTrips {
     /// Returns the fault because of which no message came back. The server's part is over then.
     fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
-        let far_end = self.far_end.as_mut().filter(|far_end| far_end.pid().is_none())?;
-        let lost_link = far_end.lost_link();
-        let ways = [PathWay::Up, PathWay::Down].into_iter();
+        let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
+        let lost_link = session.lost_link();
+        let ways = [PathDirection::Up, PathDirection::Down].into_iter();
         match &self.ways {
             _ if lost_link.is_some() => lost_link,
             Ways::Connect => {
@@ -301,13 +300,14 @@ impl RoundTrips {
                     .then_some(PathFault::NoConnection { port })
             }
             Ways::Udp(sockets) => {
-                far_end.finish_trips().ok()?;
-                let mut faults = ways.map(|way| path_fault::large_datagrams(far_end, sockets, way, bytes));
+                session.finish_trips().ok()?;
+                let mut faults =
+                    ways.map(|direction| path_fault::large_datagrams(session, sockets, direction, bytes));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Tcp => {
-                let segment = TcpInfo::of(far_end.streams().first()?).ok()?.send_mss;
-                let mut faults = ways.map(|way| path_fault::black_hole(far_end, way, segment));
+                let segment = TcpInfo::of(session.streams().first()?).ok()?.send_mss;
+                let mut faults = ways.map(|direction| path_fault::black_hole(session, direction, segment));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Icmp(_) => None,
@@ -315,20 +315,20 @@ impl RoundTrips {
     }
 
     fn none_came_back(&self, trips: &TripResults) -> CannotMeasure {
-        CannotMeasure::far_end(format!(
+        CannotMeasure::server_failed(format!(
             "none of {} messages came back within {:?} from {}; use a longer --timeout",
             trips.sent, self.timeout, self.address
         ))
     }
 
     fn failed(&mut self, during: &str, error: LostTransfer) -> CannotMeasure {
-        match &mut self.far_end {
-            Some(far_end) => far_end.lost(during, &error),
+        match &mut self.session {
+            Some(session) => session.lost(during, &error),
             None if matches!(error, LostTransfer::Dropped) => dropped_here(self.address),
             None if let Some(link) = lost_links(self.links.losses(), &[]).into_iter().next() => {
                 PathFault::LinkLost(link).of_server(self.address)
             }
-            None => CannotMeasure::far_end(format!(
+            None => CannotMeasure::server_failed(format!(
                 "{} does not answer ICMP echo: {error}; a firewall may drop it: use --protocol tcp",
                 self.address.ip()
             )),
@@ -373,7 +373,7 @@ impl RoundTrips {
     fn read(&self, done: &TripSample) -> Result<Sample, CannotMeasure> {
         let TripSample { trips, echoed, load } = done;
         if echoed.as_ref().is_some_and(|echoed| echoed.messages < trips.returned()) {
-            return Err(CannotMeasure::far_end(
+            return Err(CannotMeasure::server_failed(
                 "the server reports fewer messages than came back: client and server must be the same build",
             ));
         }
@@ -435,7 +435,7 @@ fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
             let addresses = address.resolve()?;
             let family = |a: &&SocketAddr| setup.from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
             let none =
-                || CannotMeasure::far_end("the server has no address of the same IP version as --bind");
+                || CannotMeasure::server_failed("the server has no address of the same IP version as --bind");
             addresses.iter().find(family).copied().ok_or_else(none)?
         }
         ServerLocation::Private { .. } => SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -455,15 +455,15 @@ fn load_of(
     setup: &NetworkSetup,
     job: &NetworkJob,
     seed: u64,
-    far_end: Option<&FarEnd>,
+    session: Option<&ServerSession>,
 ) -> Result<Option<NetworkLoad>, CannotMeasure> {
-    let (Some(direction), Some(far_end)) = (job.load, far_end) else { return Ok(None) };
+    let (Some(direction), Some(session)) = (job.load, session) else { return Ok(None) };
     // The last CPUs of the list, so that the load shares none with the round trips if there are
     // enough.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
     let message = random_bytes(NetworkLoad::message_bytes(), seed);
-    NetworkLoad::new(far_end, setup.from, direction, message, PinnedCpus(cpus)).map(Some)
+    NetworkLoad::new(session, setup.from, direction, message, PinnedCpus(cpus)).map(Some)
 }
 
 impl Prepared for RoundTrips {
@@ -499,8 +499,8 @@ impl Prepared for RoundTrips {
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
-        let lost = match &self.far_end {
-            Some(far_end) => far_end.lost_links(),
+        let lost = match &self.session {
+            Some(session) => session.lost_links(),
             None => lost_links(self.links.losses(), &[]),
         };
         lost_link::note(lost, &mut facts);

@@ -13,9 +13,9 @@ use super::amount::{self, FixedTransfer};
 use super::held::RateBounds;
 use super::job::NetworkJob;
 use super::lost_link;
-use super::near_end::FarEnd;
 use super::path::Path;
 use super::server::ServerAddress;
+use super::session::ServerSession;
 use super::setup::{NetworkSetup, streaming, with_options};
 use super::sustained::Watch;
 use super::{
@@ -23,7 +23,7 @@ use super::{
 };
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -35,7 +35,7 @@ use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::traffic::{Fnv, nanos};
 use plimsoll_server::wire::{
-    self, Course, Direction, FarEndReport, Receiving, ReceivingReport, SendingReport,
+    self, ArrivalTimeline, Direction, EndReport, Receiving, ReceivingReport, SendingReport,
 };
 use plimsoll_units::quantity::Unit;
 
@@ -62,7 +62,7 @@ impl Benchmark for Tcp {
         &Descriptor {
             name: "network.tcp",
             about: "throughput of TCP streams, as received",
-            words: &[Say::Word("TCP"), Say::Value("message"), Say::Word("writes")],
+            words: &[LabelPart::Word("TCP"), LabelPart::Value("message"), LabelPart::Word("writes")],
             keys: &[
                 "message",
                 "streams",
@@ -103,7 +103,7 @@ impl Benchmark for Tcp {
                 LOSS,
                 Metric::new(CPU_METRIC, Unit::Second, Better::Lower)
                     .about("processor time of both ends for a byte")
-                    .said("CPU time of both ends:", "per byte"),
+                    .shown_between("CPU time of both ends:", "per byte"),
             ]
         }
     }
@@ -133,7 +133,7 @@ impl Benchmark for Tcp {
 /// TCP streams to a server.
 #[derive(Debug)]
 pub struct Streams {
-    far_end: FarEnd,
+    session: ServerSession,
     placement: EndPlacement,
     work: wire::TcpOrder,
     message: Vec<u8>,
@@ -147,9 +147,9 @@ impl Streams {
     /// Opens a session and joins the streams of the case.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
-        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
-        amount::fits(far_end.welcome(), streams, message)?;
-        far_end.join(streams, &job.sockets, setup.from)?;
+        let mut session = ServerSession::open(&setup.place, setup.from)?;
+        amount::fits(session.welcome(), streams, message)?;
+        session.join(streams, &job.sockets, setup.from)?;
         let work = wire::TcpOrder {
             streams,
             message,
@@ -162,12 +162,12 @@ impl Streams {
         };
         // Random, so that no device on the path can compress it.
         let message = random_bytes(message as usize, seed);
-        let path = setup.path(far_end.address()).with_copy_rate();
+        let path = setup.path(session.address()).with_copy_rate();
         let placement = setup.placement.clone();
         let fixed = job.messages.map(FixedTransfer::new);
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
-        let mut streams = Streams { far_end, placement, work, message, path, held, watch, fixed };
+        let mut streams = Streams { session, placement, work, message, path, held, watch, fixed };
         if streams.is_near() && !streams.held.is_slow() {
             streams.choose_place()?;
         }
@@ -176,8 +176,8 @@ impl Streams {
 
     /// Whether short trials are meaningful: on a long path a stream still ramps up during a trial.
     fn is_near(&self) -> bool {
-        let rtt = self.far_end.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
-        self.far_end.pid().is_some() || rtt.is_some_and(|info| info.way_us() <= NEAR_US)
+        let rtt = self.session.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
+        self.session.pid().is_some() || rtt.is_some_and(|info| info.path_us() <= NEAR_US)
     }
 
     /// Tries each stream's ends on one core, on another, and on two, and keeps the fastest
@@ -186,7 +186,7 @@ impl Streams {
     fn choose_place(&mut self) -> Result<(), CannotMeasure> {
         let all = self.placement.near.clone();
         // The server's CPUs are unknown here. If it has one, all its placements are the same.
-        let candidates: &[(u16, u16)] = match (all.0.len(), self.far_end.pid()) {
+        let candidates: &[(u16, u16)] = match (all.0.len(), self.session.pid()) {
             (0 | 1, Some(_)) => return Ok(()),
             (0 | 1, None) => &[(0, 0), (0, 1)],
             _ => &[(0, 0), (1, 1), (0, 1), (1, 0)],
@@ -200,16 +200,16 @@ impl Streams {
                 ..self.work.clone()
             };
             let began = Instant::now();
-            let outcome = self.far_end.transfer(&work, &self.message, &all.from(usize::from(near)))?;
+            let outcome = self.session.transfer(&work, &self.message, &all.from(usize::from(near)))?;
             let carried = outcome.there.as_ref().map_or(0.0, |there| {
                 let ways = ways(&work, &outcome.here, there);
-                self.watch.note(began, &courses(&ways));
+                self.watch.note(began, &timelines(&ways));
                 ways.iter().map(TcpDirection::bits_per_second).sum()
             });
             if carried > best.0 {
                 best = (carried, (near, far));
             }
-            if self.far_end.pid().is_none() && carried < NO_CPU_IS_THE_LIMIT {
+            if self.session.pid().is_none() && carried < NO_CPU_IS_THE_LIMIT {
                 break;
             }
         }
@@ -223,12 +223,12 @@ impl Streams {
     }
 
     /// Process id of a private server.
-    pub fn far_end_pid(&self) -> Option<u32> {
-        self.far_end.pid()
+    pub fn server_pid(&self) -> Option<u32> {
+        self.session.pid()
     }
 
     fn transfer(&mut self, work: &wire::TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
-        self.far_end.transfer(work, &self.message, &self.placement.near)
+        self.session.transfer(work, &self.message, &self.placement.near)
     }
 
     /// Performs one transfer. Returns its sample, the rate per direction, and whether it is spoilt
@@ -237,16 +237,18 @@ impl Streams {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
         let ways = checked(work, &outcome)?;
-        self.watch.note(began, &courses(&ways));
+        self.watch.note(began, &timelines(&ways));
         let mut sample = sample_of(work, &outcome, &ways);
-        let all: Vec<(&Course, f64)> =
-            ways.iter().map(|way| (&way.received.course, way.bits_per_second())).collect();
+        let all: Vec<(&ArrivalTimeline, f64)> = ways
+            .iter()
+            .map(|direction| (&direction.received.timeline, direction.bits_per_second()))
+            .collect();
         let judged = self.watch.sustained(&all);
         if let Some(rates) = &judged {
             judge(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
-        let sent = ways.iter().map(|way| way.sent.bytes).min();
+        let sent = ways.iter().map(|direction| direction.sent.bytes).min();
         if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent) {
             fixed.moved(sent / u64::from(work.message));
         }
@@ -256,15 +258,15 @@ impl Streams {
 
     /// Checks whether the transfers so far show a token bucket.
     fn look(&mut self) -> bool {
-        let most = self.far_end.welcome().max_nanos;
-        let (far_end, message, cpus) = (&mut self.far_end, &self.message, &self.placement.near);
+        let most = self.session.welcome().max_nanos;
+        let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
         let work = &self.work;
         self.watch.look(most, |nanos| {
             let work = wire::TcpOrder { amount: wire::OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
-            let outcome = far_end.transfer(&work, message, cpus)?;
+            let outcome = session.transfer(&work, message, cpus)?;
             let there = outcome.there.as_ref();
             let ways = there.map(|there| ways(&work, &outcome.here, there)).unwrap_or_default();
-            Ok(courses(&ways).into_iter().cloned().collect())
+            Ok(timelines(&ways).into_iter().cloned().collect())
         })
     }
 }
@@ -301,7 +303,7 @@ impl TcpDirection<'_> {
     /// Whether the receiver's report is plausible: everything sent arrived, in a positive time.
     fn possible(&self) -> bool {
         let (sent, received) = (self.sent, self.received);
-        let arrived = received.course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let arrived = received.timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         received.bytes == sent.bytes
             && received.counted <= received.bytes
             && arrived == received.bytes
@@ -309,15 +311,18 @@ impl TcpDirection<'_> {
     }
 }
 
-fn courses<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a Course> {
-    ways.iter().map(|way| &way.received.course).collect()
+fn timelines<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
+    ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
-fn ways<'a>(work: &wire::TcpOrder, here: &'a FarEndReport, there: &'a FarEndReport) -> Vec<TcpDirection<'a>> {
-    let way = |sent: &'a Option<SendingReport>, received: &'a Option<ReceivingReport>| {
+fn ways<'a>(work: &wire::TcpOrder, here: &'a EndReport, there: &'a EndReport) -> Vec<TcpDirection<'a>> {
+    let direction = |sent: &'a Option<SendingReport>, received: &'a Option<ReceivingReport>| {
         Some(TcpDirection { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
     };
-    [way(&here.sent, &there.received), way(&there.sent, &here.received)].into_iter().flatten().collect()
+    [direction(&here.sent, &there.received), direction(&there.sent, &here.received)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Returns the directions of a transfer. Fails if the reports of both ends are implausible.
@@ -326,7 +331,7 @@ fn checked<'a>(
     outcome: &'a TcpOutcome,
 ) -> Result<Vec<TcpDirection<'a>>, CannotMeasure> {
     let impossible = || {
-        CannotMeasure::far_end(
+        CannotMeasure::server_failed(
             "the server reports other bytes or times than the client: both must be the same build",
         )
     };
@@ -336,7 +341,7 @@ fn checked<'a>(
     if ways.len() != wanted || !ways.iter().all(TcpDirection::possible) {
         return Err(impossible());
     }
-    if ways.iter().any(|way| way.received.counted == 0) {
+    if ways.iter().any(|direction| direction.received.counted == 0) {
         return Err(CannotMeasure::environment(
             "nothing arrived after the time of --omit; use a longer --sample-time or a shorter --omit",
         ));
@@ -365,7 +370,9 @@ fn sample_of(work: &wire::TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'
                 .unwrap_or_default(),
             ..Conditions::default()
         },
-        curve: super::end_conditions::course(&ways.iter().map(|way| way.sent).collect::<Vec<_>>()),
+        curve: super::end_conditions::timeline(
+            &ways.iter().map(|direction| direction.sent).collect::<Vec<_>>(),
+        ),
         ..Sample::default()
     }
 }
@@ -401,7 +408,7 @@ impl Prepared for Streams {
     /// Sends a few more megabytes and compares the receiver's hash with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
-        let rate = self.held.carried().min(self.far_end.welcome().max_rate as f64);
+        let rate = self.held.carried().min(self.session.welcome().max_rate as f64);
         let each = to_check(rate, streams, self.work.message.into());
         let work = wire::TcpOrder {
             amount: wire::OrderedAmount::Messages(each * streams),
@@ -427,13 +434,13 @@ impl Prepared for Streams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
+        let mut facts = self.placement.facts(&self.path.name(), self.session.address());
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
-        self.watch.tell(&mut facts);
-        lost_link::note(self.far_end.lost_links(), &mut facts);
+        self.watch.record_facts(&mut facts);
+        lost_link::note(self.session.lost_links(), &mut facts);
         facts
     }
 }

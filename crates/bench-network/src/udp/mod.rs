@@ -21,10 +21,10 @@ use super::fact::SEGMENTATION;
 use super::held::RateBounds;
 use super::job::NetworkJob;
 use super::lost_link;
-use super::near_end::FarEnd;
 use super::path::Path;
-use super::path_fault::{self, PathWay};
+use super::path_fault::{self, PathDirection};
 use super::server::ServerAddress;
+use super::session::ServerSession;
 use super::setup::{NetworkSetup, streaming, with_options};
 use super::sustained::Watch;
 use super::tcp::judge;
@@ -35,7 +35,8 @@ use super::{
 };
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, Metric, Parsed, Prepared, PreparedCase, Say,
+    Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
+    PreparedCase,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -51,7 +52,7 @@ use plimsoll_server::traffic::probe::{TripManner, TripsEnd, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
 use plimsoll_server::traffic::{LostTransfer, nanos};
 use plimsoll_server::wire::{
-    self, Course, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, WaitMode,
+    self, ArrivalTimeline, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, WaitMode,
 };
 use plimsoll_stats::Trend;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -77,10 +78,10 @@ impl Benchmark for Udp {
             name: "network.udp",
             about: "throughput and loss of UDP datagrams, as received",
             words: &[
-                Say::Word("UDP"),
-                Say::Value("message"),
-                Say::Word("datagrams"),
-                Say::Rates(Unit::BitPerSecond),
+                LabelPart::Word("UDP"),
+                LabelPart::Value("message"),
+                LabelPart::Word("datagrams"),
+                LabelPart::Rates(Unit::BitPerSecond),
             ],
             keys: &[
                 "message",
@@ -121,7 +122,7 @@ impl Benchmark for Udp {
                     .about("processor time of both ends for a byte"),
                 Metric::new(JITTER, Unit::Second, Better::Lower)
                     .about("how much the time on the way differs from datagram to datagram (RFC 3550)")
-                    .said("jitter", ""),
+                    .shown_between("jitter", ""),
             ]
         }
     }
@@ -165,7 +166,7 @@ impl Benchmark for Udp {
 /// UDP sockets to a server.
 #[derive(Debug)]
 pub struct Datagrams {
-    far_end: FarEnd,
+    session: ServerSession,
     sockets: Vec<UdpSocket>,
     placement: EndPlacement,
     work: wire::UdpOrder,
@@ -189,19 +190,19 @@ impl Datagrams {
     /// Opens a session and the UDP sockets of the case.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
-        let mut far_end = FarEnd::open(&setup.place, setup.from)?;
-        amount::fits(far_end.welcome(), streams, datagram)?;
-        let sockets = far_end.open_udp(streams)?;
+        let mut session = ServerSession::open(&setup.place, setup.from)?;
+        amount::fits(session.welcome(), streams, datagram)?;
+        let sockets = session.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
         let amount = wire::OrderedAmount::Messages(u64::from(streams));
         let work = wire::UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
-        let path = setup.path(far_end.address()).with_copy_rate();
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(far_end.welcome()));
+        let path = setup.path(session.address()).with_copy_rate();
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
         let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
             fixed: job.messages.map(FixedTransfer::new),
-            far_end,
+            session,
             sockets,
             placement: setup.placement.clone(),
             work,
@@ -229,23 +230,25 @@ impl Datagrams {
     ) -> Result<(Sample, RateTrial, Vec<f64>, bool), CannotMeasure> {
         let work = wire::UdpOrder { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
-        let done = self.far_end.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
+        let done = self.session.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
         self.check_arrivals(&work, &ways)?;
-        self.foreign += ways.iter().map(|way| way.received.foreign).sum::<u64>();
-        self.segmented = ways.iter().any(|way| way.sent.segmented);
-        let sent = ways.iter().map(|way| way.sent.datagrams).min();
+        self.foreign += ways.iter().map(|direction| direction.received.foreign).sum::<u64>();
+        self.segmented = ways.iter().any(|direction| direction.sent.segmented);
+        let sent = ways.iter().map(|direction| direction.sent.datagrams).min();
         if let Some((fixed, sent)) = self.fixed.as_mut().zip(sent).filter(|_| !self.searches) {
             fixed.moved(sent);
         }
         let (mut sample, trial) = sample_of(&work, &ways, &done);
         let bits = f64::from(work.datagram) * 8.0;
-        let all: Vec<(&Course, f64)> =
-            ways.iter().map(|way| (&way.received.course, way.bits_per_second(bits))).collect();
+        let all: Vec<(&ArrivalTimeline, f64)> = ways
+            .iter()
+            .map(|direction| (&direction.received.timeline, direction.bits_per_second(bits)))
+            .collect();
         // In a search, only transfers at full speed show the behaviour of the path.
         let shows = !self.searches || rate.is_none();
         if shows {
-            self.watch.note(began, &courses(&ways));
+            self.watch.note(began, &timelines(&ways));
         }
         let judged = self.watch.sustained(&all).filter(|_| shows);
         if let Some(rates) = &judged {
@@ -264,18 +267,19 @@ impl Datagrams {
         ways: &[UdpDirection<'_>],
     ) -> Result<(), CannotMeasure> {
         let directions = match work.direction {
-            Direction::Up => &[PathWay::Up][..],
-            Direction::Down => &[PathWay::Down],
-            Direction::Both => &[PathWay::Up, PathWay::Down],
+            Direction::Up => &[PathDirection::Up][..],
+            Direction::Down => &[PathDirection::Down],
+            Direction::Both => &[PathDirection::Up, PathDirection::Down],
         };
-        let is_private = self.far_end.pid().is_some();
-        for (way, done) in directions.iter().zip(ways) {
+        let is_private = self.session.pid().is_some();
+        for (direction, done) in directions.iter().zip(ways) {
             if is_private || done.sent.datagrams == 0 || done.received.received > 0 {
                 continue;
             }
-            let fault = path_fault::large_datagrams(&mut self.far_end, &self.sockets, *way, work.datagram)?;
+            let fault =
+                path_fault::large_datagrams(&mut self.session, &self.sockets, *direction, work.datagram)?;
             if let Some(fault) = fault {
-                return Err(fault.of_server(self.far_end.address()));
+                return Err(fault.of_server(self.session.address()));
             }
         }
         Ok(())
@@ -283,14 +287,14 @@ impl Datagrams {
 
     /// Checks for a token bucket. If there is one, discards the rates recorded before.
     fn look(&mut self) -> bool {
-        let most = self.far_end.welcome().max_nanos;
-        let (far_end, sockets, filler) = (&mut self.far_end, &self.sockets, &self.filler);
+        let most = self.session.welcome().max_nanos;
+        let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
         let (work, cpus) = (&self.work, &self.placement.near);
         let found = self.watch.look(most, |nanos| {
             let amount = wire::OrderedAmount::Nanos(nanos);
             let work = wire::UdpOrder { amount, tag: tag(), ..work.clone() };
-            let done = far_end.transfer_udp(&work, sockets, filler, cpus)?;
-            Ok(courses(&ways(&work, &done)?).into_iter().cloned().collect())
+            let done = session.transfer_udp(&work, sockets, filler, cpus)?;
+            Ok(timelines(&ways(&work, &done)?).into_iter().cloned().collect())
         });
         if found {
             self.held.forget();
@@ -327,7 +331,7 @@ impl Datagrams {
         };
         // Each trial is shorter than the sum of all trials. The server must allow the longest one.
         let allowed =
-            Duration::from_nanos(self.far_end.welcome().max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
+            Duration::from_nanos(self.session.welcome().max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
@@ -378,7 +382,7 @@ impl Datagrams {
         // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
         let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
-        let longest = self.far_end.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
+        let longest = self.session.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
         let request = Message::Trips(wire::TripsOrder {
             trip: Trip::Udp,
             streams: self.work.streams,
@@ -387,19 +391,19 @@ impl Datagrams {
             longest,
             place: 0,
         });
-        self.far_end.begin(&request)?;
+        self.session.begin(&request)?;
         let until = TripsEnd::Trips(CHECKED);
         let manner = TripManner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
-                trips.map_err(|e| self.far_end.lost("a check of datagrams", &LostTransfer::of_stream(e)))?
+                trips.map_err(|e| self.session.lost("a check of datagrams", &LostTransfer::of_stream(e)))?
             }
             None => return Ok(0),
         };
-        let enough = self.far_end.finish_trips();
-        enough.map_err(|e| self.far_end.lost("a check of datagrams", &e.into()))?;
+        let enough = self.session.finish_trips();
+        enough.map_err(|e| self.session.lost("a check of datagrams", &e.into()))?;
         Ok(trips.wrong)
     }
 }
@@ -438,8 +442,8 @@ impl UdpDirection<'_> {
 
     /// Whether the receiver's counts are plausible for datagrams of `bytes` bytes.
     fn possible(&self, bytes: u64) -> bool {
-        let UdpReceived { sent, received, duplicates, ref course, .. } = *self.received;
-        let arrived = course.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let UdpReceived { sent, received, duplicates, ref timeline, .. } = *self.received;
+        let arrived = timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         sent == self.sent.datagrams
             && received <= sent
             && arrived <= received.saturating_add(duplicates).saturating_mul(bytes)
@@ -447,13 +451,13 @@ impl UdpDirection<'_> {
     }
 }
 
-fn courses<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a Course> {
-    ways.iter().map(|way| &way.received.course).collect()
+fn timelines<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
+    ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
 /// Highest tail rate of the directions, and the delay that grows most, less its error.
 fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
-    let all: Vec<_> = ways.iter().map(|way| search::tail(&way.received.course)).collect();
+    let all: Vec<_> = ways.iter().map(|direction| search::tail(&direction.received.timeline)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);
     let surely = |trend: &Trend| trend.slope - 2.0 * trend.error;
     let growth = all.iter().filter_map(|(_, growth)| *growth);
@@ -462,20 +466,20 @@ fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
 
 fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
     let impossible = || {
-        CannotMeasure::far_end(
+        CannotMeasure::server_failed(
             "the server reports other datagrams than the client: both must be the same build",
         )
     };
     let there = done.there.as_ref().ok_or_else(impossible)?;
     let bits = f64::from(work.datagram) * 8.0;
     let interval = work.rate.filter(|rate| *rate > 0).map_or(0.0, |rate| bits / rate as f64);
-    let way = |from: &'a UdpReport, to: &'a UdpReport| {
+    let direction = |from: &'a UdpReport, to: &'a UdpReport| {
         Some(UdpDirection { sent: from.sent.as_ref()?, received: to.received.as_ref()?, interval })
     };
     let ways: Vec<UdpDirection<'a>> =
-        [way(&done.here, there), way(there, &done.here)].into_iter().flatten().collect();
+        [direction(&done.here, there), direction(there, &done.here)].into_iter().flatten().collect();
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(|way| way.possible(work.datagram.into())) {
+    if ways.len() != wanted || !ways.iter().all(|direction| direction.possible(work.datagram.into())) {
         return Err(impossible());
     }
     Ok(ways)
@@ -484,12 +488,13 @@ fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirect
 fn sample_of(work: &wire::UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
     let bits = f64::from(work.datagram) * 8.0;
     let rate = |count: fn(&UdpDirection<'_>) -> u64| -> f64 {
-        ways.iter().map(|way| count(way) as f64 * bits / way.seconds()).sum()
+        ways.iter().map(|direction| count(direction) as f64 * bits / direction.seconds()).sum()
     };
     let total =
         |count: fn(&UdpDirection<'_>) -> u64| ways.iter().map(count).fold(0, u64::saturating_add) as f64;
-    let goodput = rate(|way| way.received.received);
-    let offered = ways.iter().map(|way| way.sent.datagrams as f64 * bits / way.sending()).sum();
+    let goodput = rate(|direction| direction.received.received);
+    let offered =
+        ways.iter().map(|direction| direction.sent.datagrams as f64 * bits / direction.sending()).sum();
     let (sent, received) = (total(|w| w.sent.datagrams), total(|w| w.received.received));
     let loss = if sent > 0.0 { (sent - received) / sent } else { 0.0 };
     let cpu = total(|w| w.sent.cpu_nanos.saturating_add(w.received.cpu_nanos)) * 1e-9;
@@ -521,7 +526,7 @@ fn sample_of(work: &wire::UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome
         conditions: Conditions { more, ..Conditions::default() },
         ..Sample::default()
     };
-    let most = ways.iter().map(|way| way.bits_per_second(bits)).fold(0.0, f64::max);
+    let most = ways.iter().map(|direction| direction.bits_per_second(bits)).fold(0.0, f64::max);
     let (arriving, growth) = tails(ways);
     let each = offered / ways.len().max(1) as f64;
     (sample, RateTrial { offered, each, goodput, loss, arriving: arriving.unwrap_or(most), growth })
@@ -556,7 +561,7 @@ impl Prepared for Datagrams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.far_end.address());
+        let mut facts = self.placement.facts(&self.path.name(), self.session.address());
         facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {
@@ -568,8 +573,8 @@ impl Prepared for Datagrams {
             facts.warnings.push(NetworkWarning::SearchNotConverged { searches, all }.into());
         }
         facts.invalid = unproved(self.unproved, self.searches_done);
-        self.watch.tell(&mut facts);
-        lost_link::note(self.far_end.lost_links(), &mut facts);
+        self.watch.record_facts(&mut facts);
+        lost_link::note(self.session.lost_links(), &mut facts);
         facts
     }
 }

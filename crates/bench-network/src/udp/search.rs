@@ -7,7 +7,7 @@
 use crate::condition::OFFERED;
 use crate::{GOODPUT, LOSS};
 use plimsoll_model::sample::{CannotMeasure, CurvePoint};
-use plimsoll_server::wire::Course;
+use plimsoll_server::wire::ArrivalTimeline;
 use plimsoll_stats::{TimedPoint, Trend};
 
 /// Trials after the first, without longer repetitions of the same rate.
@@ -74,21 +74,21 @@ impl RateTrial {
 }
 
 /// Returns the rate in the second half of a course, in bit/s, and the growth of the delay there.
-pub(super) fn tail(course: &Course) -> (Option<f64>, Option<Trend>) {
-    let seconds = course.width as f64 * 1e-9;
+pub(super) fn tail(timeline: &ArrivalTimeline) -> (Option<f64>, Option<Trend>) {
+    let seconds = timeline.width as f64 * 1e-9;
     let some = |bytes: &u64| *bytes > 0;
-    let (first, last) = (course.bytes.iter().position(some), course.bytes.iter().rposition(some));
+    let (first, last) = (timeline.bytes.iter().position(some), timeline.bytes.iter().rposition(some));
     let Some((first, last)) = first.zip(last) else { return (None, None) };
     // The last stretch may be partial.
     let places = (first + last).div_ceil(2)..last;
     let mut sum = 0.0;
     let arrived = places.clone().filter_map(|place| {
-        sum += *course.bytes.get(place)? as f64 * 8.0;
+        sum += *timeline.bytes.get(place)? as f64 * 8.0;
         Some(TimedPoint { t: (place + 1) as f64 * seconds, value: sum })
     });
     let arriving = Trend::of(&arrived.collect::<Vec<_>>()).map(|trend| trend.slope);
     let delays = places.filter_map(|place| {
-        let delay = (*course.delays.get(place)?)?;
+        let delay = (*timeline.delays.get(place)?)?;
         Some(TimedPoint { t: place as f64 * seconds, value: delay as f64 * 1e-9 })
     });
     (arriving, Trend::of(&delays.collect::<Vec<_>>()))

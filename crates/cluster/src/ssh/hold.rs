@@ -50,7 +50,7 @@ impl Hold {
         locked(&self.inner).stdin = Some(stdin);
     }
 
-    pub(super) fn say(&self, line: &str) -> io::Result<()> {
+    pub(super) fn send_line(&self, line: &str) -> io::Result<()> {
         let mut inner = locked(&self.inner);
         inner.waits = true;
         let stdin = inner.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -97,7 +97,7 @@ impl Hold {
     }
 
     /// Resets the count of silence.
-    pub(super) fn heard(&self) {
+    pub(super) fn lines_read(&self) {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
@@ -105,7 +105,7 @@ impl Hold {
     /// thread calls it, so that time in which this process is stopped does not count.
     pub fn second(&self) {
         if !locked(&self.inner).waits {
-            return self.heard();
+            return self.lines_read();
         }
         if self.seconds.fetch_add(1, Ordering::Relaxed) == SILENT {
             locked(&self.inner).why = Some(format!("it sent nothing for {SILENT} s"));
@@ -142,7 +142,7 @@ impl<'a> Heeded<'a> {
 impl Read for Heeded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let came = self.from.read(buffer);
-        self.hold.heard();
+        self.hold.lines_read();
         came
     }
 }
@@ -185,11 +185,11 @@ mod tests {
         let hold = Hold::default();
         hold.begin(sleeper());
         (0..SILENT).for_each(|_| hold.second());
-        hold.heard();
+        hold.lines_read();
         hold.rests();
         (0..2 * SILENT).for_each(|_| hold.second());
         assert_eq!(hold.why(), None);
-        assert!(hold.say("a question\n").is_err(), "it cannot be asked yet");
+        assert!(hold.send_line("a question\n").is_err(), "it cannot be asked yet");
         (0..=SILENT).for_each(|_| hold.second());
         assert_eq!(hold.why().unwrap(), "it sent nothing for 90 s");
         assert_eq!(hold.waited().unwrap().code(), None);

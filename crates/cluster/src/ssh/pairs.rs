@@ -51,7 +51,7 @@ fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<Servi
                 ReceivedLine::Serving(place) => Some(place),
                 _ => None,
             });
-            served.unwrap_or_else(|why| Err(CannotMeasure::far_end(why)))
+            served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
         };
         let threads: Vec<_> = connected
             .iter_mut()
@@ -108,7 +108,7 @@ fn asked(
         ReceivedLine::Measured(answers) => Some(answers),
         _ => None,
     });
-    answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::far_end)
+    answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::server_failed)
 }
 
 /// Returns the results in the order of `cases`; nodes may differ in what they can measure.

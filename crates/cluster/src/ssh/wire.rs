@@ -57,17 +57,17 @@ pub enum FollowUp {
 }
 
 pub(super) fn asked(ask: &FollowUp) -> String {
-    said("", ask)
+    wire_line("", ask)
 }
 
 /// Returns the line that answers [`FollowUp::Serve`].
 pub fn serving(place: &Result<ServingPlace, CannotMeasure>) -> String {
-    said(SERVING, place)
+    wire_line(SERVING, place)
 }
 
 /// Returns the line that answers [`FollowUp::Measure`]: one result per case id.
 pub fn measured_between(answers: &BTreeMap<String, PairAnswer>) -> String {
-    said(MEASURED_PREFIX, answers)
+    wire_line(MEASURED_PREFIX, answers)
 }
 
 /// Progress of a node.
@@ -81,7 +81,7 @@ pub struct MachineProgress {
 
 /// Returns the line for the progress of a node.
 pub fn progress(progress: &MachineProgress) -> String {
-    said(PROGRESS, progress)
+    wire_line(PROGRESS, progress)
 }
 
 /// Returns the keep-alive line.
@@ -105,10 +105,10 @@ pub struct RunEnd {
 
 /// Returns the first line of a node's program.
 pub fn hello(sha256: String) -> String {
-    said(HELLO_PREFIX, &Hello { sha256 })
+    wire_line(HELLO_PREFIX, &Hello { sha256 })
 }
 
-fn said(word: &str, value: &impl Serialize) -> String {
+fn wire_line(word: &str, value: &impl Serialize) -> String {
     // Plain data always serialises.
     word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
 }
@@ -116,7 +116,7 @@ fn said(word: &str, value: &impl Serialize) -> String {
 /// Returns the last lines of a node: its document, if any, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
     let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
-    document + &said(ENDED_PREFIX, ended)
+    document + &wire_line(ENDED_PREFIX, ended)
 }
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::beside::DiskAndNetwork;
+use super::disk_and_network::DiskAndNetwork;
 use super::values::{precision, whole};
 
 /// `plimsoll gate`.
@@ -35,7 +35,7 @@ pub struct GateCommand {
     pub store: Option<PathBuf>,
     /// What it also measures.
     #[command(flatten)]
-    pub beside: DiskAndNetwork,
+    pub disk_and_network: DiskAndNetwork,
     /// Smallest loss to find, as a share of the usual figure
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,

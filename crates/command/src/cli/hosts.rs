@@ -97,7 +97,7 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
 }
 
 /// Returns the command for other machines, if any are named; it stores nothing there.
-pub(super) fn said(
+pub(super) fn forwarded_command(
     known: &Command,
     name: &str,
     matches: &ArgMatches,
@@ -110,7 +110,7 @@ pub(super) fn said(
     let nothing_kept = nothing_kept.into_iter().filter(|(id, _)| has(id)).map(|(_, word)| word.to_owned());
     let words = std::iter::once(name.to_owned()).chain(forwarded(known, name, matches)).chain(nothing_kept);
     let quiet = has("quiet") && matches.get_flag("quiet");
-    Ok(hosts.is_named().then(|| TypedCommand::SaidByHosts {
+    Ok(hosts.is_named().then(|| TypedCommand::EachHost {
         hosts: Box::new(hosts),
         words: words.collect(),
         quiet,
@@ -126,7 +126,7 @@ mod tests {
         let line =
             "plimsoll run standard --hosts a,b --only memory,cpu --samples 7 --json x --precision 2% --quiet";
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
-        let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::EachHost { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
         assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
     }
@@ -135,11 +135,11 @@ mod tests {
     fn what_machines_say_of_themselves_is_asked_by_the_same_words() {
         let of = |line: &str| parse(command(), line.split(' ').map(Into::into));
         let typed = of("plimsoll doctor --hosts a,b --rounds 0 --store none --quiet").unwrap();
-        let TypedCommand::SaidByHosts { hosts, words, quiet } = typed else { panic!("{typed:?}") };
+        let TypedCommand::EachHost { hosts, words, quiet } = typed else { panic!("{typed:?}") };
         assert!(hosts.hosts == ["a", "b"] && quiet);
         assert_eq!(words, ["doctor", "--rounds=0", "--store=none", "--quiet"]);
         let typed = of("plimsoll references --hosts @all --parallel 3").unwrap();
-        let TypedCommand::SaidByHosts { words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::EachHost { words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(words, ["references"]);
         assert!(of("plimsoll references --hosts a --install").is_err());
         assert!(of("plimsoll doctor --parallel 3").is_err());

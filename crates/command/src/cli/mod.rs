@@ -1,6 +1,6 @@
 //! The command line as typed. Options of subsystems are derived from the benchmarks' keys.
 
-mod beside;
+mod disk_and_network;
 mod gate;
 mod help;
 mod history;
@@ -65,7 +65,7 @@ pub enum TypedCommand {
         words: Vec<String>,
     },
     /// Print the output of a command on other machines, through a launcher.
-    SaidByHosts {
+    EachHost {
         /// Machines.
         hosts: Box<Hosts>,
         /// Command and options for each machine.
@@ -135,7 +135,7 @@ pub enum TypedCommand {
     /// Run as a worker.
     Worker,
     /// Run as the server of a network benchmark.
-    FarEnd,
+    PrivateServer,
     /// Write man pages and completions.
     Generate {
         /// Output directory.
@@ -403,7 +403,7 @@ pub fn command() -> Command {
         .after_help(help::EXIT_CODES_HELP);
     root.subcommand(run())
         .subcommands(plimsoll_bench::commands().map(subsystem))
-        .subcommands([far_end(), key(), machine, ref_tools(), plans::command(), history()])
+        .subcommands([serve_command(), key(), machine, ref_tools(), plans::command(), history()])
         .subcommands([
             report(),
             export(),
@@ -425,7 +425,7 @@ pub fn command() -> Command {
         ])
 }
 
-fn far_end() -> Command {
+fn serve_command() -> Command {
     Serve::augment_args(Command::new("serve").allow_negative_numbers(true))
         .about("Serve network benchmarks to clients that have the key")
 }
@@ -598,7 +598,7 @@ pub fn parse(
         Some(("gate", m)) => Ok(TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?))),
         Some(("watch", m)) => Ok(TypedCommand::Watch(Box::new(WatchCommand::from_arg_matches(m)?))),
         Some(("site", m)) => Ok(TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?))),
-        Some(("doctor", m)) => match hosts::said(&known, "doctor", m)? {
+        Some(("doctor", m)) => match hosts::forwarded_command(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),
             None => Ok(TypedCommand::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
         },
@@ -606,13 +606,13 @@ pub fn parse(
         Some(("key", m)) => Ok(TypedCommand::NewKey {
             file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
         }),
-        Some(("references", m)) => match hosts::said(&known, "references", m)? {
+        Some(("references", m)) => match hosts::forwarded_command(&known, "references", m)? {
             Some(elsewhere) => Ok(elsewhere),
             None => Ok(references(m)),
         },
         Some(("launch", m)) => Ok(launched(m)),
         Some(("worker", _)) => Ok(TypedCommand::Worker),
-        Some(("far-end", _)) => Ok(TypedCommand::FarEnd),
+        Some(("far-end", _)) => Ok(TypedCommand::PrivateServer),
         Some(("generate", m)) => Ok(TypedCommand::Generate {
             directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
         }),

@@ -46,8 +46,8 @@ pub(super) fn precision(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn scale(text: &str) -> Result<f64, String> {
-    let said = text.parse().ok().filter(|scale| SCALES.contains(scale));
-    said.ok_or_else(|| format!("must be between 1e-9 and 1000, such as 0.01: '{}' is not", shown(text)))
+    let stated = text.parse().ok().filter(|scale| SCALES.contains(scale));
+    stated.ok_or_else(|| format!("must be between 1e-9 and 1000, such as 0.01: '{}' is not", shown(text)))
 }
 
 pub(super) fn named_server(text: &str) -> Result<(String, String), String> {

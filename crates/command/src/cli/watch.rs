@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use plimsoll_units::quantity;
 
-use super::beside::DiskAndNetwork;
+use super::disk_and_network::DiskAndNetwork;
 use super::values::{duration, precision};
 
 /// `plimsoll watch`.
@@ -26,7 +26,7 @@ pub struct WatchCommand {
     pub only: Vec<String>,
     /// What it also measures.
     #[command(flatten)]
-    pub beside: DiskAndNetwork,
+    pub disk_and_network: DiskAndNetwork,
     /// Skip a probe while others use the machine
     #[arg(long)]
     pub idle_only: bool,

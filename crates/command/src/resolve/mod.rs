@@ -71,8 +71,8 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
     }
     let at = places.of(key, index);
     let why = why.replace('\n', " ");
-    if let Some(told) = places.told(key) {
-        return other(format!("{told}: {why}"));
+    if let Some(description) = places.description(key) {
+        return other(format!("{description}: {why}"));
     }
     FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
 }

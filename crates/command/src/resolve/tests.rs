@@ -171,7 +171,7 @@ fn shown_plans_of_every_kind_have_the_same_cases() {
     }
 }
 
-fn told(text: &str) -> String {
+fn description(text: &str) -> String {
     let what = Measurable::Text { name: "p.toml".to_owned(), text: text.to_owned() };
     let plan = match plan(&what, &Common::default()) {
         Ok(plan) => plan,
@@ -182,8 +182,9 @@ fn told(text: &str) -> String {
 
 #[test]
 fn a_value_that_its_benchmark_refuses_has_a_place() {
-    let group =
-        |benchmark: &str, line: &str| told(&format!("[[group]]\nbenchmark = \"{benchmark}\"\n{line}\n"));
+    let group = |benchmark: &str, line: &str| {
+        description(&format!("[[group]]\nbenchmark = \"{benchmark}\"\n{line}\n"))
+    };
     let cases = [
         ("cpu.peak", "op = [\"fma\", \"cbrt\"]", "line 3, column 14: cpu.peak: op"),
         ("cpu.peak", "threads = [1, 0]", "line 3, column 15: cpu.peak: threads must be between 1 and"),
@@ -206,17 +207,17 @@ fn a_value_that_its_benchmark_refuses_has_a_place() {
         ),
     ];
     for (benchmark, line, says) in cases {
-        let told = group(benchmark, line);
-        assert!(told.starts_with(&format!("plan p.toml, {says}")), "{line}: {told}");
+        let description = group(benchmark, line);
+        assert!(description.starts_with(&format!("plan p.toml, {says}")), "{line}: {description}");
     }
-    let top = told("against = \"fioo\"\n[[group]]\nbenchmark = \"cpu.peak\"\n");
+    let top = description("against = \"fioo\"\n[[group]]\nbenchmark = \"cpu.peak\"\n");
     assert!(top.starts_with("plan p.toml, line 1, column 1: against must name reference tools"), "{top}");
 }
 
 #[test]
 fn excludes_leave_cases_out_and_all_of_them_is_a_mistake() {
     let with = |exclude: &str| {
-        told(&format!(
+        description(&format!(
             "[[group]]\nbenchmark = \"cpu.peak\"\nop = [\"fma\", \"add\"]\ntype = [\"f64\", \"f32\"]\nthreads = [1, 2]\n{exclude}\n"
         ))
     };
@@ -375,7 +376,7 @@ fn no_parameter_is_accepted_and_ignored() {
 
 #[test]
 fn what_belongs_to_another_command_is_answered_with_it() {
-    let said = |line: &str| {
+    let stated = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (what, common) = typed(&words);
         let plan = match plan(&what, &common) {
@@ -385,47 +386,48 @@ fn what_belongs_to_another_command_is_answered_with_it() {
         planned(&plan, &machine()).map(|all| format!("{} cases", all.len())).unwrap_or_else(|e| e.to_string())
     };
     assert_eq!(
-        said("cpu --only memory.latency"),
+        stated("cpu --only memory.latency"),
         "--only memory.latency is not supported on plimsoll cpu: it belongs to plimsoll memory; write plimsoll memory --only memory.latency"
     );
-    assert!(said("cpu --only memory").contains("write plimsoll memory --only memory"));
-    assert!(said("network --only mpi.latency").ends_with(" cases"), "MPI has no command of its own");
+    assert!(stated("cpu --only memory").contains("write plimsoll memory --only memory"));
+    assert!(stated("network --only mpi.latency").ends_with(" cases"), "MPI has no command of its own");
     // A glob on its cases also selects a benchmark that does not run by default.
-    let all: usize = said("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
+    let all: usize = stated("cpu --only cpu.crypto/*sha*").trim_end_matches(" cases").parse().unwrap();
     assert!(all > 0);
-    assert!(said("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
-    assert!(said("disk --op read --sync each").starts_with("disk.io: --sync requires --op write, append"));
+    assert!(stated("run disk").starts_with("'disk' is a command, not a plan: write plimsoll disk"));
+    assert!(stated("disk --op read --sync each").starts_with("disk.io: --sync requires --op write, append"));
     assert!(
-        said("disk --op read,write --read-share 50").starts_with("disk.io: --read-share requires --op mixed")
+        stated("disk --op read,write --read-share 50")
+            .starts_with("disk.io: --read-share requires --op mixed")
     );
-    assert!(said("disk --block 1000").ends_with(" cases"), "through the page cache");
+    assert!(stated("disk --block 1000").ends_with(" cases"), "through the page cache");
     assert!(
-        said("disk --block 1000 --cache direct").starts_with("disk.io: --cache direct requires a --block")
+        stated("disk --block 1000 --cache direct").starts_with("disk.io: --cache direct requires a --block")
     );
-    assert!(said("disk --block 1000 --cache buffered").ends_with(" cases"));
+    assert!(stated("disk --block 1000 --cache buffered").ends_with(" cases"));
     assert!(
-        said("disk --engine mmap --cache direct")
+        stated("disk --engine mmap --cache direct")
             .starts_with("disk.io: --engine mmap requires --cache buffered")
     );
-    assert!(said("disk --engine mmap,psync --cache direct").ends_with(" cases"), "some can be");
+    assert!(stated("disk --engine mmap,psync --cache direct").ends_with(" cases"), "some can be");
     assert!(
-        said("disk --op append --pattern random")
+        stated("disk --op append --pattern random")
             .starts_with("disk.io: --op append requires --pattern sequential")
     );
     assert!(
-        said("disk --only disk.io,disk.fsync --depth 4")
+        stated("disk --only disk.io,disk.fsync --depth 4")
             .starts_with("--depth is not supported on disk.fsync")
     );
     assert!(
-        said("disk --depth 5000").starts_with("disk.io: --depth must be between 1 and 1024: 5000 is not")
+        stated("disk --depth 5000").starts_with("disk.io: --depth must be between 1 and 1024: 5000 is not")
     );
-    assert!(said("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
-    assert!(said("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
-    assert!(said("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
+    assert!(stated("cpu --n 1000").starts_with("--n requires a benchmark that takes it: --only cpu.gemm"));
+    assert!(stated("cpu --n 1000 --chains 2").starts_with("--chains and --n are mutually exclusive: "));
+    assert!(stated("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
     // A typed default is not refused.
-    assert!(said("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
-    assert!(said("disk --depth 1..9").ends_with("ranges are not supported: list the values, as in 1,9"));
-    assert!(said("disk --block 4k-64k").ends_with("as in 4k,64k"));
-    assert!(said("disk --depth 1-x").ends_with("is not a whole number"));
-    assert!(said("disk --block 4K@60").ends_with("'4K@60' has a weight and only one size"));
+    assert!(stated("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
+    assert!(stated("disk --depth 1..9").ends_with("ranges are not supported: list the values, as in 1,9"));
+    assert!(stated("disk --block 4k-64k").ends_with("as in 4k,64k"));
+    assert!(stated("disk --depth 1-x").ends_with("is not a whole number"));
+    assert!(stated("disk --block 4K@60").ends_with("'4K@60' has a weight and only one size"));
 }

@@ -69,13 +69,13 @@ fn entries_are_the_oldest_first() {
     store.begin(&later.header()).unwrap();
     store.tag(&run(0).id, "nightly").unwrap();
     let entries = store.entries().unwrap();
-    let told = |n: usize| (entries[n].line.id.clone(), entries[n].machine.clone(), entries[n].nodes);
-    assert_eq!(told(0), (run(0).id, run(0).machine.id, 1));
-    assert_eq!(told(1), (later.id.clone(), "another".to_owned(), 3));
+    let reported = |n: usize| (entries[n].line.id.clone(), entries[n].machine.clone(), entries[n].nodes);
+    assert_eq!(reported(0), (run(0).id, run(0).machine.id, 1));
+    assert_eq!(reported(1), (later.id.clone(), "another".to_owned(), 3));
     let lines = store.list().unwrap();
     assert!(lines.iter().all(|line| entries.iter().any(|entry| entry.line == *line)), "{lines:?}");
     assert_eq!(
-        (entries[0].line.said.line(), entries[1].line.status),
+        (entries[0].line.remarks.line(), entries[1].line.status),
         (Some("nightly".to_owned()), RunStatus::Partial)
     );
 }

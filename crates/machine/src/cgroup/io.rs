@@ -83,7 +83,7 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
         Version::V2 => groups.dirs.len(),
     };
     for dir in groups.dirs.iter().take(held) {
-        for (device, name, value) in said(root, groups.version, dir) {
+        for (device, name, value) in stated_limits(root, groups.version, dir) {
             let limit = || IoLimit { device: device.clone(), ..IoLimit::default() };
             all.entry(device.clone()).or_insert_with(limit).tighten(&name, value);
         }
@@ -91,7 +91,7 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     all.into_values().collect()
 }
 
-fn said(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
+fn stated_limits(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
     let text = |file: &str| root.text(dir.join(file)).unwrap_or_default();
     match version {
         Version::V1 => V1

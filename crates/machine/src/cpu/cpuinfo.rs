@@ -84,7 +84,7 @@ impl CpuInfo {
     }
 
     /// Names of the known facts of an x86 processor.
-    pub(super) fn told(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn feature_words(&self) -> impl Iterator<Item = &'static str> {
         let facts = [
             ("cpu.model_name", self.model_name.is_some()),
             ("cpu.vendor", self.vendor.is_some()),

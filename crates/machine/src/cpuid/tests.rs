@@ -52,12 +52,12 @@ fn writing_and_reading_give_the_same() {
 
 #[test]
 fn a_line_of_another_format_is_named() {
-    let said = |text: &str| parse(text).unwrap_err().to_string();
-    assert!(said("CPU 0:\n   0x1 0x0: eax=0x1 ebx=0x2 ecx=0x3\n").starts_with("line 2 is \"0x1 0x0: eax"));
-    assert!(said("CPU x:\n").starts_with("line 1 is"));
-    assert!(said("CPU 9999:\n").starts_with("line 1 is"));
-    assert_eq!(said(""), "it holds no leaf");
-    assert_eq!(said("CPU 0:\n   0x3 0x0: eax=0x1 ebx=0x2 ecx=0x3 edx=0x4\n"), "it holds no leaf");
+    let stated = |text: &str| parse(text).unwrap_err().to_string();
+    assert!(stated("CPU 0:\n   0x1 0x0: eax=0x1 ebx=0x2 ecx=0x3\n").starts_with("line 2 is \"0x1 0x0: eax"));
+    assert!(stated("CPU x:\n").starts_with("line 1 is"));
+    assert!(stated("CPU 9999:\n").starts_with("line 1 is"));
+    assert_eq!(stated(""), "it holds no leaf");
+    assert_eq!(stated("CPU 0:\n   0x3 0x0: eax=0x1 ebx=0x2 ecx=0x3 edx=0x4\n"), "it holds no leaf");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A link at its current speed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum DiskLink {
+pub enum DeviceLink {
     /// PCI Express: the slowest link between the device and the root.
     Pcie {
         /// Transfers per second per lane (one raw bit each).
@@ -39,7 +39,7 @@ pub enum DiskLink {
     },
 }
 
-impl DiskLink {
+impl DeviceLink {
     /// Returns the rate after line coding and before packet headers in bit/s, an upper limit of
     /// transfers.
     ///
@@ -109,8 +109,8 @@ fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
 }
 
 /// Slowest PCI Express link from `place` up to the root.
-pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DiskLink> {
-    let mut slowest: Option<DiskLink> = None;
+pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
+    let mut slowest: Option<DeviceLink> = None;
     // The first one is the device's own, which also gives its maximum.
     let mut own: (Option<u64>, Option<u32>) = (None, None);
     for dir in place.ancestors() {
@@ -132,7 +132,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DiskLink> {
             continue;
         }
         let (max_transfers_per_s, max_lanes) = own;
-        let link = DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes };
+        let link = DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes };
         if slowest.as_ref().is_none_or(|s| link.coded_bit_per_s() < s.coded_bit_per_s()) {
             slowest = Some(link);
         }
@@ -154,7 +154,7 @@ pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
 }
 
 /// libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
-fn sata(root: &Root, place: &Path) -> Option<DiskLink> {
+fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| name_is(dir, "ata"))?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
     let link = format!("link{number}");
@@ -165,11 +165,11 @@ fn sata(root: &Root, place: &Path) -> Option<DiskLink> {
         "6.0 Gbps" => 6_000_000_000,
         _ => return None,
     };
-    Some(DiskLink::Sata { line_bit_per_s })
+    Some(DeviceLink::Sata { line_bit_per_s })
 }
 
 /// SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
-fn sas(root: &Root, place: &Path) -> Option<DiskLink> {
+fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
     })?;
@@ -188,17 +188,17 @@ fn sas(root: &Root, place: &Path) -> Option<DiskLink> {
     let rates =
         names.iter().filter(|name| name.starts_with("phy-")).map(rate).collect::<Option<Vec<u64>>>()?;
     let line_bit_per_s = rates.iter().copied().min()?;
-    Some(DiskLink::Sas {
+    Some(DeviceLink::Sas {
         line_bit_per_s,
         lanes: u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)?,
     })
 }
 
 /// Reads the speed of the nearest USB device above the disk, in Mbit/s.
-fn usb(root: &Root, place: &Path) -> Option<DiskLink> {
+fn usb(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
     let line_bit_per_s = Some(mbit).filter(|m| (1..=80_000).contains(m))? * 1_000_000;
-    Some(DiskLink::Usb { line_bit_per_s })
+    Some(DeviceLink::Usb { line_bit_per_s })
 }
 
 fn name_is(dir: &Path, prefix: &str) -> bool {
@@ -209,8 +209,8 @@ fn name_is(dir: &Path, prefix: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn link(transfers_per_s: u64, lanes: u32) -> DiskLink {
-        DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None }
+    fn link(transfers_per_s: u64, lanes: u32) -> DeviceLink {
+        DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None }
     }
 
     #[test]
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(link(5_000_000_000, 1).coded_bit_per_s(), 4e9);
         assert!((link(8_000_000_000, 4).coded_bit_per_s() / 1e9 - 31.508).abs() < 0.001);
         assert!((link(16_000_000_000, 4).coded_bit_per_s() / 1e9 - 63.015).abs() < 0.001);
-        assert_eq!(DiskLink::Sata { line_bit_per_s: 6_000_000_000 }.coded_bit_per_s(), 4.8e9);
-        assert_eq!(DiskLink::Usb { line_bit_per_s: 480_000_000 }.coded_bit_per_s(), 480e6);
+        assert_eq!(DeviceLink::Sata { line_bit_per_s: 6_000_000_000 }.coded_bit_per_s(), 4.8e9);
+        assert_eq!(DeviceLink::Usb { line_bit_per_s: 480_000_000 }.coded_bit_per_s(), 480e6);
     }
 
     #[test]
@@ -231,14 +231,14 @@ mod tests {
         let disk = format!("{port}/end_device-0:3/target0:0:3/0:0:3:0/block/sdd");
         let link = |tree: &str| {
             let fixture = crate::fixture::Fixture::unpack(tree).unwrap();
-            DiskLink::of(&fixture.root, DiskKind::Scsi, &Path::new("/").join(&disk))
+            DeviceLink::of(&fixture.root, DiskKind::Scsi, &Path::new("/").join(&disk))
         };
         let wide = link(&(phy(0, "12.0 Gbit") + &phy(1, "6.0 Gbit")));
-        assert_eq!(wide, Some(DiskLink::Sas { line_bit_per_s: 6_000_000_000, lanes: 2 }));
+        assert_eq!(wide, Some(DeviceLink::Sas { line_bit_per_s: 6_000_000_000, lanes: 2 }));
         assert_eq!(wide.map(|link| link.coded_bit_per_s()), Some(9.6e9));
         assert_eq!(link(&(phy(0, "12.0 Gbit") + &phy(1, "Unknown"))), None);
         assert_eq!(link(&format!("{port}/device = x\n")), None);
-        let fast = DiskLink::Sas { line_bit_per_s: 22_500_000_000, lanes: 1 };
+        let fast = DeviceLink::Sas { line_bit_per_s: 22_500_000_000, lanes: 1 };
         assert_eq!((fast.coded_bit_per_s(), fast.is_duplex()), (19.2e9, true));
     }
 

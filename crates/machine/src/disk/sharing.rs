@@ -21,7 +21,7 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
 /// Whether the manager of two devices on a common member keeps their data apart: logical volumes of
 /// one group on its disks or in its thin pool (a snapshot and its origin share more), kpartx
 /// partitions, arrays of one container and the container itself.
-pub(super) fn keep_apart(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
+pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {
             Some((another, sibling)) => container == another && array != sibling,

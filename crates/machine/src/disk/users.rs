@@ -7,7 +7,7 @@ use super::loops::Looped;
 use super::openers::{self, WatchedFiles};
 use super::overlays::{BlindOverlays, Overlays};
 use super::place_of;
-use super::sharing::{keep_apart, marks_its_members, partitions_overlap};
+use super::sharing::{are_separate, marks_its_members, partitions_overlap};
 use super::stack::{Stack, StackMember, StackStep, name_of};
 use super::survey::DiskSurvey;
 use super::thing::Thing;
@@ -72,20 +72,20 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
             };
         }
     };
-    let mut said = Vec::new();
-    let survey = DiskSurvey::of(root, &mut said);
+    let mut unreadable = Vec::new();
+    let survey = DiskSurvey::of(root, &mut unreadable);
     let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
     let overlays = Overlays { root, tables: &survey.tables };
     let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
     let blind = overlays.blind();
-    said.extend(stack.untold.iter().cloned());
+    unreadable.extend(stack.untold.iter().cloned());
     let looked = SurveyedStack { survey, stack: &stack, blind };
     for at in 0..stack.nodes.len() {
-        said.extend(looked.users_of(at));
+        unreadable.extend(looked.users_of(at));
     }
     let remarks = looked.remarks();
     let (below, watched) = (looked.below(), looked.watched());
-    DeviceUse { users: said, remarks, below, watched, stack }
+    DeviceUse { users: unreadable, remarks, below, watched, stack }
 }
 
 /// Returns whether sysfs reports the device as read-only.
@@ -136,25 +136,25 @@ impl SurveyedStack<'_> {
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
-        let left_out = |name: &str| self.stack.has(name) || self.keeps_apart(node, name);
-        let mut said = self.partitions(node);
-        said.extend(self.survey.direct(node.thing, place, &left_out));
-        if said.is_empty() && matches!(node.thing, Thing::File(_)) {
-            said.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
+        let left_out = |name: &str| self.stack.has(name) || self.separates(node, name);
+        let mut unreadable = self.partitions(node);
+        unreadable.extend(self.survey.direct(node.thing, place, &left_out));
+        if unreadable.is_empty() && matches!(node.thing, Thing::File(_)) {
+            unreadable.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
         }
-        said.extend(self.shown_to_loops(at, &left_out));
+        unreadable.extend(self.shown_to_loops(at, &left_out));
         let lead = self.lead(node);
-        said.into_iter().map(|said| format!("{lead}{said}")).collect()
+        unreadable.into_iter().map(|unreadable| format!("{lead}{unreadable}")).collect()
     }
 
     /// Whether another device built on the node shares no data with the one in the stack.
-    fn keeps_apart(&self, node: &StackMember, other: &str) -> bool {
+    fn separates(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
             return false;
         };
         let other = root.resolve(Path::new("sys/class/block").join(other));
-        node.reached == StackStep::Member && other.is_ok_and(|other| keep_apart(root, place, above, &other))
+        node.reached == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
     }
 
     /// Loop device on what may be the same file, shown by an overlay with unknown layers.
@@ -198,7 +198,7 @@ impl SurveyedStack<'_> {
             names.iter().map(|name| place.join(name)).filter(|place| root.exists(place.join("partition")));
         let places = || self.stack.nodes.iter().filter_map(|node| node.place.as_deref());
         let in_stack = |place: &Path| places().any(|known| known == place);
-        let mut said = Vec::new();
+        let mut unreadable = Vec::new();
         let mut named = Vec::new();
         for partition in all.filter(|place| !in_stack(place)) {
             let name = name_of(&partition);
@@ -214,14 +214,15 @@ impl SurveyedStack<'_> {
             let harmless =
                 matches!(node.reached, StackStep::Member | StackStep::OtherPath) && users.is_empty();
             if !harmless {
-                said.extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
+                unreadable
+                    .extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
                 named.push(name);
             }
         }
         if !named.is_empty() {
-            said.insert(0, format!("has partitions: {}", named.join(", ")));
+            unreadable.insert(0, format!("has partitions: {}", named.join(", ")));
         }
-        said
+        unreadable
     }
 
     /// Files and devices below the device that must be claimed and checked for signatures.
@@ -278,12 +279,12 @@ impl SurveyedStack<'_> {
 
     /// Sentences on facts that cannot be known from here.
     fn remarks(&self) -> Vec<String> {
-        let mut said = self.stack.remarks.clone();
+        let mut unreadable = self.stack.remarks.clone();
         for node in &self.stack.nodes {
             if let Thing::File(file) = node.thing
                 && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
             {
-                said.push(format!(
+                unreadable.push(format!(
                     "{} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here",
                     node.name
                 ));
@@ -293,7 +294,7 @@ impl SurveyedStack<'_> {
             let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| node.name.starts_with(kind));
             let fabric = ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|part| place.contains(part));
             if remote || fabric {
-                said.push(format!(
+                unreadable.push(format!(
                     "{} is shared over a network: who uses it on other machines cannot be seen from here",
                     node.name
                 ));
@@ -302,15 +303,15 @@ impl SurveyedStack<'_> {
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
             let processes = counted(unseen, "process");
-            said.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
+            unreadable.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
         }
         let root = &self.survey.root;
         if root.is_live() && !is_first_namespace(root, "pid").unwrap_or(false) {
-            said.push(
+            unreadable.push(
                 "processes outside of this container cannot be seen: they may use the device".to_owned(),
             );
         }
-        said
+        unreadable
     }
 }
 

@@ -107,9 +107,9 @@ fn faults_have_a_code_and_a_short_sentence() -> Result<(), Wrong> {
     fixture.write("sys/class/hwmon/hwmon0/temp1_input", b"100000\n")?;
     fixture.write("smart/nvme0", &made(0b1010, 350, 130, u64::MAX))?;
     let faults = Health::read(&fixture.root).faults();
-    let said: Vec<String> = faults.iter().map(|fault| format!("{}: {fault}", fault.code())).collect();
+    let stated: Vec<String> = faults.iter().map(|fault| format!("{}: {fault}", fault.code())).collect();
     assert_eq!(
-        said,
+        stated,
         [
             "edac-uncorrected: memory controller mc0: uncorrected errors: 18446744073709551615",
             "nvme-critical-warning: nvme0: critical warning 0x0a: temperature past its limit and more",

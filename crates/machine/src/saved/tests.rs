@@ -188,32 +188,32 @@ fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
 fn hostile_archives_are_refused() -> Result<(), Fault> {
     let dir = tempfile::tempdir()?;
     let place = dir.path().join("machine.tar.gz");
-    let said = |bytes: &[u8]| -> String {
+    let stated = |bytes: &[u8]| -> String {
         fs::write(&place, bytes).unwrap();
         match open(&place) {
             Ok(_) => String::new(),
             Err(e) => e.to_string(),
         }
     };
-    assert_eq!(said(&packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
-    assert!(said(&packed("../evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
-    assert!(said(&packed("/etc/evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
+    assert_eq!(stated(&packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
+    assert!(stated(&packed("../evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
+    assert!(stated(&packed("/etc/evil", EntryType::Regular, 2, b"x\n")).contains("leads out of the archive"));
     for link in [EntryType::Link, EntryType::Char, EntryType::Fifo] {
-        assert!(said(&packed("sys", link, 0, b"")).contains("is a hard link or a device"), "{link:?}");
+        assert!(stated(&packed("sys", link, 0, b"")).contains("is a hard link or a device"), "{link:?}");
     }
     // Links are followed only inside the archive.
     for target in ["/etc", "..", "../..", "a/../../..", "x/.."] {
-        assert!(said(&linked(&[("sys", target)])).contains("none of sys, proc"), "{target}");
+        assert!(stated(&linked(&[("sys", target)])).contains("none of sys, proc"), "{target}");
     }
-    assert!(said(&linked(&[("a", "b"), ("a/c", "../../etc")])).contains("no directory"), "through a link");
-    assert_eq!(said(&linked(&[("sys/block/sda", "../devices/sda")])), "");
-    assert!(said(&packed("proc/stat", EntryType::Regular, 1 << 40, b"")).contains("damaged tar.gz"));
-    assert!(said(&packed("hello", EntryType::Regular, 2, b"x\n")).contains("none of sys, proc"));
-    assert_eq!(said(&packed("machine/proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
-    assert!(said(&linked(&[("sys", "proc"), ("sys", "proc")])).contains("twice"));
-    assert!(said(b"no archive").contains("is not a tar.gz that plimsoll machine --save wrote"));
+    assert!(stated(&linked(&[("a", "b"), ("a/c", "../../etc")])).contains("no directory"), "through a link");
+    assert_eq!(stated(&linked(&[("sys/block/sda", "../devices/sda")])), "");
+    assert!(stated(&packed("proc/stat", EntryType::Regular, 1 << 40, b"")).contains("damaged tar.gz"));
+    assert!(stated(&packed("hello", EntryType::Regular, 2, b"x\n")).contains("none of sys, proc"));
+    assert_eq!(stated(&packed("machine/proc/cpuinfo", EntryType::Regular, 2, b"x\n")), "");
+    assert!(stated(&linked(&[("sys", "proc"), ("sys", "proc")])).contains("twice"));
+    assert!(stated(b"no archive").contains("is not a tar.gz that plimsoll machine --save wrote"));
     let cut = packed("proc/cpuinfo", EntryType::Regular, 2, b"x\n");
-    assert!(!said(&cut[..cut.len() / 2]).is_empty());
+    assert!(!stated(&cut[..cut.len() / 2]).is_empty());
     assert!(open(Path::new("/")).is_err_and(|e| e.to_string().contains("not a saved machine")));
     assert!(open(dir.path()).is_err());
     assert!(open(&dir.path().join("missing")).is_err());

@@ -118,7 +118,7 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
         _ => return Err(ClockUnknown::TimerStuck),
     };
     let multiplications = |cycles| timed.links.iter().skip(1).map(move |link| link.clone().of_cycles(cycles));
-    let links = match (whole(add, multiply), cycles_beside_sibling(add, multiply)) {
+    let links = match (whole(add, multiply), cycles_with_sibling(add, multiply)) {
         (Ok(cycles), _) => timed.links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
         (Err(_), Some(cycles)) => multiplications(cycles).collect(),
         (Err(why), None) => return Err(why),
@@ -127,7 +127,7 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
 }
 
 /// Cycles of a multiplication if additions are a little slower than a cycle because of a sibling.
-fn cycles_beside_sibling(add: f64, multiply: f64) -> Option<f64> {
+fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
     let ratio = multiply / add;
     let cycles = ratio.round();
     (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
@@ -206,10 +206,10 @@ mod tests {
     #[test]
     fn beside_a_sibling_multiplications_count_the_cycles() {
         for ratio in [2.9, 2.948, 2.99] {
-            assert_eq!(cycles_beside_sibling(1.0, ratio), Some(3.0), "{ratio}");
+            assert_eq!(cycles_with_sibling(1.0, ratio), Some(3.0), "{ratio}");
         }
         for ratio in [0.0, 0.99, 2.5, 2.8, 3.01, 8.99, f64::NAN, f64::INFINITY] {
-            assert_eq!(cycles_beside_sibling(1.0, ratio), None, "{ratio}");
+            assert_eq!(cycles_with_sibling(1.0, ratio), None, "{ratio}");
         }
     }
 

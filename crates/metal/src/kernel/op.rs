@@ -70,7 +70,7 @@ impl Op {
         name: "fma",
         about: "2 (SSE2 has none: a multiplication and an addition, 1 each); f64, f32, f16",
         rates: &[
-            KernelBound::of(ComputeKernel::is_apart, rate::MULTIPLY_THEN_ADD),
+            KernelBound::of(ComputeKernel::is_separate, rate::MULTIPLY_THEN_ADD),
             KernelBound::all(rate::FMA),
         ],
         ..ARITHMETIC

@@ -75,7 +75,7 @@ pub struct Axis {
     /// Spacing of the values.
     pub spacing: Spacing,
     /// Parameters with one chart per value along this axis, as units or limits differ.
-    pub apart: &'static [&'static str],
+    pub charted_alone: &'static [&'static str],
     /// How to read the curve; empty if that is plain.
     pub note: &'static str,
     /// Whether it counts workers (threads or streams). Such charts come first, need only two
@@ -122,11 +122,11 @@ impl Key {
     }
 
     const fn axis(self, name: &'static str, spacing: Spacing) -> Self {
-        Self { axis: Some(Axis { name, spacing, apart: &[], note: "", workers: false }), ..self }
+        Self { axis: Some(Axis { name, spacing, charted_alone: &[], note: "", workers: false }), ..self }
     }
 
     const fn axis_of_workers(self, name: &'static str) -> Self {
-        let axis = Axis { name, spacing: Spacing::Linear, apart: &[], note: "", workers: true };
+        let axis = Axis { name, spacing: Spacing::Linear, charted_alone: &[], note: "", workers: true };
         Self { axis: Some(axis), ..self }
     }
 
@@ -186,7 +186,7 @@ pub const KEYS: &[Key] = &[
     .axis_of(Axis {
         name: "independent chains",
         spacing: Spacing::Linear,
-        apart: &["op", "type"],
+        charted_alone: &["op", "type"],
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),

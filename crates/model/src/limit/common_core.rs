@@ -19,9 +19,9 @@ pub fn wherever_they_run<E>(
     }
     let mut machine = question.machine.clone();
     machine.cpu.hidden_siblings.clear();
-    let apart = derived(&Question { machine: &machine, ..*question }).ok();
-    if apart.as_ref().is_some_and(|apart| apart.value == together.value) {
-        return Ok(apart.into_iter().collect());
+    let separate_cores = derived(&Question { machine: &machine, ..*question }).ok();
+    if separate_cores.as_ref().is_some_and(|separate_cores| separate_cores.value == together.value) {
+        return Ok(separate_cores.into_iter().collect());
     }
     let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
     let (cpus, core) = match named.as_slice() {
@@ -33,9 +33,10 @@ pub fn wherever_they_run<E>(
     };
     let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
     let together = Limit { source: LimitSource::Inferred, ..together }.because(why);
-    let times = apart.as_ref().and_then(|apart| Some(apart.value? / together.value?));
+    let times =
+        separate_cores.as_ref().and_then(|separate_cores| Some(separate_cores.value? / together.value?));
     let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
-    Ok([together].into_iter().chain(apart).collect())
+    Ok([together].into_iter().chain(separate_cores).collect())
 }
 
 #[cfg(test)]
@@ -72,10 +73,10 @@ mod tests {
             (vec!["0-1"], "CPUs 0-1 count as one core: they", 4.0 / 3.0),
             (vec!["0-1", "2-3"], "CPUs 0-1; 2-3 count as one core for each group: they", 2.0),
         ] {
-            let [together, apart]: [Limit; 2] = of(&hidden).try_into().expect("two limits");
+            let [together, separate_cores]: [Limit; 2] = of(&hidden).try_into().expect("two limits");
             assert!(together.reason.as_ref().is_some_and(|why| why.starts_with(words)), "{together:?}");
             assert_eq!(together.fact.and_then(|fact| fact.changes), Some(times));
-            assert_eq!((apart.value, apart.fact), (Some(4.0), None));
+            assert_eq!((separate_cores.value, separate_cores.fact), (Some(4.0), None));
         }
     }
 }

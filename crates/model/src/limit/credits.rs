@@ -34,7 +34,7 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let value = median(per_sample.clone()).unwrap_or(whole);
     let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     limit.per_sample = per_sample;
-    limit.reason = Some(said(row, lasts));
+    limit.reason = Some(describe(row, lasts));
     // It rests on the same fact as the limit of the cores.
     limit.fact.clone_from(&full.fact);
     if full.source == LimitSource::Inferred {
@@ -43,7 +43,7 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     Some(limit)
 }
 
-fn said(row: &Burstable, lasts: f64) -> String {
+fn describe(row: &Burstable, lasts: f64) -> String {
     let time = |seconds| Quantity::new(seconds, Unit::Second).to_string();
     format!(
         "{} runs at full speed for {} at most with the {} credits that it can hold ({} with the {} of a \
@@ -83,7 +83,7 @@ mod tests {
         let limit = of(&machine).unwrap();
         // 144 credits last 160 minutes.
         assert_eq!(limit.per_sample, [48e9, 48e9, 4.8e9, 4.8e9]);
-        let said = limit.reason.unwrap();
-        assert!(said.contains("144 credits") && said.contains("10.0 %"), "{said}");
+        let describe = limit.reason.unwrap();
+        assert!(describe.contains("144 credits") && describe.contains("10.0 %"), "{describe}");
     }
 }

@@ -87,7 +87,7 @@ impl UserLimits {
             let (line, column) = plimsoll_units::text::LinePositions::new(text).position(start);
             let key =
                 text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
-            let why = told(e.message(), key.unwrap_or("limit"));
+            let why = name_position(e.message(), key.unwrap_or("limit"));
             format!(", line {line}, column {column}: {}", plimsoll_units::text::shown(&why))
         })?;
         let given = file
@@ -151,7 +151,7 @@ impl GivenLimit {
 }
 
 /// Rewords serde's error about a file's `key` like an error of the command line.
-fn told(message: &str, key: &str) -> String {
+fn name_position(message: &str, key: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let (what, expected) = match message.strip_prefix("wanted ") {
         Some(expected) => ("", expected),

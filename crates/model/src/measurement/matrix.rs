@@ -125,13 +125,13 @@ impl Matrix {
     pub fn alike(&self) -> Vec<Alike<'_>> {
         let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
-        let told = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
+        let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
             let pairs: BTreeSet<[u32; 2]> =
                 places.iter().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
             let median = median(places.iter().map(|p| p.value).collect())?;
             Some(Alike { mark, pairs: pairs.len(), median })
         };
-        let mut found: Vec<Alike<'_>> = kinds.into_iter().filter_map(told).collect();
+        let mut found: Vec<Alike<'_>> = kinds.into_iter().filter_map(reported).collect();
         found.sort_by(|a, b| a.median.total_cmp(&b.median));
         found
     }

@@ -75,39 +75,39 @@ pub struct ToolResult {
 
 impl ToolResult {
     /// Evaluates the pairs of one tool.
-    pub fn of(heard: &ToolRun, margin: f64) -> Self {
-        let pairs: Vec<(f64, f64)> = heard.pairs.iter().map(|p| (p.own, p.tool)).collect();
+    pub fn of(tool_run: &ToolRun, margin: f64) -> Self {
+        let pairs: Vec<(f64, f64)> = tool_run.pairs.iter().map(|p| (p.own, p.tool)).collect();
         let ratio = Ratio::of(&pairs);
-        let verdict = match (ratio, heard.definition) {
+        let verdict = match (ratio, tool_run.definition) {
             (None, _) => EquivalenceVerdict::Inconclusive,
             // A zero margin is never met: other definitions only give higher or lower.
             (Some(ratio), Match::Exact) => ratio.verdict(margin),
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
         };
-        let samples: Vec<f64> = heard.pairs.iter().map(|p| p.tool).collect();
-        let status = match &heard.unavailable {
+        let samples: Vec<f64> = tool_run.pairs.iter().map(|p| p.tool).collect();
+        let status = match &tool_run.unavailable {
             None => Availability::Ok,
             Some(_) => Availability::Unavailable,
         };
         Self {
-            tool: heard.name.clone(),
-            version: heard.version.clone(),
+            tool: tool_run.name.clone(),
+            version: tool_run.version.clone(),
             status,
-            reason: heard.unavailable.clone(),
-            command: heard.command.clone(),
-            input: heard.input.clone(),
-            achieved: heard.achieved.clone(),
-            definition: heard.definition,
-            note: heard.note.clone(),
+            reason: tool_run.unavailable.clone(),
+            command: tool_run.command.clone(),
+            input: tool_run.input.clone(),
+            achieved: tool_run.achieved.clone(),
+            definition: tool_run.definition,
+            note: tool_run.note.clone(),
             median: crate::limit::median(samples.clone()),
-            own: heard.pairs.iter().map(|p| p.own).collect(),
+            own: tool_run.pairs.iter().map(|p| p.own).collect(),
             samples,
             own_of_limit: None,
             of_limit: None,
             ratio: ratio.map(|ratio| Parity { median: ratio.median, ci95: ratio.ci95 }),
             margin,
             verdict,
-            warnings: heard.warnings.clone(),
+            warnings: tool_run.warnings.clone(),
         }
     }
 
@@ -135,31 +135,34 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn heard(definition: Match, tool: &[f64]) -> ToolRun {
+    fn tool_run(definition: Match, tool: &[f64]) -> ToolRun {
         let pairs: Vec<(f64, f64)> = tool.iter().map(|tool| (100.0, *tool)).collect();
-        ToolRun { definition, ..fixture::heard("fio", &pairs) }
+        ToolRun { definition, ..fixture::tool_run("fio", &pairs) }
     }
 
     #[test]
     fn only_exact_definitions_can_be_equivalent() {
         let close = [100.1, 99.9, 100.0, 100.2, 99.8];
         assert_eq!(
-            ToolResult::of(&heard(Match::Exact, &close), 0.03).verdict,
+            ToolResult::of(&tool_run(Match::Exact, &close), 0.03).verdict,
             EquivalenceVerdict::Equivalent
         );
         for definition in [Match::Scaled, Match::Related] {
             assert_eq!(
-                ToolResult::of(&heard(definition, &close), 0.03).verdict,
+                ToolResult::of(&tool_run(definition, &close), 0.03).verdict,
                 EquivalenceVerdict::Inconclusive
             );
         }
         let slower = [50.0, 51.0, 49.0];
-        assert_eq!(ToolResult::of(&heard(Match::Related, &slower), 0.03).verdict, EquivalenceVerdict::Higher);
+        assert_eq!(
+            ToolResult::of(&tool_run(Match::Related, &slower), 0.03).verdict,
+            EquivalenceVerdict::Higher
+        );
     }
 
     #[test]
     fn a_tool_without_figures_has_no_ratio_and_says_why() {
-        let gone = ToolRun { unavailable: Some("not installed".to_owned()), ..heard(Match::Exact, &[]) };
+        let gone = ToolRun { unavailable: Some("not installed".to_owned()), ..tool_run(Match::Exact, &[]) };
         let result = ToolResult::of(&gone, 0.03);
         assert_eq!((result.status, result.ratio, result.median), (Availability::Unavailable, None, None));
         assert_eq!(result.reason.as_deref(), Some("not installed"));

@@ -360,7 +360,7 @@ mod tests {
     fn all_mistakes_are_told_in_the_order_of_the_text() {
         let text = "samples = 3\nsmaples = 3\nbudgt = \"3s\"\n[[group]]\nbenchmark = \"cpu.peak\"\nthread = 2\nn = \"x\"\n\
                     [[group]]\nseries = 0\n[[group]]\nname = \"no benchmark\"\n";
-        let told: Vec<String> = parse("p", text).unwrap_err().iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = parse("p", text).unwrap_err().iter().map(ToString::to_string).collect();
         let begins = [
             "plan p, line 2, column 1: unknown key 'smaples'; did you mean 'samples'?",
             "plan p, line 3, column 1: unknown key 'budgt'; did you mean 'budget'?",
@@ -369,8 +369,11 @@ mod tests {
             "plan p, line 9, column 10: series must be between",
             "plan p, line 10, column 1: a group requires benchmark",
         ];
-        assert_eq!(told.len(), begins.len(), "{told:?}");
-        assert!(told.iter().zip(begins).all(|(told, begin)| told.starts_with(begin)), "{told:?}");
+        assert_eq!(reported.len(), begins.len(), "{reported:?}");
+        assert!(
+            reported.iter().zip(begins).all(|(reported, begin)| reported.starts_with(begin)),
+            "{reported:?}"
+        );
     }
 
     #[test]
@@ -447,8 +450,8 @@ mod tests {
                 format!("[[group]]\nbenchmark = \"null\"\nexclude = [{{ {key} = \"x\" }}]\n"),
                 format!("[{key}]\nPATH = \"/tmp\"\n"),
             ] {
-                let told = error(&text);
-                assert!(told.contains("unknown key") && told.contains(says), "{text}: {told}");
+                let reported = error(&text);
+                assert!(reported.contains("unknown key") && reported.contains(says), "{text}: {reported}");
             }
         }
         let program = error("[[group]]\nbenchmark = \"null\"\nagainst = { fio = \"/tmp/fio\" }\n");

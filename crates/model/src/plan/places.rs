@@ -30,9 +30,9 @@ pub struct Places {
     /// Positions of its keys.
     pub keys: BTreeMap<String, KeyPosition>,
     /// By key: option of a foreign job file that the key comes from, with file and line.
-    pub told: BTreeMap<String, String>,
+    pub descriptions: BTreeMap<String, String>,
     /// Section of a foreign job file that the group comes from, with file and line.
-    pub told_group: Option<String>,
+    pub group_label: Option<String>,
 }
 
 impl Places {
@@ -42,8 +42,8 @@ impl Places {
     }
 
     /// Returns the origin of a key in a foreign job file, else that of the group.
-    pub fn told(&self, key: &str) -> Option<&str> {
-        self.told.get(key).or(self.told_group.as_ref()).map(String::as_str)
+    pub fn description(&self, key: &str) -> Option<&str> {
+        self.descriptions.get(key).or(self.group_label.as_ref()).map(String::as_str)
     }
 
     /// Returns the position of the value at `index` of a key, else of the key, else of the group.

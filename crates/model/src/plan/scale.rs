@@ -72,7 +72,7 @@ fn room(group: &Group) -> u64 {
 /// Splits the group by the parameters that an amount depends on.
 fn parts(group: &Group) -> Vec<Group> {
     of_one().chain(workers()).fold(vec![group.clone()], |parts, key| {
-        parts.into_iter().flat_map(|part| apart(part, key.name)).collect()
+        parts.into_iter().flat_map(|part| split_values(part, key.name)).collect()
     })
 }
 
@@ -120,7 +120,7 @@ fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     Some(amounts.into_iter().fold(case.clone(), |made, (key, value)| made.with(key, value)))
 }
 
-fn apart(group: Group, key: &'static str) -> Vec<Group> {
+fn split_values(group: Group, key: &'static str) -> Vec<Group> {
     let Some(values) = group.lists.get(key).cloned() else { return vec![group] };
     let with = |value| {
         let mut part = group.clone();

@@ -102,20 +102,20 @@ mod tests {
 
     #[test]
     fn a_fact_comes_back_as_it_was_told() {
-        let mut told = Achieved::default();
-        told.set(&SIZE, 4096_u64);
-        told.set(&DEEPEST, None);
-        assert_eq!(serde_json::to_string(&told).unwrap(), r#"{"deepest":null,"size":4096}"#);
-        assert_eq!((told.get(&SIZE), told.get(&DEEPEST)), (Some(4096), Some(None)));
-        assert_eq!((told.take(&SIZE), told.get(&SIZE)), (Some(4096), None));
+        let mut reported = Achieved::default();
+        reported.set(&SIZE, 4096_u64);
+        reported.set(&DEEPEST, None);
+        assert_eq!(serde_json::to_string(&reported).unwrap(), r#"{"deepest":null,"size":4096}"#);
+        assert_eq!((reported.get(&SIZE), reported.get(&DEEPEST)), (Some(4096), Some(None)));
+        assert_eq!((reported.take(&SIZE), reported.get(&SIZE)), (Some(4096), None));
     }
 
     #[test]
     fn a_value_of_another_type_is_none() {
-        let mut told = Achieved::default();
+        let mut reported = Achieved::default();
         for value in [Value::from("4K"), Value::Null, Value::from(-1), Value::from(0.5)] {
-            told.put("size", value);
-            assert_eq!(told.get(&SIZE), None);
+            reported.put("size", value);
+            assert_eq!(reported.get(&SIZE), None);
         }
     }
 }

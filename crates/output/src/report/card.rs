@@ -33,7 +33,8 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     });
     lines.push(tally(run));
     lines.extend(run.findings.first().map(|finding| format!("finding: {}", finding.text)));
-    let mut lines: Vec<String> = lines.into_iter().map(|line| cut(&style.say(&line), CARD_COLUMNS)).collect();
+    let mut lines: Vec<String> =
+        lines.into_iter().map(|line| cut(&style.styled(&line), CARD_COLUMNS)).collect();
     let mut document = Vec::new();
     json::write(run, &mut document)?;
     lines.push(format!("sha256 of the document (plimsoll export): {:x}", Sha256::digest(&document)));

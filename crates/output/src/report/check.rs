@@ -37,16 +37,16 @@ fn one(file: &Checked, style: &Style) -> String {
     }
     let mut cells = vec![COLUMN_TITLES.map(str::to_owned)];
     cells.extend(file.rows.iter().map(self::cells));
-    let said: Vec<Vec<String>> =
-        cells.iter().map(|row| row.iter().map(|cell| style.say(cell)).collect()).collect();
-    let widths = widths(&said);
-    for (index, row) in said.iter().enumerate() {
-        let told = index.checked_sub(1).and_then(|index| file.rows.get(index));
-        let role = told.map_or(TextRole::Dim, role);
+    let stated: Vec<Vec<String>> =
+        cells.iter().map(|row| row.iter().map(|cell| style.styled(cell)).collect()).collect();
+    let widths = widths(&stated);
+    for (index, row) in stated.iter().enumerate() {
+        let reported = index.checked_sub(1).and_then(|index| file.rows.get(index));
+        let role = reported.map_or(TextRole::Dim, role);
         text += &line(row, &widths, role, style);
         let before = index.checked_sub(2).and_then(|index| file.rows.get(index));
-        let same = before.zip(told).is_some_and(|(before, told)| before.reason == told.reason);
-        let reason = told.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
+        let same = before.zip(reported).is_some_and(|(before, reported)| before.reason == reported.reason);
+        let reason = reported.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
         if let Some(reason) = reason {
             text +=
                 &paragraph(style, TextRole::Plain, "    ", if same { "for the same reason" } else { reason });

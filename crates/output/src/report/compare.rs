@@ -11,7 +11,7 @@ use plimsoll_compare::{
     ComparedMetric, Comparison, ConditionDifference, DifferenceVerdict, FAMILY, Holds, Missing, NoiseOrigin,
     UncomparedKind, Unweighed, letter,
 };
-use plimsoll_units::quantity::{apart, percent};
+use plimsoll_units::quantity::{percent, write_distinct};
 use plimsoll_units::text::counted;
 
 use super::style::{Style, TextRole};
@@ -261,7 +261,7 @@ pub fn of_several(comparison: &Comparison, side: usize) -> String {
 /// Returns the lines of regressions that fail `--fail-on`.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &ComparedMetric| {
-        let [loss, _] = apart([c.loss(), share], 3, percent);
+        let [loss, _] = write_distinct([c.loss(), share], 3, percent);
         let how = if c.difference.is_some() { format!("of {loss}") } else { format!("from 0 to {loss}") };
         format!(
             "{}, {}: regression {how}{}",

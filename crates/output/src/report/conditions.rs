@@ -120,15 +120,15 @@ mod tests {
             "{sandbox:?}"
         );
         machine.virtualisation.container = Some("docker".to_owned());
-        let told = whole(&machine);
-        let codes: Vec<&str> = told.iter().map(|note| note.code.as_str()).collect();
+        let reported = whole(&machine);
+        let codes: Vec<&str> = reported.iter().map(|note| note.code.as_str()).collect();
         assert_eq!(codes, ["cpu-quota", "preempted", "stolen", "cache-shared"]);
         assert!(
-            told[0].text.starts_with("CPU quota: the control group allows 0.50 of 2 CPUs"),
+            reported[0].text.starts_with("CPU quota: the control group allows 0.50 of 2 CPUs"),
             "{}",
-            told[0].text
+            reported[0].text
         );
-        assert!(told.iter().all(|note| !note.text.contains('\n')));
+        assert!(reported.iter().all(|note| !note.text.contains('\n')));
         Ok(())
     }
 }

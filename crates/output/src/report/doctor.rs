@@ -69,14 +69,14 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
     };
     let title =
         format!("Noise floor between {} runs of the same, one after the other{without}", floors.rounds);
-    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.say(&title)));
+    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.styled(&title)));
     let room = all.iter().map(|s| name(s).width()).max().unwrap_or(0);
     for worst in by_subsystem(&all) {
         let says = format!("{:<room$}  {}", worst.benchmark, range(&worst));
-        text += &format!("{}\n", style.paint(role(worst.most), &style.say(&says)));
+        text += &format!("{}\n", style.paint(role(worst.most), &style.styled(&says)));
         for one in all.iter().filter(|s| s.benchmark.split('.').next() == Some(&worst.benchmark)) {
             let says = format!("{:<room$}  {}", name(one), range(one));
-            text += &format!("{}\n", style.paint(TextRole::Dim, &style.say(&says)));
+            text += &format!("{}\n", style.paint(TextRole::Dim, &style.styled(&says)));
         }
         if let Some(case) = worst.noisiest.as_deref().filter(|_| uneven(&worst)) {
             text += &paragraph(style, TextRole::Dim, "    ", &format!("noisiest: {case}"));
@@ -140,10 +140,10 @@ mod tests {
             ),
             check("SMT", CheckState::Unknown, "none seen \u{1b}[2J", Some("a guest may not be told")),
         ];
-        let said = conclusion(&facts, &Style::plain(80));
+        let stated = conclusion(&facts, &Style::plain(80));
         assert!(
-            said.starts_with("\n1 of 3 checks finds something that disturbs measurements: turbo\nok: "),
-            "{said}"
+            stated.starts_with("\n1 of 3 checks finds something that disturbs measurements: turbo\nok: "),
+            "{stated}"
         );
         assert!(conclusion(&facts[..1], &Style::plain(80)).contains("none of 1 checks"));
         let floor = |benchmark: &str, metric: &str, deviation| NoiseFloor {

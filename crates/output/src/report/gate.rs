@@ -48,7 +48,7 @@ fn for_people(gate: &Gate, style: &Style) -> String {
         GateAnswer::Sick => TextRole::Bad,
         GateAnswer::Unknown => TextRole::Warning,
     };
-    let mut out = format!("{}\n", style.paint(role, &style.say(&verdict.line)));
+    let mut out = format!("{}\n", style.paint(role, &style.styled(&verdict.line)));
     for wrong in &gate.wrong {
         out += &paragraph(style, TextRole::Bad, "  ! ", &wrong.to_string());
     }
@@ -125,8 +125,8 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
     if gate.checks.is_empty() {
         return String::new();
     }
-    let mut rows = vec![COLUMN_TITLES.map(|cell| style.say(cell)).to_vec()];
-    rows.extend(gate.checks.iter().map(|check| cells(check, &last).map(|cell| style.say(&cell)).to_vec()));
+    let mut rows = vec![COLUMN_TITLES.map(|cell| style.styled(cell)).to_vec()];
+    rows.extend(gate.checks.iter().map(|check| cells(check, &last).map(|cell| style.styled(&cell)).to_vec()));
     let shown: Vec<Vec<String>> = rows.iter().map(|row| row[..row.len() - 1].to_vec()).collect();
     let widths = widths(&shown);
     let used: usize = widths.iter().map(|width| width + 2).sum();

@@ -84,7 +84,7 @@ impl RowGroup {
                 marks.push(mark);
             }
         }
-        said_once(&mut marks);
+        fold_repeated_marks(&mut marks);
         marks
     }
 
@@ -174,7 +174,7 @@ fn named(mark: &str) -> &str {
 }
 
 /// Removes the total excluded share if a single cause has the same share.
-fn said_once(marks: &mut [String]) {
+fn fold_repeated_marks(marks: &mut [String]) {
     let share = |mark: &String| mark[named(mark).len()..].to_owned();
     let lead = |mark: &String| named(mark) == ALL_EXCLUDED;
     let Some(at) = marks.iter().position(lead) else { return };
@@ -219,20 +219,20 @@ mod tests {
     fn a_warning_is_a_mark_in_its_row_and_explained_once_below() {
         let mut group = RowGroup::new("CPU");
         let mut known = ExplainedElsewhere::default();
-        let mut said = |code: &str, text: &str| group.marks(&[note(code, text)], true, &mut known);
-        assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
-        assert_eq!(said("pages", "pages: 7 % are small; reserve them"), ["pages"]);
-        assert_eq!(said("pages", "pages: 9 % are small; reserve them"), ["pages: 9 % are small"]);
+        let mut stated = |code: &str, text: &str| group.marks(&[note(code, text)], true, &mut known);
+        assert_eq!(stated("pages", "pages: 7 % are small; reserve them"), ["pages"]);
+        assert_eq!(stated("pages", "pages: 7 % are small; reserve them"), ["pages"]);
+        assert_eq!(stated("pages", "pages: 9 % are small; reserve them"), ["pages: 9 % are small"]);
         let wide = "not converged: ± 3 % where ± 1 % was asked: too short; more";
-        assert!(said("not-converged", wide).is_empty());
-        assert!(said("not-converged", &wide.replace("± 3", "± 4")).is_empty());
-        assert!(said("few-samples", "no interval: 3 of the 5 samples that it needs; more").is_empty());
-        let told = [
+        assert!(stated("not-converged", wide).is_empty());
+        assert!(stated("not-converged", &wide.replace("± 3", "± 4")).is_empty());
+        assert!(stated("few-samples", "no interval: 3 of the 5 samples that it needs; more").is_empty());
+        let reported = [
             "! pages: 7 % are small; reserve them",
             &format!("* not converged: {WIDE_MEANS}"),
             "! no interval: 3 of the 5 samples that it needs; more",
         ];
-        assert_eq!(texts(&group), told);
+        assert_eq!(texts(&group), reported);
     }
 
     #[test]

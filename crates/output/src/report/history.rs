@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use plimsoll_bench::label;
-use plimsoll_history::{CaseCounts, OpenLoss, Pruned, RunLine, RunRemarks, apart, whole_part};
+use plimsoll_history::{CaseCounts, OpenLoss, Pruned, RunLine, RunRemarks, unique_length, whole_part};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
@@ -42,14 +42,14 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     let mut text = row(&rows[0], &widths, style, |_| TextRole::Dim);
     for (cells, line) in rows[1..].iter().zip(lines) {
         text += &row(cells, &widths, style, |column| role(column, line));
-        text += &said(&line.said, "  ", style);
+        text += &remarks(&line.remarks, "  ", style);
     }
     text
 }
 
 /// Formats tags and note of a run as a paragraph; empty without any.
-pub fn said(said: &RunRemarks, lead: &str, style: &Style) -> String {
-    said.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
+pub fn remarks(remarks: &RunRemarks, lead: &str, style: &Style) -> String {
+    remarks.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
 }
 
 /// Formats the number of deleted runs, and of runs kept because of tags.
@@ -104,7 +104,7 @@ fn short_id(id: &str) -> String {
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();
-    let longest = ids.windows(2).map(|pair| apart(pair[0], pair[1])).max().unwrap_or(0);
+    let longest = ids.windows(2).map(|pair| unique_length(pair[0], pair[1])).max().unwrap_or(0);
     whole_part(longest.max(LEAST_ID))
 }
 
@@ -115,15 +115,15 @@ fn cells(line: &RunLine, length: usize, style: &Style) -> [String; 6] {
     let host = line.host.as_deref().unwrap_or("-");
     let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "-".to_owned() };
     let cases = cases(&line.counts, line.status);
-    [id, began, took, line.plan.clone(), cases, host.to_owned()].map(|cell| style.say(&cell))
+    [id, began, took, line.plan.clone(), cases, host.to_owned()].map(|cell| style.styled(&cell))
 }
 
 fn cases(counts: &CaseCounts, status: RunStatus) -> String {
-    let said = counts.said().join(" · ");
+    let remarks = counts.lines().join(" · ");
     match status {
-        RunStatus::Complete => said,
-        RunStatus::Partial if said.is_empty() => "partial".to_owned(),
-        RunStatus::Partial => format!("partial: {said}"),
+        RunStatus::Complete => remarks,
+        RunStatus::Partial if remarks.is_empty() => "partial".to_owned(),
+        RunStatus::Partial => format!("partial: {remarks}"),
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             plan: plan.to_owned(),
             host: host.map(str::to_owned),
             status: RunStatus::Complete,
-            said: RunRemarks::default(),
+            remarks: RunRemarks::default(),
             counts: CaseCounts { ok: 13, invalid: 0, failed: 0, skipped: 1 },
         }
     }

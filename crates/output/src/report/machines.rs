@@ -19,12 +19,12 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         return String::new();
     }
     let mut rows: Vec<[String; 4]> = vec![["", "median", "lowest", "highest"].map(str::to_owned)];
-    let mut told: Vec<String> = Vec::new();
+    let mut reported: Vec<String> = Vec::new();
     for measurement in &run.measurements {
         let id = measurement.case.id().to_string();
-        if !told.contains(&id) {
+        if !reported.contains(&id) {
             rows.extend(row(run, measurement));
-            told.push(id);
+            reported.push(id);
         }
     }
     // Cases that nodes measured together belong to none of them.
@@ -36,7 +36,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let over = (1 + widths.iter().sum::<usize>() + 2 * 3).saturating_sub(style.width);
     widths[2] = widths[2].saturating_sub(over.div_ceil(2));
     let title = format!("Machines  {} measured the same", run.nodes.len());
-    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.say(&title)));
+    let mut text = format!("\n{}\n", style.paint(TextRole::Strong, &style.styled(&title)));
     for (index, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
             line += &if column == 1 { format!("  {gap}{cell}") } else { format!("  {cell}{gap}") };
         }
         let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
-        text += &format!("{}\n", style.paint(role, &cut(style.say(&line[1..]).trim_end(), style.width)));
+        text += &format!("{}\n", style.paint(role, &cut(style.styled(&line[1..]).trim_end(), style.width)));
     }
     text
 }

@@ -24,7 +24,9 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
         .iter()
-        .map(|node| cut(&style.say(&plimsoll_units::text::shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS))
+        .map(|node| {
+            cut(&style.styled(&plimsoll_units::text::shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS)
+        })
         .collect();
     let meant = run.measurements.iter().filter(|m| m.case.server() == Some(ALL_PAIRS));
     let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
@@ -35,12 +37,14 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
         let shown = Quantity { value: middle, unit: metric.unit };
         let title = format!("{label}, {}", metric.name);
-        text += &format!("\n{}\n", style.paint(TextRole::Strong, &cut(&style.say(&title), style.width)));
-        let way = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
-        let notes =
-            [format!(" {}; {way}", counted(matrix)), format!(" each as a share of their median, {shown}")];
+        text += &format!("\n{}\n", style.paint(TextRole::Strong, &cut(&style.styled(&title), style.width)));
+        let direction = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
+        let notes = [
+            format!(" {}; {direction}", counted(matrix)),
+            format!(" each as a share of their median, {shown}"),
+        ];
         for note in notes {
-            text += &format!("{}\n", style.paint(TextRole::Dim, &cut(&style.say(&note), style.width)));
+            text += &format!("{}\n", style.paint(TextRole::Dim, &cut(&style.styled(&note), style.width)));
         }
         let pairs = PairTable { names: &names, metric: &metric, matrix, middle };
         text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
@@ -85,7 +89,7 @@ impl PairTable<'_> {
             let name = self.name(*row);
             let cell = |value: &Option<f64>| {
                 let shown = value.map(|value| percent(value / self.middle, 2)).unwrap_or_default();
-                right(&style.say(&shown))
+                right(&style.styled(&shown))
             };
             let cells: String = values.iter().map(cell).collect();
             let line = format!("  {name}{}{cells}", pad(name, first));
@@ -102,7 +106,7 @@ impl PairTable<'_> {
             let figure = Quantity { value: pair.value, unit: self.metric.unit };
             let share = percent(pair.value / self.middle, 2);
             let line = format!("  {} to {}: {share}, {figure}", self.name(pair.row), self.name(pair.column));
-            format!("{}\n", cut(&style.say(&line), style.width))
+            format!("{}\n", cut(&style.styled(&line), style.width))
         };
         all.iter().take(LISTED).map(line).collect()
     }

@@ -98,8 +98,8 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     }
     let left = (now.left_s - elapsed).max(0.0);
     let left = if left < 0.5 { "finishing".to_owned() } else { format!("{} left", span(left)) };
-    let said = style.say(&format!("{} · {left}", parts.join(" · ")));
-    cut(&said, width.saturating_sub(1))
+    let stated = style.styled(&format!("{} · {left}", parts.join(" · ")));
+    cut(&stated, width.saturating_sub(1))
 }
 
 /// Formats a duration in seconds: `0.3 s`, `47 s`, `3 min 20 s`, `2 h 5 min`.
@@ -122,8 +122,11 @@ mod tests {
 
     #[test]
     fn times_are_as_fine_as_they_matter() {
-        let said = [0.0, 0.04, 0.31, 0.8, 47.3, 60.0, 200.0, 7500.0, 7200.0].map(span);
-        assert_eq!(said, ["0 s", "0.0 s", "0.3 s", "1 s", "47 s", "1 min", "3 min 20 s", "2 h 5 min", "2 h"]);
+        let stated = [0.0, 0.04, 0.31, 0.8, 47.3, 60.0, 200.0, 7500.0, 7200.0].map(span);
+        assert_eq!(
+            stated,
+            ["0 s", "0.0 s", "0.3 s", "1 s", "47 s", "1 min", "3 min 20 s", "2 h 5 min", "2 h"]
+        );
         assert_eq!([f64::NAN, -1.0].map(span), ["0 s", "0 s"]);
     }
 

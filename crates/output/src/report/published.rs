@@ -135,7 +135,7 @@ impl<'a> FilledReport<'a> {
     }
 
     fn text(&self, style: &Style) -> String {
-        let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.say(&self.title())));
+        let mut text = format!("{}\n", style.paint(TextRole::Strong, &style.styled(&self.title())));
         let filled = self.filled();
         for remark in self.remarks(&filled) {
             text += &paragraph(style, TextRole::Dim, "  ", &remark);
@@ -175,26 +175,26 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let host = run.machine.host.as_deref().unwrap_or("this machine");
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
-    let said = format!("{what} from run {} of {started} UTC on {host}, {model}", run.id);
-    plimsoll_units::text::shown_within(&said, 300)
+    let stated = format!("{what} from run {} of {started} UTC on {host}, {model}", run.id);
+    plimsoll_units::text::shown_within(&stated, 300)
 }
 
 /// Returns a phrase per published metric of a measurement, for its row.
-pub(super) fn beside(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
+pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;
         let value = figure.matched.as_ref()?.as_ours().map_or_else(
             || figure.value.to_owned(),
             |value| plimsoll_units::quantity::Quantity::new(value, metric.unit).to_string(),
         );
-        let said = match (figure.doubt, figure.believed()) {
+        let stated = match (figure.doubt, figure.believed()) {
             (None, Some(then)) if measurement.status == Status::Ok => {
                 format!("{value}, here {} ×", significant(metric.summary.median / then, 3))
             }
             (None, _) => value,
             (Some(doubt), _) => format!("{value}, {doubt}"),
         };
-        Some(format!("{} {} {said}", baseline.title(), metric.name))
+        Some(format!("{} {} {stated}", baseline.title(), metric.name))
     };
     measurement.metrics.iter().filter_map(one).collect()
 }

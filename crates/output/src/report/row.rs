@@ -277,11 +277,11 @@ fn together(words: &str) -> String {
 }
 
 fn points(metric: &MetricResult, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
-    let said = |point| Some(together(&(benchmark?.descriptor().point)(point)?));
-    metric.curve.iter().flatten().filter_map(said).collect()
+    let describe = |point| Some(together(&(benchmark?.descriptor().point)(point)?));
+    metric.curve.iter().flatten().filter_map(describe).collect()
 }
 
-fn said(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
+fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> Option<String> {
     let one = |name: &&str| percentiles.get(*name).map(|value| format!("{name} {}", human(*value, unit)));
     let all: Vec<String> = names.iter().filter_map(one).collect();
     (!all.is_empty()).then(|| all.join(" · "))
@@ -295,7 +295,7 @@ fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let figure = match (form, &metric.percentiles) {
         (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
         (Form::UnlikeHeadline, _) if (value / headline - 1.0).abs() < 0.005 => return None,
-        (_, Some(percentiles)) => said(percentiles, metric.unit, &["p50", "p99"])?,
+        (_, Some(percentiles)) => describe(percentiles, metric.unit, &["p50", "p99"])?,
         (_, None) => human(value, metric.unit),
     };
     Some([before, &figure, after].join(" ").trim().to_owned())
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_search_within_a_latency_tells_its_answer() {
-        let told = |deepest: Option<u64>, held: bool| {
+        let reported = |deepest: Option<u64>, held: bool| {
             let id = "disk.io/op=read/latency-target=p99:2ms";
             let mut made = fixture::measured(id, "rate", Unit::IoPerSecond, 38e3);
             assert!(MeasurementRow::of(&made).details.is_empty());
@@ -441,10 +441,10 @@ mod tests {
             made.achieved.put("target_held", held);
             MeasurementRow::of(&made).details
         };
-        assert_eq!(told(Some(24), true), "p99 ≤ 2ms up to depth 24");
-        assert_eq!(told(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
-        assert_eq!(told(None, false), "p99 ≤ 2ms at no depth");
-        assert_eq!(told(None, true), "p99 ≤ 2ms at depth 1, the search was inconclusive");
+        assert_eq!(reported(Some(24), true), "p99 ≤ 2ms up to depth 24");
+        assert_eq!(reported(Some(24), false), "p99 ≤ 2ms up to depth 24 in the search, not in the samples");
+        assert_eq!(reported(None, false), "p99 ≤ 2ms at no depth");
+        assert_eq!(reported(None, true), "p99 ≤ 2ms at depth 1, the search was inconclusive");
 
         let mut alone =
             fixture::measured("disk.io/op=read/latency-target=p99:2ms", "rate", Unit::IoPerSecond, 38e3);
@@ -459,14 +459,14 @@ mod tests {
 
     #[test]
     fn a_knee_is_told_with_what_was_in_flight() {
-        let told = |threads: u64| {
+        let reported = |threads: u64| {
             let mut made = fixture::measured("disk.knee/op=read", "rate", Unit::IoPerSecond, 38e3);
             made.achieved.put("deepest", 16);
             made.achieved.put("threads", threads);
             MeasurementRow::of(&made).details
         };
-        assert_eq!(told(1), "at depth 16 on 1 thread");
-        assert_eq!(told(4), "at depth 16 on 4 threads");
+        assert_eq!(reported(1), "at depth 16 on 1 thread");
+        assert_eq!(reported(4), "at depth 16 on 4 threads");
     }
 
     #[test]

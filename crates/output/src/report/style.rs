@@ -1,6 +1,6 @@
 //! Terminal style: width, colours, and character set.
 //!
-//! All text for a terminal passes [`Style::say`]: it escapes control characters, and falls back to
+//! All text for a terminal passes [`Style::styled`]: it escapes control characters, and falls back to
 //! ASCII without UTF-8.
 
 use std::fmt::Write as _;
@@ -113,7 +113,7 @@ impl Style {
     }
 
     /// Makes `text` safe, and printable in the terminal's character set.
-    pub(super) fn say(&self, text: &str) -> String {
+    pub(super) fn styled(&self, text: &str) -> String {
         let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
         if self.unicode {
             return safe;
@@ -132,7 +132,7 @@ impl Style {
         out
     }
 
-    /// Colours `text`, which must have passed [`Style::say`].
+    /// Colours `text`, which must have passed [`Style::styled`].
     pub(super) fn paint(&self, role: TextRole, text: &str) -> String {
         if !self.colour || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn ascii_stands_for_all_that_plimsoll_writes() {
-        assert_eq!(ascii().say("± 3 % · 2 × 57 µs ≥ 1 ÷ 2 …"), "+/- 3 % | 2 x 57 us >= 1 / 2 ...");
-        assert_eq!(ascii().say("größe"), "gr\\u{f6}\\u{df}e");
-        assert_eq!(Style::plain(80).say("größe"), "größe");
+        assert_eq!(ascii().styled("± 3 % · 2 × 57 µs ≥ 1 ÷ 2 …"), "+/- 3 % | 2 x 57 us >= 1 / 2 ...");
+        assert_eq!(ascii().styled("größe"), "gr\\u{f6}\\u{df}e");
+        assert_eq!(Style::plain(80).styled("größe"), "größe");
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_said_holds_no_control_and_ascii_is_ascii(text in "\\p{Any}{0,300}") {
-            prop_assert!(!Style::plain(80).say(&text).chars().any(char::is_control));
-            let said = ascii().say(&text);
-            prop_assert!(said.chars().all(|c| c.is_ascii() && !c.is_control()));
+            prop_assert!(!Style::plain(80).styled(&text).chars().any(char::is_control));
+            let stated = ascii().styled(&text);
+            prop_assert!(stated.chars().all(|c| c.is_ascii() && !c.is_control()));
         }
     }
 }

@@ -32,7 +32,7 @@ const WIDEST: usize = 110;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FigureLayout {
     /// In columns after the label, with a bar; widths in columns.
-    Beside { label: usize, bar: usize },
+    OneLine { label: usize, bar: usize },
     /// In columns on their own line, with a bar of this width (0: none).
     Below { bar: usize },
     /// As running text.
@@ -47,7 +47,7 @@ impl FigureLayout {
         if let Some(spare) = width.checked_sub(INDENT + LABEL.start() + columns + BAR.start()) {
             let label = (LABEL.start() + spare).min(*LABEL.end());
             let bar = width - (INDENT + label + columns);
-            return Self::Beside { label, bar: bar.min(*BAR.end()) };
+            return Self::OneLine { label, bar: bar.min(*BAR.end()) };
         }
         match width.checked_sub(INNER + columns) {
             Some(spare) if spare >= *BAR.start() => Self::Below { bar: *BAR.start() },
@@ -115,14 +115,14 @@ impl CaseTable {
         out += &self.figures(row);
         out += &self.delivered(row);
         out += &self.reason(row);
-        let apart = match row.chosen.as_str() {
-            _ if self.fits_beside(row) => String::new(),
+        let detail = match row.chosen.as_str() {
+            _ if self.fits_one_line(row) => String::new(),
             // Empty, or what answered.
             answered if answered.is_empty() || answered.starts_with('(') => answered.to_owned(),
             kernel => format!("kernel {kernel}"),
         };
         let details: Vec<&str> =
-            [&apart, &row.details].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+            [&detail, &row.details].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         let known = &mut self.known;
         let marks = self.group.as_mut().map(|group| {
             row.remarks.iter().copied().for_each(|remark| group.remark(remark));
@@ -134,7 +134,7 @@ impl CaseTable {
     /// Formats details and warning marks, on one line if possible.
     fn remarks(&self, details: &str, marks: &str) -> String {
         if !details.is_empty() && !marks.is_empty() {
-            let (details, marks) = (self.style.say(details), self.style.say(&format!("! {marks}")));
+            let (details, marks) = (self.style.styled(details), self.style.styled(&format!("! {marks}")));
             if INNER + details.width() + 2 + marks.width() <= self.style.width.min(WIDEST) {
                 let marks = self.style.paint(TextRole::Warning, &marks);
                 return format!("{:INNER$}{}  {marks}\n", "", self.style.paint(TextRole::Dim, &details));
@@ -175,31 +175,31 @@ impl CaseTable {
     }
 
     fn heading(&mut self, heading: &Heading<'_>) -> String {
-        let title = self.style.say(heading.title);
+        let title = self.style.styled(heading.title);
         let mut room = self.style.width.saturating_sub(title.width() + 2);
         let mut context = String::new();
         for part in &heading.context {
             let separator = if context.is_empty() { "" } else { " · " };
-            let part = self.style.say(&format!("{separator}{part}"));
+            let part = self.style.styled(&format!("{separator}{part}"));
             if part.width() > room {
                 break;
             }
             room -= part.width();
             context += &part;
         }
-        let beside = if context.is_empty() {
+        let published_lines = if context.is_empty() {
             String::new()
         } else {
             format!("  {}", self.style.paint(TextRole::Dim, &context))
         };
         let columns = if self.headed { String::new() } else { self.columns() };
         self.headed = true;
-        format!("\n{columns}{}{beside}\n", self.style.paint(TextRole::Strong, &title))
+        format!("\n{columns}{}{published_lines}\n", self.style.paint(TextRole::Strong, &title))
     }
 
     fn columns(&self) -> String {
-        let FigureLayout::Beside { label, .. } = self.layout else { return String::new() };
-        let (case, interval) = (self.style.say(CASE), self.style.say("± 95 %"));
+        let FigureLayout::OneLine { label, .. } = self.layout else { return String::new() };
+        let (case, interval) = (self.style.styled(CASE), self.style.styled("± 95 %"));
         let line = format!(
             "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
             "",
@@ -222,7 +222,7 @@ impl CaseTable {
         let mark = number.map(|number| self.mark(number)).unwrap_or_default();
         match self.layout {
             FigureLayout::Running => self.running(row, figures, &mark),
-            FigureLayout::Below { bar } | FigureLayout::Beside { bar, .. } => {
+            FigureLayout::Below { bar } | FigureLayout::OneLine { bar, .. } => {
                 self.placed(row, &self.cells(row, figures, &mark, bar))
             }
         }
@@ -230,18 +230,18 @@ impl CaseTable {
 
     /// Places the cells after the label, or below it.
     fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
-        let label = self.style.say(&row.label);
-        let chosen = match self.fits_beside(row) {
-            true => format!(" {}", self.style.say(&row.chosen)),
+        let label = self.style.styled(&row.label);
+        let chosen = match self.fits_one_line(row) {
+            true => format!(" {}", self.style.styled(&row.chosen)),
             false => String::new(),
         };
         let lead = format!("{label}{}", self.style.paint(TextRole::Dim, &chosen));
         match self.layout {
-            FigureLayout::Beside { label: room, .. } if label.width() <= room => {
+            FigureLayout::OneLine { label: room, .. } if label.width() <= room => {
                 let pad = room - label.width() - chosen.width();
                 format!("{:INDENT$}{lead}{:pad$}{cells}\n", "", "")
             }
-            FigureLayout::Beside { label: room, .. } => {
+            FigureLayout::OneLine { label: room, .. } => {
                 format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INDENT + room)
             }
             FigureLayout::Below { .. } | FigureLayout::Running if chosen.is_empty() => {
@@ -254,10 +254,10 @@ impl CaseTable {
     }
 
     /// Returns whether the chosen variant fits beside the label.
-    fn fits_beside(&self, row: &MeasurementRow) -> bool {
-        let width = self.style.say(&row.label).width() + 1 + self.style.say(&row.chosen).width();
+    fn fits_one_line(&self, row: &MeasurementRow) -> bool {
+        let width = self.style.styled(&row.label).width() + 1 + self.style.styled(&row.chosen).width();
         let room = match self.layout {
-            FigureLayout::Beside { label, .. } => label,
+            FigureLayout::OneLine { label, .. } => label,
             FigureLayout::Below { .. } => self.style.width - INDENT,
             FigureLayout::Running => 0,
         };
@@ -271,7 +271,7 @@ impl CaseTable {
 
     fn cells(&self, row: &MeasurementRow, figures: &HeadlineFigures, mark: &str, bar: usize) -> String {
         let status = row.status;
-        let say = |text: &str| self.style.say(text);
+        let styled = |text: &str| self.style.styled(text);
         let share_role = colour_of_share(status, figures.grade);
         let (value_role, limit_role) = match status {
             Status::Invalid => (TextRole::Bad, TextRole::Plain),
@@ -281,12 +281,12 @@ impl CaseTable {
         let pad = self.room.mark.saturating_sub(mark.width());
         let cells = [
             " ".to_owned(),
-            self.right(value_role, &say(&figures.value), VALUE),
+            self.right(value_role, &styled(&figures.value), VALUE),
             " ".to_owned(),
             self.interval(row, figures),
-            self.right(limit_role, &say(&figures.limit), LIMIT),
+            self.right(limit_role, &styled(&figures.limit), LIMIT),
             self.style.paint(TextRole::Dim, mark) + &" ".repeat(pad),
-            self.right(share_role, &say(&figures.share()), MIN_COLUMN_SHARE),
+            self.right(share_role, &styled(&figures.share()), MIN_COLUMN_SHARE),
             self.bar(status, figures, bar),
         ];
         cells.concat().trim_end().to_owned()
@@ -294,12 +294,12 @@ impl CaseTable {
 
     /// Formats the interval and its star; the star uses the gap unless the limit fills its column.
     fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
-        let mut text = self.style.say(&figures.interval);
+        let mut text = self.style.styled(&figures.interval);
         if !is_wide(&row.warnings) {
             return self.right(TextRole::Dim, &text, self.room.interval) + " ";
         }
         let star = self.style.paint(TextRole::Warning, STAR);
-        if self.style.say(&figures.limit).width() < LIMIT {
+        if self.style.styled(&figures.limit).width() < LIMIT {
             return self.right(TextRole::Dim, &text, self.room.interval) + &star;
         }
         let room = self.room.interval - STAR.len();
@@ -331,7 +331,7 @@ impl CaseTable {
         let full = "━".repeat(solid / 2) + if solid % 2 == 1 { "╸" } else { "" };
         let hatched = "╍".repeat((undisturbed / 2).saturating_sub(solid.div_ceil(2)));
         let rest = "─".repeat(room - solid.div_ceil(2) - hatched.chars().count());
-        let [full, hatched, rest] = [full, hatched, rest].map(|part| self.style.say(&part));
+        let [full, hatched, rest] = [full, hatched, rest].map(|part| self.style.styled(&part));
         let role = colour_of_share(status, figures.grade);
         format!(
             " {}{}{}",
@@ -350,17 +350,17 @@ impl CaseTable {
         if figures.of_limit.is_some() {
             text += &format!(", {} of it", figures.share());
         }
-        let label = self.wrapped_label(&self.style.say(&row.label));
+        let label = self.wrapped_label(&self.style.styled(&row.label));
         label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
 
     /// Formats a text on lines below the row's label, after `lead`.
     fn below(&self, role: TextRole, lead: &str, text: &str) -> String {
-        let lead = self.style.say(lead);
+        let lead = self.style.styled(lead);
         let indent = INNER.min(self.style.width / 8);
         let room = self.style.width.min(WIDEST).saturating_sub(indent + lead.width()).max(1);
         let mut out = String::new();
-        for (index, line) in flowed(&self.style.say(text), room).iter().enumerate() {
+        for (index, line) in flowed(&self.style.styled(text), room).iter().enumerate() {
             let lead = if index == 0 { lead.clone() } else { " ".repeat(lead.width()) };
             out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
         }

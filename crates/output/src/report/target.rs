@@ -62,15 +62,15 @@ pub struct Waits {
     /// Any message ends the wait for a reader; the message is not consumed.
     pub interrupts: Receiver<()>,
     /// Prints a line about the wait.
-    pub tell: fn(&str),
+    pub notify: fn(&str),
     /// Registry of unfinished files; after a kill, the next start removes them.
     pub registry: Registry,
 }
 
 impl Waits {
     /// Waits without interrupts, for commands that signals terminate.
-    pub fn forever(tell: fn(&str)) -> Self {
-        Self { interrupts: never(), tell, registry: Registry::default() }
+    pub fn forever(notify: fn(&str)) -> Self {
+        Self { interrupts: never(), notify, registry: Registry::default() }
     }
 }
 
@@ -408,17 +408,17 @@ impl OpenStream {
             _ => false,
         };
         let begun = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         loop {
             match opened(place, OFlags::APPEND) {
                 Ok(file) => return Ok(Self { file, waits, patience }),
                 Err(LinkError::Failed(e)) if fifo && Errno::from_io_error(&e) == Some(Errno::NXIO) => {}
                 Err(error) => return Err(error),
             }
-            if !told {
+            if !reported {
                 let name = plimsoll_units::text::shown_bytes(place.name.as_bytes());
-                (waits.tell)(&format!("waiting for a reader of the FIFO {name}"));
-                told = true;
+                (waits.notify)(&format!("waiting for a reader of the FIFO {name}"));
+                reported = true;
             }
             if is_over(&waits, begun, patience) {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads this FIFO").into());

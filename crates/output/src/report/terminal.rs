@@ -128,7 +128,7 @@ pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     let label = plimsoll_bench::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
     let texts = reason.chain(measurement.warnings.iter().map(|w| w.text.as_str()));
-    texts.map(|text| format!("{}\n", style.say(&format!("{label}: {text}")))).collect()
+    texts.map(|text| format!("{}\n", style.styled(&format!("{label}: {text}")))).collect()
 }
 
 /// Text of one run; its only state is the table's.
@@ -143,9 +143,9 @@ impl RunText {
     fn new(header: &Run, style: Style) -> Self {
         let baseline = plimsoll_published::find(&header.plan.name);
         let whole = super::conditions::whole(&header.machine);
-        let told = whole.into_iter().map(|note| note.code).collect();
+        let reported = whole.into_iter().map(|note| note.code).collect();
         Self {
-            table: CaseTable::new(style.clone(), ExplainedElsewhere::above(told)),
+            table: CaseTable::new(style.clone(), ExplainedElsewhere::above(reported)),
             machine: header.machine.clone(),
             style,
             baseline,
@@ -155,8 +155,11 @@ impl RunText {
     /// Builds the row of a measurement, with published values of further metrics.
     fn row_of(&self, measurement: &Measurement) -> MeasurementRow {
         let mut row = MeasurementRow::of(measurement);
-        let told = self.baseline.iter().flat_map(|baseline| super::published::beside(baseline, measurement));
-        for phrase in told {
+        let reported = self
+            .baseline
+            .iter()
+            .flat_map(|baseline| super::published::published_lines(baseline, measurement));
+        for phrase in reported {
             row.details =
                 if row.details.is_empty() { phrase } else { format!("{} · {phrase}", row.details) };
         }
@@ -180,8 +183,8 @@ impl RunText {
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
         let title = self.paragraph(TextRole::Dim, "", &format!("{version} · {what}"));
         let whole = super::conditions::whole(&run.machine);
-        let said = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
-        said.fold(title, |text, line| text + &line)
+        let stated = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
+        stated.fold(title, |text, line| text + &line)
     }
 
     fn ending(&self, run: &Run, stored: Option<&RunPlace<'_>>) -> String {
@@ -208,7 +211,7 @@ impl RunText {
             for line in
                 [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
             {
-                text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.say(&line)));
+                text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.styled(&line)));
             }
         }
         text
@@ -228,7 +231,7 @@ impl RunText {
         });
         let lines = written.into_iter().chain(again);
         lines
-            .map(|line| format!("{}\n", self.style.paint(TextRole::Strong, &self.style.say(&line))))
+            .map(|line| format!("{}\n", self.style.paint(TextRole::Strong, &self.style.styled(&line))))
             .collect()
     }
 
@@ -280,20 +283,20 @@ pub(super) fn tally(run: &Run) -> String {
     let marked: Vec<String> =
         marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
     let marked = if marked.is_empty() { String::new() } else { format!("; of these {}", marked.join(", ")) };
-    let said = match counts.said() {
+    let stated = match counts.lines() {
         none if none.is_empty() => "nothing measured".to_owned(),
-        said => said.join(" · ") + &marked,
+        stated => stated.join(" · ") + &marked,
     };
     let time = super::progress::span(run.elapsed_s);
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
-        RunStatus::Complete => format!("{} in {time}: {said}", counted(total, "case")),
+        RunStatus::Complete => format!("{} in {time}: {stated}", counted(total, "case")),
         // Each node has all cases.
         RunStatus::Partial if run.nodes.len() > 1 => {
-            format!("partial: {total} rows of {} machines in {time}: {said}", run.nodes.len())
+            format!("partial: {total} rows of {} machines in {time}: {stated}", run.nodes.len())
         }
         RunStatus::Partial => {
-            format!("partial: {total} of {} in {time}: {said}", counted(planned, "case"))
+            format!("partial: {total} of {} in {time}: {stated}", counted(planned, "case"))
         }
     }
 }

@@ -156,7 +156,7 @@ pub struct TidyReference<'a> {
 }
 
 /// Yields a row per reference tool and metric of a run, in order.
-pub fn beside(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
+pub fn tool_references(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
     super::tool_results::compared(run).map(move |ToolComparison { measurement, metric, tool_result }| {
         let ci95 = tool_result.ratio.and_then(|ratio| ratio.ci95);
         TidyReference {
@@ -208,7 +208,7 @@ pub enum Rows {
 pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => objects(samples(run), out),
-        Rows::Tools => objects(beside(run), out),
+        Rows::Tools => objects(tool_references(run), out),
     }
 }
 
@@ -227,7 +227,7 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
 pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => table(samples(run), out),
-        Rows::Tools => table(beside(run), out),
+        Rows::Tools => table(tool_references(run), out),
     }
 }
 

@@ -105,7 +105,7 @@ impl ToolComparison<'_> {
             share(self.tool_result.own_of_limit),
             share(self.tool_result.of_limit),
             ratio,
-            self.said(),
+            self.describe(),
         ]
     }
 
@@ -117,12 +117,15 @@ impl ToolComparison<'_> {
     /// Returns the narrow layout: case and tool above, ratio and verdict in one cell.
     fn narrow(&self) -> ToolRow {
         let above = Some(format!("{} and {}", label(&self.measurement.case), self.tool_result.tool));
-        let [own, tools, limit, own_share, tools_share, ratio, said] = self.figures();
-        ToolRow { above, cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {said}")] }
+        let [own, tools, limit, own_share, tools_share, ratio, describe] = self.figures();
+        ToolRow {
+            above,
+            cells: vec![own, tools, limit, own_share, tools_share, format!("{ratio} {describe}")],
+        }
     }
 
     /// Formats the verdict with differences of the tool, or why there is none.
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let tool_result = self.tool_result;
         if let Some(reason) = &tool_result.reason {
             return format!("not available: {reason}");
@@ -221,13 +224,13 @@ fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
 
 /// Lists tools without results, each reason once.
 fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
-    let mut told: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
+    let mut reported: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
     for line in lines {
         let (tool, why) =
             (line.tool_result.tool.as_str(), line.tool_result.reason.as_deref().unwrap_or("unknown"));
-        match told.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
+        match reported.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
             Some((_, _, cases)) => cases.push(line),
-            None => told.push((tool, why, vec![line])),
+            None => reported.push((tool, why, vec![line])),
         }
     }
     let one = |(tool, why, cases): &(&str, &str, Vec<&ToolComparison<'_>>)| {
@@ -237,25 +240,25 @@ fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
         };
         paragraph(style, TextRole::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
-    told.iter().map(one).collect()
+    reported.iter().map(one).collect()
 }
 
 const COLUMN_GAP: usize = 2;
 
 /// Returns the displayed cells, and the width of each column except the last.
 fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
-    let said = |row: &ToolRow| row.cells.iter().map(|cell| style.say(cell)).collect();
-    let said: Vec<Vec<String>> = rows.iter().map(said).collect();
-    let mut widths = widths(&said);
+    let describe = |row: &ToolRow| row.cells.iter().map(|cell| style.styled(cell)).collect();
+    let describe: Vec<Vec<String>> = rows.iter().map(describe).collect();
+    let mut widths = widths(&describe);
     widths.pop();
-    (said, widths)
+    (describe, widths)
 }
 
 /// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
 /// that is too narrow; below an `above` line, all cells are indented.
 fn columns(rows: &[ToolRow], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
-    let (said, widths) = laid_out(rows, style);
+    let (describe, widths) = laid_out(rows, style);
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
     let before: usize = widths.iter().map(|w| w + COLUMN_GAP).sum();
     let room = style.width.saturating_sub(indent + before);
@@ -264,7 +267,7 @@ fn columns(rows: &[ToolRow], style: &Style) -> String {
     let narrow = style.width.saturating_sub(margin);
     let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
     let mut out = String::new();
-    for (index, (row, cells)) in rows.iter().zip(&said).enumerate() {
+    for (index, (row, cells)) in rows.iter().zip(&describe).enumerate() {
         let role = if index == 0 { TextRole::Dim } else { TextRole::Plain };
         if let Some(above) = &row.above {
             out += &paragraph(style, role, "  ", above);
@@ -359,15 +362,15 @@ mod tests {
             let pairs: Vec<(f64, f64)> = pairs.into_iter().map(|(own, ratio)| (own, own / ratio)).collect();
             let mut run = fixture::with_tools();
             run.measurements.truncate(1);
-            run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("fio", &pairs), 0.03)];
+            run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("fio", &pairs), 0.03)];
             let row = compared(&run).next().unwrap();
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
-            let [_, _, _, _, _, ratio, said] = row.figures();
+            let [_, _, _, _, _, ratio, describe] = row.figures();
             let (own, tool) = (row.tool_result.own_median().unwrap(), row.tool_result.median.unwrap());
             // Three values of three digits each.
             let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
-            proptest::prop_assert!(!contradicts || said.contains("the two medians' ratio is"), "{own} {tool} {ratio} {said}");
-            if let Some(named) = said.split("ratio is ").nth(1) {
+            proptest::prop_assert!(!contradicts || describe.contains("the two medians' ratio is"), "{own} {tool} {ratio} {describe}");
+            if let Some(named) = describe.split("ratio is ").nth(1) {
                 let named = read(named.split(';').next().unwrap());
                 proptest::prop_assert!((named / (own / tool) - 1.0).abs() < 0.006);
             }
@@ -376,17 +379,17 @@ mod tests {
 
     #[test]
     fn a_row_whose_pairs_differ_says_so() {
-        let said = |pairs: &[(f64, f64)]| {
+        let describe = |pairs: &[(f64, f64)]| {
             let mut run = fixture::with_tools();
             run.measurements.truncate(1);
             run.measurements[0].metrics[0].tool_results =
-                vec![ToolResult::of(&fixture::heard("fio", pairs), 0.03)];
-            compared(&run).next().unwrap().said()
+                vec![ToolResult::of(&fixture::tool_run("fio", pairs), 0.03)];
+            compared(&run).next().unwrap().describe()
         };
         // Medians 71.4 and 70.5, while the tool is lower in most pairs.
-        let text = said(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
+        let text = describe(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
         assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
-        assert!(!said(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));
+        assert!(!describe(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));
     }
 
     #[test]

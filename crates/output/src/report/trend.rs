@@ -32,8 +32,8 @@ pub fn text(trends: &[MetricTrend], style: &Style) -> String {
         if machine != Some((&trend.machine, &trend.host)) {
             machine = Some((&trend.machine, &trend.host));
             let host = trend.host.as_deref().unwrap_or("machine");
-            let said = cut(&style.say(&format!("{host} ({})", trend.machine)), style.width);
-            text += &format!("{}\n", style.paint(TextRole::Strong, &said));
+            let describe = cut(&style.styled(&format!("{host} ({})", trend.machine)), style.width);
+            text += &format!("{}\n", style.paint(TextRole::Strong, &describe));
         }
         text += &line(trend, style);
     }
@@ -51,12 +51,12 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
     let head = format!("  {} {}", trend.case, trend.metric);
     let figures = format!("{}{share} ({}{range})", human(last.median), counted(values.len(), "run"));
     let spark = sparkline(&values, style);
-    let mut text = format!("{}\n", cut(&style.say(&head), style.width));
+    let mut text = format!("{}\n", cut(&style.styled(&head), style.width));
     let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);
-    let figures = cut(&style.say(&figures), room);
+    let figures = cut(&style.styled(&figures), room);
     text += &format!("    {}  {figures}\n", style.paint(TextRole::Dim, &spark));
     for change in changes(trend) {
-        let (role, says) = change.said(trend, style);
+        let (role, says) = change.describe(trend, style);
         text += &paragraph(style, role, "    ", &says);
     }
     text
@@ -116,11 +116,12 @@ impl LevelChange<'_> {
 
     /// Returns whether it is an improvement; `None` for informative metrics.
     pub(super) fn is_good(&self, of: &MetricTrend) -> Option<bool> {
-        let told = of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
-        (!told).then_some((self.after > self.before) == (of.better == Better::Higher))
+        let reported =
+            of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));
+        (!reported).then_some((self.after > self.before) == (of.better == Better::Higher))
     }
 
-    fn said(&self, of: &MetricTrend, style: &Style) -> (TextRole, String) {
+    fn describe(&self, of: &MetricTrend, style: &Style) -> (TextRole, String) {
         let run: String = self.since.id.chars().take(13).collect();
         let text = format!("since {} (run {run}): {}", when(&self.since.started, style), self.figures(of));
         let role = match self.is_good(of) {

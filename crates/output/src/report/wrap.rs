@@ -6,10 +6,10 @@ use super::style::{Style, TextRole};
 
 /// Wraps a text after `lead`, and indents the further lines by its width.
 pub(super) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
-    let lead = style.say(lead);
+    let lead = style.styled(lead);
     let indent = lead.width();
     let room = style.width.saturating_sub(indent).max(1);
-    let lines = flowed(&style.say(text), room).into_iter().enumerate();
+    let lines = flowed(&style.styled(text), room).into_iter().enumerate();
     lines
         .map(|(index, line)| {
             let lead = if index == 0 { lead.clone() } else { " ".repeat(indent) };

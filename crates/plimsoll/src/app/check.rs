@@ -21,7 +21,7 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
     }
-    super::kept_apart(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
+    super::refuse_overwriting_input(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
     let to_json = typed.json.as_deref().map(target).transpose()?;
     let opened = typed.machine.as_deref().map(saved::open).transpose();
     let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;

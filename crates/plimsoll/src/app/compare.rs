@@ -35,7 +35,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         [&typed.a, &typed.b].into_iter().chain(&typed.others).map(String::as_str).collect();
     check_names(&names)?;
     let (weights, prices) = (weights(&typed.weights)?, prices(&typed.price, &names)?);
-    super::kept_apart(files(names.iter().copied()), [("--html", &typed.html)])?;
+    super::refuse_overwriting_input(files(names.iter().copied()), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     let sides = history.sides(&names)?;
@@ -227,12 +227,12 @@ fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
     let lasting: Vec<&OpenLoss> = beyond
         .filter(|loss| lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change))
         .collect();
-    let is_told = |loss: &OpenLoss| {
+    let is_stated = |loss: &OpenLoss| {
         comparison.worse_than(gate.fail_on).any(|one| one.case == loss.case && one.metric == loss.metric)
     };
     lasting
         .iter()
-        .filter(|loss| !is_told(loss))
+        .filter(|loss| !is_stated(loss))
         .for_each(|loss| complain(&report::history::still_lost(loss)));
     if lasting.is_empty() { 0 } else { code::VERDICT }
 }

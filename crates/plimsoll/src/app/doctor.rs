@@ -17,7 +17,7 @@ use plimsoll_system::leftover::Registry;
 
 use super::prepared::PreparedRun;
 use super::progress::ProgressText;
-use super::{Failure, MachineSeat, code, document, interrupts, printed, ref_tools, store_failure};
+use super::{Failure, MachineRun, code, document, interrupts, printed, ref_tools, store_failure};
 use crate::output;
 
 /// Samples per case in a repetition: the fewest of an ordinary run.
@@ -99,7 +99,7 @@ fn once(
     emit: &mut dyn FnMut(RunEvent),
 ) -> Result<(Run, RoundsEnd), Failure> {
     let run = document(prepared, &plimsoll_system::wall::run_id(), None);
-    let mut seat = MachineSeat::new(prepared, run, interrupts.clone(), None)?;
-    let interrupted = seat.carry_out(prepared, &mut Alone, emit);
-    Ok((seat.document, if interrupted { RoundsEnd::Interrupted } else { RoundsEnd::Wholly }))
+    let mut machine_run = MachineRun::new(prepared, run, interrupts.clone(), None)?;
+    let interrupted = machine_run.carry_out(prepared, &mut Alone, emit);
+    Ok((machine_run.document, if interrupted { RoundsEnd::Interrupted } else { RoundsEnd::Wholly }))
 }

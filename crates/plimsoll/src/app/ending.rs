@@ -22,7 +22,7 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     match () {
         () if interrupted => code::INTERRUPTED,
         () if has_wrong_answer(run) => code::VERDICT,
-        () if failed(FailureCause::FarEnd) => code::FAR_END,
+        () if failed(FailureCause::ServerFailed) => code::SERVER_FAILED,
         () if failed(FailureCause::Environment) || !kept => code::ENVIRONMENT,
         () if !run.measurements.is_empty() && run.measurements.iter().all(Measurement::is_refused) => {
             code::REFUSED
@@ -99,7 +99,7 @@ mod tests {
     fn a_run_without_a_figure_says_why_and_is_no_success() {
         let skipped = |id| stopped(id, Status::Skipped, FailureCause::NotHere, "no such device");
         let refused = |id| stopped(id, Status::Skipped, FailureCause::Unsafe, "in use");
-        let failed = |id| stopped(id, Status::Failed, FailureCause::FarEnd, "gone");
+        let failed = |id| stopped(id, Status::Failed, FailureCause::ServerFailed, "gone");
         let ok = fixture::cpu("f64", 1, 1.0, 2.0);
         let mut invalid = ok.clone();
         invalid.status = Status::Invalid;
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_a_verdict_also_if_nothing_was_measured() {
         let wrong = || stopped("null", Status::Failed, FailureCause::WrongAnswer, "9 instead of 8");
-        let gone = stopped("null/threads=2", Status::Failed, FailureCause::FarEnd, "gone");
+        let gone = stopped("null/threads=2", Status::Failed, FailureCause::ServerFailed, "gone");
         for all in [vec![wrong()], vec![wrong(), gone], vec![wrong(), fixture::cpu("f64", 1, 1.0, 2.0)]] {
             let run = fixture::run_of(all);
             assert_eq!(whole(&run, &[own(&run, false, true)]), 1);

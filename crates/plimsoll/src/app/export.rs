@@ -27,7 +27,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     };
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let requirements = super::compare::requirements(&typed.require)?;
-    super::kept_apart(files([&typed.run]), [("--output", &typed.output)])?;
+    super::refuse_overwriting_input(files([&typed.run]), [("--output", &typed.output)])?;
     let target = target(typed.output.as_deref().unwrap_or(Path::new("-")))?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     let runs = history.runs(std::slice::from_ref(&typed.run))?;

@@ -22,8 +22,7 @@ use plimsoll_system::wall;
 use super::prepared::PreparedRun;
 use super::progress::ProgressText;
 use super::{
-    Failure, MachineSeat, code, document, far_end, interrupts_until, printed, store_failure, target,
-    unwritten,
+    Failure, MachineRun, code, document, interrupts_until, printed, serving, store_failure, target, unwritten,
 };
 use crate::output;
 
@@ -76,12 +75,12 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
         level: u8::try_from(typed.level).unwrap_or(u8::MAX),
     };
     let shown = |form| report::gate::text(&gate, about, form, &style);
-    let said = printed(&shown(shape(typed.format)));
+    let output = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
         to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
     }
-    said?;
+    output?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
 }
 
@@ -112,7 +111,7 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
 /// The plan of the level; above 1 with the disk case of level 1, which verifies every read.
 fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
-    if typed.level > 1 && typed.beside.dir.is_some() {
+    if typed.level > 1 && typed.disk_and_network.dir.is_some() {
         let checked = prepared_at(1, typed)?.planned.into_iter();
         prepared
             .planned
@@ -123,13 +122,13 @@ fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
 
 fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     let common = Common {
-        dir: typed.beside.dir.clone(),
+        dir: typed.disk_and_network.dir.clone(),
         store: typed.store.clone(),
-        server: typed.beside.server.iter().cloned().collect(),
+        server: typed.disk_and_network.server.iter().cloned().collect(),
         quiet: typed.quiet,
         ..Common::default()
     };
-    let key = far_end::key(typed.beside.key.as_deref())?;
+    let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let plan = PLANS[(level.clamp(1, 3) - 1) as usize];
     let prepared = PreparedRun::where_named(&Measurable::Plan(plan.to_owned()), &common, None)?;
     Ok(PreparedRun { key, ..prepared })
@@ -149,7 +148,7 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
         let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
             // Without --dir no file is written.
-            _ if on_files && typed.beside.dir.is_none() => Some("needs --dir".to_owned()),
+            _ if on_files && typed.disk_and_network.dir.is_none() => Some("needs --dir".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
             Ok(()) if case.busy_threads() > 1 && !typed.exclusive && !takes_server => {
@@ -170,7 +169,8 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
         is_kept
     });
     // The requested disk must not pass if none of its cases can be measured.
-    if typed.beside.dir.is_some() && !prepared.planned.iter().any(|planned| is_file(&planned.candidate.case))
+    if typed.disk_and_network.dir.is_some()
+        && !prepared.planned.iter().any(|planned| is_file(&planned.candidate.case))
     {
         dropped.iter_mut().filter(|one| is_file(&one.case)).for_each(|one| one.failed = true);
     }
@@ -304,15 +304,15 @@ impl Measuring<'_> {
         let mut prepared = PreparedRun { planned: cases.to_vec(), ..self.prepared.clone() };
         prepared.plan.budget = budget;
         let run = document(&prepared, &wall::run_id(), None);
-        let mut seat = MachineSeat::new(&prepared, run, self.asked.clone(), None)?;
+        let mut machine_run = MachineRun::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
-        let interrupted = seat.carry_out(&prepared, &mut Alone, &mut |event| {
+        let interrupted = machine_run.carry_out(&prepared, &mut Alone, &mut |event| {
             if let RunEvent::Preparing { case, .. } = event {
                 self.progress.show(&format!("gate: {case}"));
             }
         });
         let others = before.until(&Processes::read(&root), std::process::id(), second);
-        Ok((seat.document.measurements, others, interrupted))
+        Ok((machine_run.document.measurements, others, interrupted))
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_command::cli::Gather;
-use plimsoll_output::report::html::{self, PageCompanions};
+use plimsoll_output::report::html::{self, PageExtras};
 use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{Style, Wishes, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
@@ -51,14 +51,14 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(match run.status {
         _ if ending::has_wrong_answer(&run) => code::VERDICT,
         RunStatus::Complete => 0,
-        RunStatus::Partial => code::FAR_END,
+        RunStatus::Partial => code::SERVER_FAILED,
     }))
 }
 
 /// Writes the document and the page in parallel: with thousands of machines each takes seconds.
 fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTarget>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
-        let page = || html::page(std::slice::from_ref(run), &PageCompanions::default());
+        let page = || html::page(std::slice::from_ref(run), &PageExtras::default());
         let page = to_html.map(|to| (to, scope.spawn(page)));
         let document = to_json.map_or(Ok(()), |to| to.fill(|file| run.write_on_one_line(file)));
         (document, page.map(|(to, thread)| (to, thread.join())))
@@ -79,7 +79,10 @@ fn panicked() -> Failure {
 fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
     super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
     let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
-    super::kept_apart(read.iter().map(PathBuf::as_path), [("--json", &typed.json), ("--html", &typed.html)])?;
+    super::refuse_overwriting_input(
+        read.iter().map(PathBuf::as_path),
+        [("--json", &typed.json), ("--html", &typed.html)],
+    )?;
     let of = |path: &Option<PathBuf>| path.as_deref().map(target).transpose();
     Ok([of(&typed.json)?, of(&typed.html)?])
 }
@@ -214,11 +217,11 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
 /// One run of everything that was read; partial if a machine or document is missing.
 fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     let ReadDocuments { runs, wrong, .. } = found;
-    tell(&wrong);
+    print_lines(&wrong);
     if runs.is_empty() {
         let line =
             "no run document can be read, so nothing is gathered; plimsoll run PLAN --json FILE writes one";
-        return Err(Failure { line: line.to_owned(), code: code::FAR_END });
+        return Err(Failure { line: line.to_owned(), code: code::SERVER_FAILED });
     }
     together(runs, expected, unreadable(&wrong).into_iter().collect())
 }
@@ -231,8 +234,8 @@ pub(super) fn together(
 ) -> Result<Run, Failure> {
     let (kept, others) = alike(runs);
     let (mut parts, twice) = fleet::once_each(kept);
-    tell(&twice);
-    tell(&fleet::renamed(&mut parts));
+    print_lines(&twice);
+    print_lines(&fleet::renamed(&mut parts));
     let all = [
         fleet::of_parts(&parts),
         others.iter().flat_map(wrong_answers).collect(),
@@ -243,13 +246,13 @@ pub(super) fn together(
     ];
     let mut parts = parts.into_iter();
     let Some(first) = parts.next() else {
-        return Err(Failure { line: "no run to join".to_owned(), code: code::FAR_END });
+        return Err(Failure { line: "no run to join".to_owned(), code: code::SERVER_FAILED });
     };
     Ok(joined(first, parts.collect(), all.concat()))
 }
 
 /// Prints the first lines to stderr, and how many more there are.
-fn tell(lines: &[String]) {
+fn print_lines(lines: &[String]) {
     lines.iter().take(MAX_NAMES_SHOWN).for_each(|line| complain(line));
     if let Some(more @ 1..) = lines.len().checked_sub(MAX_NAMES_SHOWN) {
         complain(&format!("and {more} more such lines"));
@@ -273,7 +276,7 @@ fn names(run: &Run) -> impl Iterator<Item = &str> {
     run.nodes.iter().map(|node| node.name.as_str())
 }
 
-fn told<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| shown_within(name, 64)).collect();
     let more = names.len().saturating_sub(MAX_NAMES_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -294,8 +297,10 @@ fn left_out(run: &Run, usual: &Run) -> Finding {
         () if run.plan.name != usual.plan.name => why("plan", &run.plan.name, &usual.plan.name),
         () => "its run had other options than most".to_owned(),
     };
-    let text =
-        format!("{} is left out: {why}. Gather documents of one plan and version together", told(names(run)));
+    let text = format!(
+        "{} is left out: {why}. Gather documents of one plan and version together",
+        join_names(names(run))
+    );
     about("machine-left-out", text, run)
 }
 
@@ -306,7 +311,7 @@ fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
 
 /// The finding that a machine's run ended early or has no figure.
 fn faulty(run: &Run) -> Option<Finding> {
-    let nodes = told(names(run));
+    let nodes = join_names(names(run));
     let text = match nothing_measured(run) {
         _ if run.measurements.is_empty() => format!("{nodes}: its run ended before its first case did"),
         Some(why) => format!("{nodes}: {why}"),
@@ -325,7 +330,7 @@ fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<F
     let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
     let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();
     if !expected.is_empty() && !others.is_empty() {
-        complain(&format!("not in --expect: {}", told(others.into_iter())));
+        complain(&format!("not in --expect: {}", join_names(others.into_iter())));
     }
     let gone = expected.iter().filter(|name| !here.contains(name.as_str()));
     let of = |name: &String| Finding {

@@ -120,8 +120,8 @@ fn show(
         for run in open.runs(&names)? {
             let written = report::terminal::print(&run, std::io::stdout(), style);
             written.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
-            let said = open.open()?.said(&run.id).map_err(|e| store_failure(&e))?;
-            printed(&report::history::said(&said, "", style))?;
+            let remarks = open.open()?.remarks_on(&run.id).map_err(|e| store_failure(&e))?;
+            printed(&report::history::remarks(&remarks, "", style))?;
         }
         return Ok(ExitCode::SUCCESS);
     }

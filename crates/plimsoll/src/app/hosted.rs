@@ -26,7 +26,7 @@ use super::hosts::between::Neighbour;
 use super::hosts::tools::is_on_machines;
 use super::prepared::PreparedRun;
 use super::resume::{self, ResumedRun};
-use super::{Failure, MachineSeat, interrupts, printed};
+use super::{Failure, MachineRun, interrupts, printed};
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -57,14 +57,14 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let digest = own_digest(&own)
         .map_err(|e| Failure::environment(format!("cannot read plimsoll's own file: {e}")))?;
     printed(&hello(digest))?;
-    let (tell, lines) = unbounded();
-    thread(move || heard(tell, files))?;
+    let (sender, lines) = unbounded();
+    thread(move || read_orders(sender, files))?;
     let order = ordered(&lines)?;
     thread(beat)?;
     let stays = order.stays;
     let file = directory.join(DOCUMENT);
     let asked = match HostedOrder::of(order, directory, &file, interrupts.clone()) {
-        Ok(Ordered::Say(typed)) => return said(typed),
+        Ok(Ordered::LabelPart(typed)) => return run_order(typed),
         Ok(Ordered::Measure(asked)) => Ok(asked),
         Err(failure) => Err(failure),
     };
@@ -81,7 +81,7 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.code))
 }
 
-fn said(typed: TypedCommand) -> Result<ExitCode, Failure> {
+fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
     let ended = match typed {
         TypedCommand::Doctor(typed) => super::doctor::doctor(&typed),
         TypedCommand::References { named, install } => super::ref_tools::list(&named, install),
@@ -124,17 +124,17 @@ impl Drop for RunFiles {
 }
 
 /// Passes on lines from stdin, and ends the run when the connection ends, as a signal would.
-fn heard(tell: Sender<String>, files: RunFiles) {
+fn read_orders(sender: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
         let mut line = String::new();
         let came = from.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
-        if !matches!(came, Ok(1..)) || tell.send(line).is_err() {
+        if !matches!(came, Ok(1..)) || sender.send(line).is_err() {
             break;
         }
     }
     // Wakes the receiver that waits for a request.
-    drop(tell);
+    drop(sender);
     let own = rustix::process::getpid();
     let _ = kill_process(own, Signal::TERM);
     let _ = after(MAX_END_TIME).recv();
@@ -167,7 +167,7 @@ fn ordered(lines: &Receiver<String>) -> Result<RunOrder, Failure> {
 
 enum Ordered {
     Measure(Box<HostedOrder>),
-    Say(TypedCommand),
+    LabelPart(TypedCommand),
 }
 
 struct HostedOrder {
@@ -189,7 +189,7 @@ impl HostedOrder {
         let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
         let (what, common) = match typed {
             TypedCommand::Measure { what, common, .. } => (what, common),
-            other => return Ok(Ordered::Say(other)),
+            other => return Ok(Ordered::LabelPart(other)),
         };
         let what = match order.plan {
             Some((name, text)) => Measurable::Text { name, text },
@@ -221,11 +221,11 @@ impl HostedOrder {
         let of = self.prepared.planned.len() * self.prepared.plan.repeat as usize;
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         // If stdout is closed, the end of the connection ends the run.
-        let tell =
+        let sender =
             move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
         // Reports the total number of cases at the start.
-        tell(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
-        let outputs = super::outputs(&self.common, &self.interrupts)?.heard_by(tell);
+        sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
+        let outputs = super::outputs(&self.common, &self.interrupts)?.counted_by(sender);
         super::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
@@ -240,10 +240,10 @@ impl HostedOrder {
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
         let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
-        let seat = MachineSeat::new(&prepared, document, self.interrupts.clone(), None);
-        let measured = seat.and_then(|mut seat| {
-            seat.carry_out(&prepared, &mut Alone, &mut drop);
-            serde_json::to_string(&seat.document).map_err(|e| Failure::environment(e.to_string()))
+        let machine_run = MachineRun::new(&prepared, document, self.interrupts.clone(), None);
+        let measured = machine_run.and_then(|mut machine_run| {
+            machine_run.carry_out(&prepared, &mut Alone, &mut drop);
+            serde_json::to_string(&machine_run.document).map_err(|e| Failure::environment(e.to_string()))
         });
         match measured {
             Ok(json) => ending(Some(&json), &RunEnd { code: 0, line: None }),

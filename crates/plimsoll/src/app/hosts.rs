@@ -17,7 +17,8 @@ use plimsoll_cluster::PairResults;
 use plimsoll_cluster::ssh::names::{self, HostName};
 use plimsoll_cluster::ssh::pairs::{self, ConnectedMachines};
 use plimsoll_cluster::ssh::{
-    Connection, Hold, MachineProgress, MeasuredByMachine, NodeLauncher, ProgramCopy, RunOrder, measured, said,
+    Connection, Hold, MachineProgress, MeasuredByMachine, NodeLauncher, ProgramCopy, RunOrder, measured,
+    run_on_node,
 };
 use plimsoll_command::cli::{Common, Hosts, Measurable, SLURM};
 use plimsoll_command::resolve;
@@ -39,7 +40,7 @@ use tools::OnMachines;
 const MAX_NAMES: u64 = 1 << 20;
 const MAX_LIMITS: u64 = 1 << 20;
 /// Seconds between progress lines.
-const SAID: u32 = 10;
+const MAX_PROGRESS_LINES: u32 = 10;
 /// Code of findings about nodes without a result.
 const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
@@ -122,7 +123,7 @@ fn parts(run: &Run) -> BTreeMap<String, Run> {
 }
 
 /// Prints the output of a command on each node, in the order of the hosts.
-pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
+pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     alone()?;
     let hosts = hosts(typed)?;
     let (programs, launcher) = (programs(&typed.program)?, launcher(typed, &hosts)?);
@@ -131,7 +132,7 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
     raise_descriptors();
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !quiet };
-    let work = |index: usize| said(&launcher, &hosts[index], &programs, &order, &holds[index]);
+    let work = |index: usize| run_on_node(&launcher, &hosts[index], &programs, &order, &holds[index]);
     let mut ended = BTreeMap::new();
     let interrupted = fleet.each(typed.at_once(), work, |index, outcome| {
         if fleet.says {
@@ -139,18 +140,18 @@ pub(super) fn say(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<Exit
         }
         ended.insert(index, outcome);
     })?;
-    let mut worst = if ended.len() < hosts.len() { code::FAR_END } else { 0 };
+    let mut worst = if ended.len() < hosts.len() { code::SERVER_FAILED } else { 0 };
     for (index, outcome) in ended {
         let name = &hosts[index].name;
         let why = match outcome {
             Ok((text, ended)) => {
                 let text: Vec<String> = text.lines().map(|line| shown_within(line, 400)).collect();
                 super::printed(&format!("== {name}\n{}\n", text.join("\n")))?;
-                worst = worst.max(ended.code.min(code::FAR_END));
+                worst = worst.max(ended.code.min(code::SERVER_FAILED));
                 ended.line
             }
             Err(why) => {
-                worst = code::FAR_END;
+                worst = code::SERVER_FAILED;
                 Some(why)
             }
         };
@@ -179,7 +180,7 @@ impl AllEnded {
         match () {
             () if self.interrupted => code::INTERRUPTED,
             () if ending::has_wrong_answer(run) => code::VERDICT,
-            () if run.status != RunStatus::Complete => code::FAR_END,
+            () if run.status != RunStatus::Complete => code::SERVER_FAILED,
             () => ending::whole(run, &own),
         }
     }
@@ -265,9 +266,9 @@ impl Together<'_, '_> {
             planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
         let (made, interrupted) = self.fleet.heeded(|goes_on| {
             let begins = |round: usize, rounds: usize| {
-                let told = round.is_multiple_of(rounds.div_ceil(10));
+                let reported = round.is_multiple_of(rounds.div_ceil(10));
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
-                goes_on(told.then_some(line))
+                goes_on(reported.then_some(line))
             };
             let suspects = |made: &[PairResults]| between::suspects(prepared, names, made);
             pairs::between(connected, names.len(), &cases, begins, suspects)
@@ -314,7 +315,7 @@ fn order(
     }
     // The key may be for other work: nodes get it only together with a server.
     if !common.server.is_empty()
-        && let Some(key) = super::far_end::key(key)?
+        && let Some(key) = super::serving::key(key)?
     {
         order.files.insert("key".to_owned(), key.to_hex());
     }
@@ -435,7 +436,7 @@ impl HostCall {
             if let Ok((answer, _)) = &outcome {
                 kept.ended(&answer.run);
             }
-            fleet.say(index, &outcome, ended.len() + 1);
+            fleet.run_on_hosts(index, &outcome, ended.len() + 1);
             ended.insert(index, outcome);
         })?;
         Ok(self.sorted(fleet, ended, interrupted))
@@ -470,8 +471,8 @@ impl HostCall {
             match ended.remove(&index) {
                 Some(Ok((answer, session))) => {
                     // Other exit codes are not plimsoll's.
-                    let known = answer.ended.code <= code::FAR_END;
-                    all.codes.push(if known { answer.ended.code } else { code::FAR_END });
+                    let known = answer.ended.code <= code::SERVER_FAILED;
+                    all.codes.push(if known { answer.ended.code } else { code::SERVER_FAILED });
                     all.answers.push(answer.run);
                     if self.order.stays {
                         all.connected.insert(host.name.clone(), session);
@@ -501,25 +502,25 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 }
 
 impl<'a> Fleet<'a> {
-    /// Calls `work` for each node, at most `at_once` in parallel, and `heard` with each result and
+    /// Calls `work` for each node, at most `at_once` in parallel, and `received` with each result and
     /// node index. Returns whether it was interrupted.
     fn each<T: Send>(
         &self,
         at_once: usize,
         work: impl Fn(usize) -> T + Sync,
-        mut heard: impl FnMut(usize, T),
+        mut received: impl FnMut(usize, T),
     ) -> Result<bool, Failure> {
         let queue = Mutex::new((0..self.hosts.len()).collect::<VecDeque<usize>>());
-        let (tell, happenings) = unbounded::<(usize, T)>();
+        let (sender, happenings) = unbounded::<(usize, T)>();
         let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
         std::thread::scope(|scope| {
             for started in 0..at_once.min(self.hosts.len()) {
-                let (tell, next, work) = (tell.clone(), &next, &work);
+                let (sender, next, work) = (sender.clone(), &next, &work);
                 let one_by_one = move || {
                     while let Some(index) = next() {
                         // The receiver lives until all have ended.
-                        let _ = tell.send((index, work(index)));
+                        let _ = sender.send((index, work(index)));
                     }
                 };
                 match std::thread::Builder::new().name("node".to_owned()).spawn_scoped(scope, one_by_one) {
@@ -529,21 +530,21 @@ impl<'a> Fleet<'a> {
                     Err(e) => return Err(unthreaded(&e)),
                 }
             }
-            drop(tell);
-            Ok(self.follow(&happenings, stop, |(index, came)| heard(index, came)))
+            drop(sender);
+            Ok(self.follow(&happenings, stop, |(index, came)| received(index, came)))
         })
     }
 
     /// Receives results and maintains the connections. Returns whether it was interrupted.
-    fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut heard: impl FnMut(T)) -> bool {
+    fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut received: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
-        let mut said = (0, self.progress());
+        let mut run_on_node = (0, self.progress());
         let mut interrupted = false;
         loop {
             select! {
                 recv(happenings) -> happening => match happening {
-                    Ok(happening) => heard(happening),
+                    Ok(happening) => received(happening),
                     Err(_) => return interrupted,
                 },
                 recv(interrupts) -> _ => {
@@ -556,7 +557,7 @@ impl<'a> Fleet<'a> {
                 recv(last) -> _ => self.holds.iter().for_each(Hold::end),
                 recv(seconds) -> _ => {
                     self.holds.iter().for_each(Hold::second);
-                    said = self.say_progress(said);
+                    run_on_node = self.show_progress(run_on_node);
                 }
             }
         }
@@ -569,14 +570,14 @@ impl<'a> Fleet<'a> {
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
     ) -> (T, bool) {
         let goes_on = AtomicBool::new(true);
-        let (tell, lines) = unbounded::<String>();
+        let (sender, lines) = unbounded::<String>();
         std::thread::scope(|scope| {
             let goes_on = &goes_on;
             let stop = || goes_on.store(false, Ordering::Relaxed);
             let works = move || {
                 work(&|line| {
                     // The receiver lives until this thread ends.
-                    line.into_iter().for_each(|line| drop(tell.send(line)));
+                    line.into_iter().for_each(|line| drop(sender.send(line)));
                     goes_on.load(Ordering::Relaxed)
                 })
             };
@@ -601,11 +602,11 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
-    /// Prints progress if it has changed and [`SAID`] seconds have passed. Returns the seconds
+    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed. Returns the seconds
     /// since the last line, and its content.
-    fn say_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
+    fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
-        if seconds < SAID || now == last {
+        if seconds < MAX_PROGRESS_LINES || now == last {
             return (seconds + 1, last);
         }
         if self.says {
@@ -614,7 +615,7 @@ impl<'a> Fleet<'a> {
         (0, now)
     }
 
-    fn say(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
+    fn run_on_hosts(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
             Ok((answer, _)) => {
@@ -665,7 +666,7 @@ fn joined(all: &mut All<'_>) -> Result<Run, Failure> {
         0 => {
             let machines = counted(all.lost.len(), "machine");
             let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
-            Err(Failure { line, code: code::FAR_END })
+            Err(Failure { line, code: code::SERVER_FAILED })
         }
         _ => gather::together(answers, &BTreeSet::new(), std::mem::take(&mut all.lost)),
     }

@@ -210,8 +210,8 @@ fn not_taken(others: SkippedRuns) -> Option<String> {
         (others.empty, "without any measured case"),
     ];
     let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-    let said = kinds.collect::<Vec<_>>().join(", ");
-    (!said.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {said}"))
+    let stated = kinds.collect::<Vec<_>>().join(", ");
+    (!stated.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {stated}"))
 }
 
 fn published_name(name: &str) -> Option<&str> {

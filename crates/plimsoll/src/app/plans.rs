@@ -38,8 +38,8 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
             let (right, wrong): (Vec<_>, Vec<_>) = checked.partition(Result::is_ok);
             let mut mistakes: Vec<String> = wrong.into_iter().filter_map(Result::err).flatten().collect();
             // Each group repeats a mistake that belongs to the whole plan.
-            let mut told = HashSet::new();
-            mistakes.retain(|mistake| told.insert(mistake.clone()));
+            let mut reported = HashSet::new();
+            mistakes.retain(|mistake| reported.insert(mistake.clone()));
             let Some(last) = mistakes.pop() else {
                 return printed(&right.into_iter().flatten().collect::<String>());
             };

@@ -17,7 +17,7 @@ use plimsoll_output::report::{Style, Wishes};
 use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
-    Against, Companions, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, Selection, Trust,
+    Against, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, ReferenceTools, Selection, Trust,
     how_to_get,
 };
 use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
@@ -124,23 +124,23 @@ pub(super) fn expected_seconds(
 }
 
 /// The tools of a run; `None` if none is requested.
-pub(super) fn companions(
+pub(super) fn reference_tools(
     common: &Common,
     plimsoll: &Path,
     interrupts: Receiver<()>,
     prepared: &PreparedRun,
-) -> Result<Option<Companions>, Failure> {
+) -> Result<Option<ReferenceTools>, Failure> {
     if prepared.planned.iter().all(|planned| planned.against == Against::Nobody) {
         return Ok(None);
     }
     let parent = std::env::temp_dir();
     let launcher = SelfLauncher { plimsoll: plimsoll.to_owned() };
     let selection = selection(common, &prepared.plan, &prepared.planned)?;
-    let mut companions = Companions::new(selection, launcher, parent, interrupts);
-    companions.registry = Registry::here();
-    companions.disk = prepared.plan.dir.clone();
-    companions.servers = servers(&common.reference_server)?;
-    Ok(Some(companions))
+    let mut reference_tools = ReferenceTools::new(selection, launcher, parent, interrupts);
+    reference_tools.registry = Registry::here();
+    reference_tools.disk = prepared.plan.dir.clone();
+    reference_tools.servers = servers(&common.reference_server)?;
+    Ok(Some(reference_tools))
 }
 
 /// Time limit for [`reaped`]: a file system that hangs must not block the command.
@@ -148,12 +148,12 @@ const REAPING: Duration = Duration::from_secs(2);
 
 /// Removes what killed runs of this user left behind; `None` if that hangs.
 pub(super) fn reaped() -> Option<Reaped> {
-    let (tell, told) = bounded(1);
+    let (sender, reported) = bounded(1);
     let work = move || {
-        let _ = tell.send(Registry::here().reap());
+        let _ = sender.send(Registry::here().reap());
     };
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
-    told.recv_timeout(REAPING).ok()
+    reported.recv_timeout(REAPING).ok()
 }
 
 pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Failure> {
@@ -166,8 +166,8 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let plimsoll = super::own_program()?;
     let parent = std::env::temp_dir();
     let launcher = SelfLauncher { plimsoll };
-    let mut companions = Companions::new(Selection::all(search.clone()), launcher, parent, never());
-    companions.registry = Registry::here();
+    let mut reference_tools = ReferenceTools::new(Selection::all(search.clone()), launcher, parent, never());
+    reference_tools.registry = Registry::here();
     let looked: Vec<_> =
         REF_TOOLS.iter().map(|ref_tool| (*ref_tool, InstalledTool::look(*ref_tool, &search))).collect();
     if install != Install::No {
@@ -180,7 +180,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
         .map(|(ref_tool, found)| ListedTool {
             name: ref_tool.tool().name,
             checks: ref_tool.tool().checks,
-            version: found.as_ref().ok().and_then(|found| companions.version(found)),
+            version: found.as_ref().ok().and_then(|found| reference_tools.version(found)),
             get: match &found {
                 Ok(_) => how_to_get(ref_tool.tool().package),
                 Err(why) => plimsoll_reference::remedy(ref_tool.tool(), &search, why),

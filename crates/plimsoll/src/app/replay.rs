@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use plimsoll_command::cli::ReportCommand;
 use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
-use plimsoll_output::report::html::{self, PageCompanions};
+use plimsoll_output::report::html::{self, PageExtras};
 use plimsoll_output::report::{Style, Wishes, card, published as tables, terminal};
 use plimsoll_result::document::Run;
 
@@ -13,7 +13,7 @@ use super::{Failure, ending, target, unwritten};
 
 pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
-    super::kept_apart(files(&typed.runs), [("--html", &typed.html)])?;
+    super::refuse_overwriting_input(files(&typed.runs), [("--html", &typed.html)])?;
     let target = typed.html.as_deref().map(target).transpose()?;
     let runs = history.runs(&typed.runs)?;
     let before = runs.first().and_then(|run| history.before(run, 1).ok()?.0.pop());
@@ -30,8 +30,8 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
         };
     };
     let references = before.iter().flat_map(html::last_run).collect();
-    let beside = PageCompanions { references };
-    let page = html::page(&runs, &beside).map_err(|e| Failure::environment(e.to_string()))?;
+    let extras = PageExtras { references };
+    let page = html::page(&runs, &extras).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;
     Ok(ending::of_shown(&runs))
 }

@@ -43,15 +43,15 @@ pub(super) fn settle() {
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
-    beside(move || {
+    extras(move || {
         let mut first = None;
         for _ in signals.forever() {
-            let heard = match request(&mut first, Instant::now()) {
+            let received = match request(&mut first, Instant::now()) {
                 SignalRequest::First => sender.send(()).is_ok(),
                 SignalRequest::Same => true,
                 SignalRequest::Again => false,
             };
-            if !heard {
+            if !received {
                 std::process::exit(i32::from(code::INTERRUPTED));
             }
         }
@@ -86,7 +86,7 @@ fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
-    beside(move || {
+    extras(move || {
         let _ = asked.recv_deadline(end);
         // Keeps the channel open for later signals, which end nothing. The receiver may be gone.
         loop {
@@ -100,7 +100,7 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
 }
 
 /// Starts a thread that ends with the program.
-fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+fn extras(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
         .map(drop)
@@ -108,7 +108,7 @@ fn beside(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
 }
 
 /// Writes a byte into `end` at each signal.
-pub(super) fn told_through(end: &UnixStream) -> Result<(), Failure> {
+pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
     heeded().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
         end.map(drop).map_err(|e| unwatched(&e))

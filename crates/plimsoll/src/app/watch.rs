@@ -28,7 +28,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::prepared::PreparedRun;
-use super::{Failure, code, document, ending, far_end, interrupts, outputs, printed, resume, store_failure};
+use super::{Failure, code, document, ending, interrupts, outputs, printed, resume, serving, store_failure};
 use crate::output::{self, Begins, complain};
 use probing::{Ending, Probing};
 
@@ -50,7 +50,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
             "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR",
         )
     })?;
-    let path = location.companion(JOURNAL).map_err(|e| store_failure(&e))?;
+    let path = location.file_path(JOURNAL).map_err(|e| store_failure(&e))?;
     match () {
         () if typed.status => status(&path),
         () if typed.stop => stop(typed, &path),
@@ -84,11 +84,11 @@ fn failure(error: &JournalError) -> Failure {
 fn common(typed: &Typed, begun: Option<&WatchOrder>) -> Common {
     let server = |begun: Option<&WatchOrder>| match begun {
         Some(begun) => begun.server.clone(),
-        None => typed.beside.server.clone(),
+        None => typed.disk_and_network.server.clone(),
     };
     Common {
         only: begun.map_or_else(|| typed.only.clone(), |begun| begun.only.clone()),
-        dir: begun.map_or_else(|| typed.beside.dir.clone(), |begun| begun.dir.clone()),
+        dir: begun.map_or_else(|| typed.disk_and_network.dir.clone(), |begun| begun.dir.clone()),
         server: server(begun).into_iter().collect(),
         samples: begun.is_none().then_some(1),
         store: typed.store.clone(),
@@ -119,12 +119,12 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             "--every: a watch has at most {MOST_PROBES} probes; with this --for it must be {least}s or more"
         )));
     }
-    let key = far_end::key(typed.beside.key.as_deref())?;
+    let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let prepared = PreparedRun {
         key,
         ..PreparedRun::where_named(&Measurable::Plan(typed.plan.clone()), &common, None)?
     };
-    let prepared = measurable(prepared, typed.beside.dir.is_some());
+    let prepared = measurable(prepared, typed.disk_and_network.dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
     }
@@ -138,8 +138,8 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
             network: typed.network_a_day as f64,
         },
         idle_only: typed.idle_only,
-        dir: typed.beside.dir.as_deref().map(absolute),
-        server: typed.beside.server.clone(),
+        dir: typed.disk_and_network.dir.as_deref().map(absolute),
+        server: typed.disk_and_network.server.clone(),
         only: typed.only.clone(),
         run: document(&prepared, &wall::run_id(), None),
     };
@@ -159,7 +159,7 @@ fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<E
     }
     let common = common(typed, Some(&kept.begun));
     drop(outputs(&common, &crossbeam_channel::never())?);
-    let key = far_end::key(typed.beside.key.as_deref())?;
+    let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let run = &kept.begun.run;
     let mut prepared =
         PreparedRun { key, ..PreparedRun::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };

@@ -43,8 +43,8 @@ fn without_io_uring_libaio_does_the_work_aloud_or_else_psync() {
             (&"io_uring".into(), &engine.into())
         );
         let warnings = measurement["warnings"].as_array().unwrap();
-        let told = warnings.iter().find(|warning| warning["code"] == "engine-fell-back").unwrap();
-        assert!(told["text"].as_str().unwrap().contains(cause), "{told}");
+        let reported = warnings.iter().find(|warning| warning["code"] == "engine-fell-back").unwrap();
+        assert!(reported["text"].as_str().unwrap().contains(cause), "{reported}");
     }
 }
 

@@ -117,8 +117,8 @@ fn a_device_mounted_in_another_namespace_is_refused_by_its_mount_point() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 7];
-    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    let mut stated = [0; 7];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut stated).unwrap();
     let process = format!("/mnt in the mount namespace of process {} (sh)", holder.id());
     refused(&device, &["is mounted on", &process, "nothing was written"]);
     drop(holder.stdin.take());

@@ -32,8 +32,8 @@ fn swap(one: &Path, other: &Path) -> rustix::io::Result<()> {
 
 /// Size, times and mode of a file or directory, which show any change.
 fn state(path: &Path) -> [i64; 4] {
-    let told = fs::metadata(path).unwrap();
-    [told.size() as i64, told.mtime(), told.mtime_nsec(), told.mode().into()]
+    let reported = fs::metadata(path).unwrap();
+    [reported.size() as i64, reported.mtime(), reported.mtime_nsec(), reported.mode().into()]
 }
 
 #[test]

@@ -124,8 +124,8 @@ fn a_mount_in_another_namespace_is_found_through_the_file() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 7];
-    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
+    let mut stated = [0; 7];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut stated).unwrap();
     let process = format!("/mnt in the mount namespace of process {} (sh)", holder.id());
     let second = Loop::on(TEST, &first.image, &["--offset", "16M"]).unwrap();
     refused(&second.device, &first.image, &["is mounted on", &process]);

@@ -49,8 +49,8 @@ fn with_fewer_rounds_than_it_takes_it_is_called_not_steady() {
         return;
     }
     let warnings = measurement["warnings"].as_array().unwrap();
-    let told = warnings.iter().find(|warning| warning["code"] == "not-steady").unwrap();
-    assert!(told["text"].as_str().unwrap().contains("after 3 rounds"), "{told}");
+    let reported = warnings.iter().find(|warning| warning["code"] == "not-steady").unwrap();
+    assert!(reported["text"].as_str().unwrap().contains("after 3 rounds"), "{reported}");
 }
 
 #[test]

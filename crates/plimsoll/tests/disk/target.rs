@@ -21,13 +21,13 @@ fn a_bound_that_always_holds_and_one_that_never_does() {
     let (table, held) = searched("p90=10s");
     let achieved = |key: &str, seen: &Value| seen["achieved"][key].clone();
     // If the kernel forbids io_uring, no depth exceeds 1.
-    let (depth, told) = match held["achieved"]["engine"].as_str() {
+    let (depth, reported) = match held["achieved"]["engine"].as_str() {
         Some("psync") => (1, "10s at depth 1, the only one of psync"),
         _ => (4, "10s up to depth 4"),
     };
     assert_eq!((achieved("deepest", &held), achieved("target_held", &held)), (json!(depth), json!(true)));
     assert_eq!(achieved("within_target", &held), json!(1.0));
-    assert!(table.contains(told), "{table}");
+    assert!(table.contains(reported), "{table}");
 
     let (table, missed) = searched("p90=1ns");
     assert_eq!((achieved("deepest", &missed), achieved("target_held", &missed)), (Value::Null, json!(false)));

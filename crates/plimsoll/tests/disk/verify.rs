@@ -127,10 +127,10 @@ fn stand(all: &[serde_json::Value], shares: bool) {
         assert_eq!(measurement["status"], "ok", "{}", measurement["reason"]);
         let peer = &measurement["metrics"][0]["references"][0];
         assert_eq!(peer["status"], "ok", "{peer}");
-        let told =
+        let reported =
             measurement["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "tool-shares-file");
         let reads = measurement["case"]["params"]["op"] == "read";
-        assert_eq!(told, shares && !reads, "{measurement}");
+        assert_eq!(reported, shares && !reads, "{measurement}");
     }
 }
 

@@ -64,11 +64,11 @@ fn a_link_that_goes_and_returns_makes_the_figure_invalid_and_is_named() {
         let measurement = flapped(&link, &server, &arguments, flaps, 1);
         assert_eq!(measurement["status"], "invalid", "{measurement}");
         assert!(measurement["reason"].as_str().unwrap().contains("link of near0"), "{measurement}");
-        let told = warnings(&measurement);
-        assert!(told[0].contains("near0 was lost once"), "{told:?}");
+        let reported = warnings(&measurement);
+        assert!(reported[0].contains("near0 was lost once"), "{reported:?}");
         // Both interfaces of the pair lose their link.
-        let servers = told.iter().filter(|text| text.contains("server's interface far0")).count();
-        assert_eq!(servers, 1, "{told:?}");
+        let servers = reported.iter().filter(|text| text.contains("server's interface far0")).count();
+        assert_eq!(servers, 1, "{reported:?}");
     }
     let twice = flapped(&link, &server, &[&["--server", FAR], ALL[2]].concat(), (&link.far, "far0"), 2);
     assert!(warnings(&twice)[0].contains("2 times"), "{twice}");
@@ -99,8 +99,8 @@ fn a_link_below_the_interface_is_named_and_one_of_the_server_too() {
     assert!(warnings(&below)[0].contains("link of near0 was lost once"), "{below}");
     let far = flapped(&link, &server, &arguments, (&link.far, "far0.5"), 1);
     assert_eq!(far["status"], "invalid", "{far}");
-    let told = warnings(&far);
-    assert!(told.len() == 1 && told[0].contains("server's interface far0.5"), "{told:?}");
+    let reported = warnings(&far);
+    assert!(reported.len() == 1 && reported[0].contains("server's interface far0.5"), "{reported:?}");
 }
 
 #[test]
@@ -121,6 +121,6 @@ fn a_port_of_a_bridge_with_several_is_a_warning() {
     let arguments = [&["--server", FAR], ALL[2]].concat();
     let measurement = flapped(&link, &server, &arguments, (near, "other0"), 1);
     assert_eq!(measurement["status"], "ok", "{measurement}");
-    let told = warnings(&measurement);
-    assert!(told.len() == 1 && told[0].contains("other0"), "{told:?}");
+    let reported = warnings(&measurement);
+    assert!(reported.len() == 1 && reported[0].contains("other0"), "{reported:?}");
 }

@@ -135,9 +135,9 @@ impl Link {
 /// The run document of a client that must end with `code`.
 pub(super) fn document(client: Child, code: i32) -> Value {
     let output = client.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stated = String::from_utf8_lossy(&output.stderr);
     let out = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(code), "{said}{out}");
+    assert_eq!(output.status.code(), Some(code), "{stated}{out}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -298,9 +298,9 @@ fn the_address_to_send_from_is_kept() {
     // A mistake of the client, found before anything is measured.
     let flags = ["--server", FAR, "--bind", "192.0.2.1", "--samples", "1", "--sample-time", "20ms"];
     let refused = link.client(&server, &flags).wait_with_output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
-    insta::assert_snapshot!(said);
+    let stated = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{stated}");
+    insta::assert_snapshot!(stated);
 }
 
 /// A new network namespace has its loopback down, and no server would help.
@@ -331,7 +331,7 @@ fn a_client_that_vanishes_between_two_requests_leaves_no_session() {
     let client = std::thread::spawn(move || {
         move_into_link_name_space(place.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
         let mut channel = Channel::connect(TcpStream::connect(to).unwrap(), &key).unwrap();
-        let answer = channel.ask(&Message::Open { beside: None }).unwrap();
+        let answer = channel.ask(&Message::Open { other_session: None }).unwrap();
         assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
         channel
     });

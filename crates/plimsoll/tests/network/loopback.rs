@@ -203,7 +203,7 @@ fn is_lost(reason: &str, cause: &str) {
 #[test]
 fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
     let mut stream = stream();
-    let pid = stream.far_end_pid().unwrap();
+    let pid = stream.server_pid().unwrap();
     let killer = std::thread::spawn(move || {
         until("a busy far end", || ticks(pid).is_none_or(|t| t > AT_WORK));
         signal(pid, Signal::KILL);
@@ -211,7 +211,7 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
     // Without the kill this would take an hour.
     let error = stream.sample(SampleAmount::Seconds(3600.0)).unwrap_err();
     killer.join().unwrap();
-    assert_eq!(error.cause, FailureCause::FarEnd);
+    assert_eq!(error.cause, FailureCause::ServerFailed);
     is_lost(&error.reason, "it was killed (signal 9)");
     assert!(stream.sample(SampleAmount::Seconds(0.1)).is_err());
     drop(stream);
@@ -221,10 +221,10 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
 #[test]
 fn a_far_end_that_stops_answering_is_given_up() {
     let mut trips = round_trips(1);
-    let pid = trips.far_end_pid().unwrap();
+    let pid = trips.server_pid().unwrap();
     signal(pid, Signal::STOP);
     let error = trips.sample(SampleAmount::Seconds(3600.0)).unwrap_err();
-    assert_eq!(error.cause, FailureCause::FarEnd);
+    assert_eq!(error.cause, FailureCause::ServerFailed);
     is_lost(&error.reason, "it was silent for too long");
     drop(trips);
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
@@ -243,16 +243,16 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
         .spawn()
         .unwrap();
     let run = child.id();
-    let mut far_end = None;
+    let mut private_server = None;
     until("a busy far end", || {
-        far_end = far_end_of(run);
-        far_end.and_then(ticks).is_some_and(|t| t > AT_WORK)
+        private_server = far_end_of(run);
+        private_server.and_then(ticks).is_some_and(|t| t > AT_WORK)
     });
-    let far_end = far_end.unwrap();
-    signal(far_end, Signal::KILL);
+    let private_server = private_server.unwrap();
+    signal(private_server, Signal::KILL);
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{said}");
+    let stated = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stated}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let measurement = &document["measurements"][0];
     assert_eq!(measurement["status"], "failed");

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use plimsoll_bench_network::{Address, FarEnd, ServerLocation};
+use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_server::wire::handshake::{LENGTH, respond};
 use plimsoll_server::wire::{
@@ -105,7 +105,7 @@ fn play(listener: &TcpListener, key: &SharedKey, last: Phase) -> Result<(), Wire
 
 fn near_end(address: SocketAddr, key: &SharedKey, direction: Direction) -> Result<(), CannotMeasure> {
     let address = Address::parse(&address.to_string()).unwrap();
-    let mut far = FarEnd::open(&ServerLocation::Server { address, key: key.clone() }, None)?;
+    let mut far = ServerSession::open(&ServerLocation::Server { address, key: key.clone() }, None)?;
     far.join(1, &Sockets::default(), None)?;
     let work = TcpOrder {
         streams: 1,
@@ -141,7 +141,7 @@ fn a_far_end_that_is_gone_in_any_phase_is_a_far_end_failure_in_one_line() {
                 let _ = far.join().unwrap();
                 error
             });
-            assert_eq!(error.cause, FailureCause::FarEnd, "{direction:?} {last:?}: {error}");
+            assert_eq!(error.cause, FailureCause::ServerFailed, "{direction:?} {last:?}: {error}");
             let named = error.reason.contains(&address.to_string());
             assert!(named && error.reason.lines().count() == 1, "{direction:?} {last:?}: {error}");
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use plimsoll_bench_network::{Address, FarEnd, ServerLocation};
+use plimsoll_bench_network::{Address, ServerLocation, ServerSession};
 use plimsoll_model::sample::FailureCause;
 use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, SharedKey, Sockets, TcpOrder};
 use rustix::process::Signal;
@@ -12,10 +12,13 @@ use rustix::process::Signal;
 use super::{Serving, program, signal, ticks};
 use crate::support::{ended, plimsoll, reason, scratch, until, without_numbers};
 
-fn open(server: &Serving) -> FarEnd {
+fn open(server: &Serving) -> ServerSession {
     let key = SharedKey::from_hex(&server.key, "the announcement").unwrap();
-    FarEnd::open(&ServerLocation::Server { address: Address::parse(&server.address).unwrap(), key }, None)
-        .unwrap()
+    ServerSession::open(
+        &ServerLocation::Server { address: Address::parse(&server.address).unwrap(), key },
+        None,
+    )
+    .unwrap()
 }
 
 fn work(streams: u16) -> TcpOrder {
@@ -101,7 +104,7 @@ fn few_descriptors_neither_stop_nor_spin_the_server() {
     until("a session", || {
         let key = SharedKey::from_hex(&server.key, "key").unwrap();
         let address = Address::parse(&server.address).unwrap();
-        FarEnd::open(&ServerLocation::Server { address, key }, None).is_ok()
+        ServerSession::open(&ServerLocation::Server { address, key }, None).is_ok()
     });
     // A loop that spins would have used hundreds.
     assert!(ticks(server.child.id()).unwrap() - before < 200);
@@ -120,7 +123,7 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
     let mut sessions = Vec::new();
     // A descriptor that the server had in use for a moment may be free for the next.
     let mut refusal = || loop {
-        match FarEnd::open(&place(), None) {
+        match ServerSession::open(&place(), None) {
             Ok(session) => sessions.push(session),
             Err(why) => break why.reason,
         }
@@ -134,7 +137,7 @@ fn a_server_without_descriptors_says_so_and_accuses_no_key() {
     let ports = session.open_udp(20).unwrap_err().reason;
     insta::assert_debug_snapshot!((why, without_numbers(&streams), without_numbers(&ports)));
     sessions.clear();
-    until("a session", || FarEnd::open(&place(), None).is_ok());
+    until("a session", || ServerSession::open(&place(), None).is_ok());
 }
 
 #[test]
@@ -226,9 +229,9 @@ fn a_far_end_that_is_something_else_is_a_far_end_failure() {
         address: Address::parse(&address.to_string()).unwrap(),
         key: SharedKey::random().unwrap(),
     };
-    let error = FarEnd::open(&place, None).unwrap_err();
+    let error = ServerSession::open(&place, None).unwrap_err();
     other.join().unwrap();
-    assert_eq!(error.cause, FailureCause::FarEnd);
+    assert_eq!(error.cause, FailureCause::ServerFailed);
     insta::assert_snapshot!(error.reason.replace(&address.to_string(), "ADDRESS"));
 }
 
@@ -245,9 +248,9 @@ fn the_unit_is_sound_and_hardened() {
     // 20 is an exposure of 2.0 of 10.
     for words in [&["verify"][..], &["security", "--offline=true", "--threshold=20"]] {
         let output = Command::new("systemd-analyze").args(words).arg(&file).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
-        assert_eq!(said.matches("plimsoll-serve.service:").count(), 0, "{said}");
+        let stated = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {stated}{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(stated.matches("plimsoll-serve.service:").count(), 0, "{stated}");
     }
     // The unit's command is valid.
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/plimsoll ")).unwrap();

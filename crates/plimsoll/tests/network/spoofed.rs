@@ -97,7 +97,7 @@ fn spoofed_datagrams_are_somebody_elses_and_no_corruption() {
         let measurement = &run["measurements"][0];
         assert_eq!(measurement["status"], "ok", "{what:?} {message}: {}", measurement["reason"]);
         let warnings = measurement["warnings"].as_array().unwrap();
-        let told = warnings.iter().any(|warning| warning["code"] == "foreign-datagrams");
-        assert!(told, "{what:?} {message}: {warnings:?} {}", measurement["conditions"]);
+        let reported = warnings.iter().any(|warning| warning["code"] == "foreign-datagrams");
+        assert!(reported, "{what:?} {message}: {warnings:?} {}", measurement["conditions"]);
     }
 }

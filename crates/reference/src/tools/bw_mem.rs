@@ -108,7 +108,7 @@ impl RefTool for BwMem {
         let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
         let mut reading =
             ToolFigure::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
-        reading.tell(&fact::WORKING_SET_BYTES, size * 1e6);
+        reading.record(&fact::WORKING_SET_BYTES, size * 1e6);
         let wanted = bytes as f64;
         // The size is printed with two decimals, or three digits below that.
         if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {

@@ -405,7 +405,7 @@ impl RefTool for Fio {
         let depth = case.depth;
         let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
         let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
-        reading.tell(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", level(depth)));
+        reading.record(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", level(depth)));
         // A synchronous engine has no queue depth.
         if reached < 90.0 && case.engine != DiskEngine::Psync {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));

@@ -201,9 +201,9 @@ impl RefTool for Hpcc {
             }
         };
         let count = summary(text, "CommWorldProcs=")?;
-        reading.tell(&fact::PART, format!("{} {op}", part.name()));
-        reading.tell(&fact::ELEMENTS, used);
-        reading.tell(&fact::PROCESSES, count);
+        reading.record(&fact::PART, format!("{} {op}", part.name()));
+        reading.record(&fact::ELEMENTS, used);
+        reading.record(&fact::PROCESSES, count);
         if (count - case.threads() as f64).abs() > 0.5 {
             return Err(format!("it ran {count} processes instead of {}", case.threads()));
         }

@@ -143,12 +143,12 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let account = Account::of(operations(number(1, "N")?), seconds);
     let mut reading = ToolFigure::of(number(6, "Gflops")? * 1e9, account)?;
     if let Some(residual) = residual {
-        reading.tell(&fact::RESIDUAL, residual);
+        reading.record(&fact::RESIDUAL, residual);
     }
     for (at, row) in [(1, fact::N), (2, fact::NB), (3, fact::P), (4, fact::Q)] {
         let key = row.name;
         let used = number(at, key)? as u64;
-        reading.tell(&row, used);
+        reading.record(&row, used);
         if let Some(wanted) = case.number(key).filter(|wanted| *wanted != used) {
             reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
         }
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn the_core_type_is_read() {
-        let told = core_type("x\nCore: SkylakeX\n");
-        assert_eq!((told[0].0.name, told[0].1.as_str()), ("blas_core", "SkylakeX"));
+        let reported = core_type("x\nCore: SkylakeX\n");
+        assert_eq!((reported[0].0.name, reported[0].1.as_str()), ("blas_core", "SkylakeX"));
         assert!(core_type("").is_empty());
     }
 }

@@ -95,7 +95,7 @@ impl RefTool for Ioping {
         let account = Account::of(requests, Seconds::of(time * 1e-9));
         let mut reading = ToolFigure::of(row[MEAN] * 1e-9, account)?;
         let block = bytes * time * 1e-9 / requests;
-        reading.tell(&fact::BLOCK_BYTES, block.round());
+        reading.record(&fact::BLOCK_BYTES, block.round());
         if let Some((_, wanted)) = single_read(case)
             && (block / wanted as f64 - 1.0).abs() > 0.01
         {

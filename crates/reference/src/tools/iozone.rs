@@ -317,8 +317,8 @@ impl RefTool for Iozone {
         let mut reading = read(&figure)?;
         let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
         reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
-        reading.tell(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
-        reading.tell(&fact::BLOCK_BYTES, record * KIB);
+        reading.record(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
+        reading.record(&fact::BLOCK_BYTES, record * KIB);
         if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
             reading.differs.push("it went through the page cache".to_owned());
         }
@@ -415,8 +415,8 @@ mod tests {
             (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
             (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
         ] {
-            let said = Iozone.passes(&case);
-            assert_eq!(said.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
+            let stated = Iozone.passes(&case);
+            assert_eq!(stated.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
             let reading = Iozone.parse(&case, &golden::body(text)).unwrap();
             let records = case.number("block").unwrap() as f64 / 1024.0;
             assert_eq!(

@@ -115,7 +115,7 @@ impl RefTool for Iperf {
         };
         let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
         let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
-        reading.tell(&fact::STREAM_COUNT, count);
+        reading.record(&fact::STREAM_COUNT, count);
         if count != streams {
             reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
         }

@@ -122,7 +122,7 @@ impl RefTool for Iperf3 {
         ];
         for (row, used) in asked {
             let key = row.name;
-            reading.tell(&row, used);
+            reading.record(&row, used);
             let wanted = case.number(key).unwrap_or(used);
             if used != wanted {
                 reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));

@@ -200,7 +200,7 @@ impl RefTool for Java {
             fact::BLOCK_BYTES,
         ] {
             if let Some(value) = word(row.name) {
-                reading.tell(&row, value);
+                reading.record(&row, value);
             }
         }
         if (number("threads")? - threads as f64).abs() > 0.5 {

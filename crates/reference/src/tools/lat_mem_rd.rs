@@ -121,7 +121,7 @@ impl RefTool for LatMemRd {
         // It passes the working set at least once and prints no time.
         let places = bytes / stride(bytes as u64) as f64;
         let mut reading = ToolFigure::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
-        reading.tell(&fact::WORKING_SET_BYTES, bytes.round());
+        reading.record(&fact::WORKING_SET_BYTES, bytes.round());
         if near(bytes) > 0.01 {
             reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
         }

@@ -154,13 +154,13 @@ impl RefTool for LikwidBench {
         let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
         let threads = case.threads();
         if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
-            reading.tell(&fact::THREAD_COUNT, used);
+            reading.record(&fact::THREAD_COUNT, used);
             if used != threads {
                 reading.differs.push(format!("it used {used} threads where {threads} were asked"));
             }
         }
         if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
-            reading.tell(&fact::WORKING_SET_BYTES, bytes);
+            reading.record(&fact::WORKING_SET_BYTES, bytes);
             let wanted = stream.site.total() as f64;
             if (bytes / wanted - 1.0).abs() > 0.01 {
                 reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));

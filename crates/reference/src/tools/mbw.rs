@@ -67,7 +67,7 @@ impl RefTool for Mbw {
         let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
         let mut reading =
             ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * BOTH_WAYS, account)?;
-        reading.tell(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
+        reading.record(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
         if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its arrays had {mib} MiB"));
         }

@@ -134,7 +134,7 @@ impl RefTool for Netperf {
         let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
         let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
         let used = value(text, key)?;
-        reading.tell(&fact::MESSAGE_BYTES, used);
+        reading.record(&fact::MESSAGE_BYTES, used);
         if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {
             reading.differs.push(format!("its messages had {used} bytes where {wanted} were asked"));
         }

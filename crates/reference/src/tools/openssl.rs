@@ -90,8 +90,8 @@ impl RefTool for Openssl {
         let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
         let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
         let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
-        reading.tell(&fact::BLOCK_BYTES, used);
-        reading.tell(&fact::PROCESSES, processes);
+        reading.record(&fact::BLOCK_BYTES, used);
+        reading.record(&fact::PROCESSES, processes);
         if used != block {
             reading.differs.push(format!("its block was {used} where {block} was asked"));
         }

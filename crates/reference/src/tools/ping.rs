@@ -98,7 +98,7 @@ impl RefTool for Ping {
             reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
         }
         if let Some(bytes) = payload {
-            reading.tell(&fact::MESSAGE_BYTES, bytes);
+            reading.record(&fact::MESSAGE_BYTES, bytes);
         }
         let wanted = case.number("message");
         if let Some((used, wanted)) = payload.zip(wanted).filter(|(used, wanted)| used != wanted) {

@@ -60,7 +60,7 @@ impl PmbwWalk {
     }
 
     /// Difference from blocks.
-    fn beside_blocks(self) -> &'static str {
+    fn paired_read(self) -> &'static str {
         match self {
             Self::Read => {
                 "it copies nothing and knows no blocks: scans that read an area as large, 16 or 32 bytes a load"
@@ -108,7 +108,7 @@ fn nearest(bytes: u64) -> u64 {
 }
 
 /// Least distance between the parts of two threads, in bytes.
-const LEAST_APART: u64 = (4 << 20) + (16 << 10);
+const MIN_DISTANCE_BYTES: u64 = (4 << 20) + (16 << 10);
 /// A thread's part is a multiple of an unrolled iteration: 16 accesses of at most 32 bytes.
 const TURN: u64 = 16 * 32;
 /// Loads of each thread in a walk, for any size: it starts with 1 GiB of 8 bytes each.
@@ -118,7 +118,7 @@ const LOAD_SECONDS: f64 = 100e-9;
 
 /// Bytes that it must allocate for a size: a power of two, else it measures nothing.
 fn allocated(area: u64, threads: u64) -> u64 {
-    let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(LEAST_APART);
+    let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(MIN_DISTANCE_BYTES);
     part.saturating_mul(threads).next_power_of_two()
 }
 
@@ -150,7 +150,7 @@ impl RefTool for Pmbw {
         let (metric, definition, note) = match case.word("op") {
             _ if case.benchmark() == "memory.block" => {
                 let metric = if is_time(case) { "latency" } else { "throughput" };
-                (metric, Match::Related, walk.beside_blocks())
+                (metric, Match::Related, walk.paired_read())
             }
             Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
             Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
@@ -204,8 +204,8 @@ impl RefTool for Pmbw {
         let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
         let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
         let used = number(&result, "areasize")?;
-        reading.tell(&fact::WORKING_SET_BYTES, used);
-        reading.tell(&fact::THREAD_COUNT, number(&result, "nthreads")?);
+        reading.record(&fact::WORKING_SET_BYTES, used);
+        reading.record(&fact::THREAD_COUNT, number(&result, "nthreads")?);
         if (used / wanted as f64 - 1.0).abs() > 0.01 {
             reading.differs.push(format!("it worked on {used} bytes where {wanted} were asked"));
         }
@@ -252,8 +252,11 @@ mod tests {
             let limit = 2 * allocated(area, threads);
             let memory = limit.next_power_of_two() / 2;
             let part = area.div_ceil(threads).next_multiple_of(TURN);
-            assert!(part.max(LEAST_APART) * threads <= memory, "{area} on {threads}");
-            assert!(memory < 2 * part.max(LEAST_APART) * threads, "no more than needed: {area} on {threads}");
+            assert!(part.max(MIN_DISTANCE_BYTES) * threads <= memory, "{area} on {threads}");
+            assert!(
+                memory < 2 * part.max(MIN_DISTANCE_BYTES) * threads,
+                "no more than needed: {area} on {threads}"
+            );
         }
     }
 }

@@ -154,10 +154,10 @@ impl RefTool for StreamBenchmark {
         if !text.contains("\nSolution Validates") {
             return Err("its solution does not validate".to_owned());
         }
-        reading.tell(&fact::ELEMENTS, elements);
+        reading.record(&fact::ELEMENTS, elements);
         // Without OpenMP it prints no threads.
         let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
-        reading.tell(&fact::THREAD_COUNT, threads);
+        reading.record(&fact::THREAD_COUNT, threads);
         if (threads - case.threads() as f64).abs() > 0.5 {
             let thread = if threads > 1.0 { "threads" } else { "thread" };
             reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));

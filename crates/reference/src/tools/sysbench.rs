@@ -82,7 +82,7 @@ impl RefTool for Sysbench {
         ] {
             let used = number_after(text, label)?;
             let key = row.name;
-            reading.tell(&row, used);
+            reading.record(&row, used);
             if (used - wanted as f64).abs() > 0.5 {
                 reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
             }

@@ -98,9 +98,9 @@ impl RefTool for Xlinpack {
         let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
         let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
         let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
-        reading.tell(&fact::N, n);
+        reading.record(&fact::N, n);
         if let Ok(threads) = super::number_after(text, "Number of threads:") {
-            reading.tell(&fact::THREAD_COUNT, threads);
+            reading.record(&fact::THREAD_COUNT, threads);
             if (threads - case.threads() as f64).abs() > 0.5 {
                 reading.differs.push(format!("it used {threads} threads"));
             }

@@ -112,11 +112,11 @@ mod tests {
         let mut packer = GzEncoder::new(Vec::new(), Compression::best());
         packer.write_all(&vec![b' '; 8 << 20]).unwrap();
         let bomb = STANDARD.encode(packer.finish().unwrap());
-        let told = |document: &str| held(&page(&[document]), 1 << 20).unwrap_err();
-        assert_eq!(told(&bomb), "its documents are larger than 1 MiB together");
+        let reported = |document: &str| held(&page(&[document]), 1 << 20).unwrap_err();
+        assert_eq!(reported(&bomb), "its documents are larger than 1 MiB together");
         let small = fixture::run().packed(1 << 20).unwrap().unwrap();
         for broken in ["{}", "AAAA", "", &small[..small.len() / 2 / 4 * 4], &small[..101]] {
-            let line = told(broken);
+            let line = reported(broken);
             assert!(line.contains("cannot be unpacked") && !line.contains('\n'), "{line}");
         }
     }

@@ -232,42 +232,48 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_in_a_line() {
-        let told =
+        let reported =
             |error: String, word: &str| assert!(error.contains(word) && !error.contains('\n'), "{error}");
-        told(Run::parse("").unwrap_err(), "line 1");
-        told(Run::parse("{}").unwrap_err(), "no schema");
-        told(Run::parse(&text()[..2000]).unwrap_err(), "column");
-        told(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a plimsoll run (JSON)");
-        told(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a plimsoll run (JSON)");
-        told(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
-        told(changed(|v| v["id"] = "../../etc".into()), "not the id of a run");
-        told(changed(|v| v["started"] = "yesterday".into()), "not a time");
+        reported(Run::parse("").unwrap_err(), "line 1");
+        reported(Run::parse("{}").unwrap_err(), "no schema");
+        reported(Run::parse(&text()[..2000]).unwrap_err(), "column");
+        reported(Run::parse(&text().replacen("42", "NaN", 1)).unwrap_err(), "not a plimsoll run (JSON)");
+        reported(Run::parse(&"[".repeat(10_000)).unwrap_err(), "not a plimsoll run (JSON)");
+        reported(changed(|v| v["schema"] = "plimsoll.run/9".into()), "plimsoll.run/9");
+        reported(changed(|v| v["id"] = "../../etc".into()), "not the id of a run");
+        reported(changed(|v| v["started"] = "yesterday".into()), "not a time");
         for elapsed in [-3596.0, -0.001, 1e9] {
-            told(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
+            reported(changed(|v| v["elapsed_s"] = elapsed.into()), "elapsed_s is");
         }
-        told(
+        reported(
             changed(|v| v["measurements"][0]["metrics"][0]["series"][0]["t"] = (-1.0).into()),
             "before the run",
         );
-        told(
+        reported(
             changed(|v| v["measurements"][0]["case"]["id"] = "cpu.peak/op".into()),
             "not a plimsoll run (JSON)",
         );
-        told(
+        reported(
             changed(|v| v["measurements"][0]["metrics"][0]["unit"] = "furlong".into()),
             "not a plimsoll run (JSON)",
         );
-        told(changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()), "by hand");
-        told(changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])), "no sample");
+        reported(
+            changed(|v| v["measurements"][0]["metrics"][0]["summary"]["median"] = 1e12.into()),
+            "by hand",
+        );
+        reported(
+            changed(|v| v["measurements"][0]["metrics"][0]["samples"] = serde_json::json!([])),
+            "no sample",
+        );
         let case =
             |key: &str, value: serde_json::Value| changed(|v| v["measurements"][0]["case"][key] = value);
-        told(case("params", serde_json::json!({ "threads": 64 })), "params contradicts its id");
-        told(case("benchmark", "memory.latency".into()), "benchmark contradicts its id");
+        reported(case("params", serde_json::json!({ "threads": 64 })), "params contradicts its id");
+        reported(case("benchmark", "memory.latency".into()), "benchmark contradicts its id");
     }
 
     #[test]
     fn what_does_not_follow_from_the_samples_is_refused_with_its_place() {
-        let told = |place: &str, value: serde_json::Value, words: &str| {
+        let reported = |place: &str, value: serde_json::Value, words: &str| {
             let error = changed(|v| {
                 let (parent, key) = place.rsplit_once('/').unwrap();
                 let parent = v["measurements"].pointer_mut(parent).unwrap();
@@ -276,16 +282,16 @@ mod tests {
             assert!(error.contains(words) && !error.contains('\n') && error.len() < 300, "{place}: {error}");
             assert!(error.starts_with("cpu.peak/"), "{error}");
         };
-        told("/0/metrics/0/better", "lower".into(), "better is lower, and it is higher");
-        told("/0/metrics/0/unit", "B/s".into(), "its unit is B/s");
-        told("/0/metrics/0/of_limit", 0.5.into(), "of_limit is 0.5");
-        told("/0/metrics/0/of_limit", serde_json::Value::Null, "of_limit is null");
-        told("/0/metrics/0/of_limit", 1e300.into(), "of_limit is 1e300");
-        told("/0/metrics/0/limit/value", 1.0.into(), "of_limit is ");
-        told("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
-        told("/0/metrics/0/summary/max", 1.0.into(), "summary");
-        told("/0/metrics/0/summary/ci95", serde_json::json!([2.0, 1.0]), "summary");
-        told("/0/conditions/excluded", 7.0.into(), "shares are 0 to 1");
+        reported("/0/metrics/0/better", "lower".into(), "better is lower, and it is higher");
+        reported("/0/metrics/0/unit", "B/s".into(), "its unit is B/s");
+        reported("/0/metrics/0/of_limit", 0.5.into(), "of_limit is 0.5");
+        reported("/0/metrics/0/of_limit", serde_json::Value::Null, "of_limit is null");
+        reported("/0/metrics/0/of_limit", 1e300.into(), "of_limit is 1e300");
+        reported("/0/metrics/0/limit/value", 1.0.into(), "of_limit is ");
+        reported("/0/metrics/0/limit", serde_json::Value::Null, "no limit is known");
+        reported("/0/metrics/0/summary/max", 1.0.into(), "summary");
+        reported("/0/metrics/0/summary/ci95", serde_json::json!([2.0, 1.0]), "summary");
+        reported("/0/conditions/excluded", 7.0.into(), "shares are 0 to 1");
         for share in ["excluded", "steal"] {
             let error = changed(|v| {
                 let measurement = &mut v["measurements"][0];
@@ -296,8 +302,8 @@ mod tests {
             });
             assert!(error.contains(&format!("{share} of its conditions is 0.9")), "{error}");
         }
-        told("/0/node", "nobody".into(), "node 'nobody' is not in nodes");
-        told("/0/metrics", serde_json::json!([]), "status is ok, and it has no metrics");
+        reported("/0/node", "nobody".into(), "node 'nobody' is not in nodes");
+        reported("/0/metrics", serde_json::json!([]), "status is ok, and it has no metrics");
         let error = changed(|v| v["elapsed_s"] = 1e300.into());
         assert!(error.contains("elapsed_s is 1e300,"), "{error}");
     }

@@ -149,14 +149,14 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
             low * (1.0 - WRITTEN_ROUNDING) <= share && share <= high * (1.0 + WRITTEN_ROUNDING)
         }
         // A time of zero has no share of a floor.
-        (said, right) => said.is_none() && right.is_none(),
+        (stated, right) => stated.is_none() && right.is_none(),
     };
     match is_right {
         true => Ok(()),
         false => {
-            let said = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
+            let stated = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
             let right = right.map_or("none".to_owned(), |[low, high]| format!("{low:?} to {high:?}"));
-            Err(format!("of_limit is {said}, and samples and limit give {right}"))
+            Err(format!("of_limit is {stated}, and samples and limit give {right}"))
         }
     }
 }
@@ -189,9 +189,9 @@ fn clock_spread(metric: &MetricResult) -> f64 {
 
 /// Checks median and ratio of a reference tool against its samples and ours.
 fn tool_result(tool_result: &ToolResult) -> Result<(), String> {
-    let same = |said: Option<f64>, right: Option<f64>| match (said, right) {
-        (Some(said), Some(right)) => is_rounded(said, right),
-        (said, right) => said.is_none() && right.is_none(),
+    let same = |stated: Option<f64>, right: Option<f64>| match (stated, right) {
+        (Some(stated), Some(right)) => is_rounded(stated, right),
+        (stated, right) => stated.is_none() && right.is_none(),
     };
     if tool_result.own.len() != tool_result.samples.len()
         || !same(tool_result.median, median(tool_result.samples.clone()))

@@ -15,7 +15,7 @@ use super::{LIMIT_TOLERANCE, share_of, shares_of};
 /// seen to read the clock too low by more than the first.
 const HAS_MOVED: [f64; 2] = [1.04, 1.15];
 /// Samples that must exceed the threshold: one clock reading can be too low.
-const SAY_SO: usize = 2;
+const MIN_MENTIONED: usize = 2;
 
 /// Marks limits that rest on a fact and that `values` refute; results above `least` × limit refute
 /// it.
@@ -54,7 +54,7 @@ fn is_left(limit: &Limit, values: &[f64]) -> bool {
     let [least, most] = HAS_MOVED;
     let bound = f64::midpoint(1.0, times).clamp(least, most);
     let past = shares_of(limit, values).map_or(0, |shares| shares.filter(|share| *share > bound).count());
-    past >= SAY_SO.min(values.len()).max(1)
+    past >= MIN_MENTIONED.min(values.len()).max(1)
 }
 
 /// Explains why a result contradicts the CPU placement behind a limit.

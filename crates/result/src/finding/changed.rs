@@ -39,7 +39,7 @@ fn changed(measurement: &Measurement) -> Option<PlainFinding> {
     let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
     // The value takes precedence; the delivered rate is reported only for what the value excludes.
     let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
-    (change.size() >= NOTABLE).then(|| change.told(measurement, metric))
+    (change.size() >= NOTABLE).then(|| change.reported(measurement, metric))
 }
 
 /// A change of a case's level between two samples.
@@ -90,7 +90,7 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
         let place = series.iter().position(|(of, which, _)| *of == at && *which == watched)?;
         found.get(place).map(Vec::as_slice)
     };
-    let told = |(at, measurement): (usize, &Measurement)| {
+    let reported = |(at, measurement): (usize, &Measurement)| {
         let Some(metric) = measurement.headline() else { return Vec::new() };
         let all = both.map(|watched| changes(metric, watched, of(at, watched).unwrap_or_default()));
         let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
@@ -102,7 +102,7 @@ pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> 
             .map(|change| change.step(measurement, metric))
             .collect()
     };
-    measurements.iter().enumerate().map(told).collect()
+    measurements.iter().enumerate().map(reported).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -202,7 +202,7 @@ impl Change {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
 
-    fn told(&self, measurement: &Measurement, metric: &MetricResult) -> PlainFinding {
+    fn reported(&self, measurement: &Measurement, metric: &MetricResult) -> PlainFinding {
         let begun = metric.series.first().map_or(0.0, |point| point.t);
         let after = significant(self.after.segment.from - begun, 3);
         let LevelStep { what, because, evidence, .. } = self.step(measurement, metric);
@@ -215,7 +215,7 @@ impl Change {
             WatchedSeries::Value => metric.name.clone(),
             WatchedSeries::Delivered => format!("wall-clock {}", metric.name),
         };
-        let way = if self.ratio < 1.0 { "fell" } else { "rose" };
+        let direction = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
         let cause = match self.cause(metric.better) {
             ChangeCause::NotSeen if measurement.warns(Warning::CPUS_MOVED) => ChangeCause::Moved,
@@ -235,7 +235,7 @@ impl Change {
             levels: [self.before.segment.median, self.after.segment.median],
             is_worse: self.slows(metric.better),
             is_own: matches!(cause, ChangeCause::Quota | ChangeCause::Clock | ChangeCause::Others),
-            what: format!("the {name} {way} by {share}"),
+            what: format!("the {name} {direction} by {share}"),
             because: format!("{}{heat}", self.because(cause, metric.better)),
             evidence: json!({
                 "case": measurement.case.id(), "metric": metric.name, "delivered": self.watched == WatchedSeries::Delivered,
@@ -340,7 +340,7 @@ impl Change {
         };
         // Without a cause, facts with the opposite effect only confuse.
         let fits = |loss: &&LossChange| cause.is_seen() || loss.rises() == self.slows(better);
-        all.iter().take(known).filter(fits).filter_map(LossChange::told).collect()
+        all.iter().take(known).filter(fits).filter_map(LossChange::reported).collect()
     }
 }
 
@@ -355,7 +355,7 @@ impl LossChange {
         self.after.unwrap_or(0.0) > self.before.unwrap_or(0.0)
     }
 
-    fn told(&self) -> Option<String> {
+    fn reported(&self) -> Option<String> {
         let (before, after) = (self.before.unwrap_or(0.0), self.after.unwrap_or(0.0));
         let [was, is] = [before, after].map(|share| percent(share, 2));
         ((after - before).abs() >= NOTABLE)
@@ -474,7 +474,7 @@ mod tests {
     }
 
     /// Text of the only finding, without the case, and its evidence.
-    fn told(measurement: &Measurement) -> (String, Value) {
+    fn reported(measurement: &Measurement) -> (String, Value) {
         let mut found = find(std::slice::from_ref(measurement));
         assert_eq!(found.len(), 1, "{found:?}");
         let found = found.remove(0);
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn a_drop_with_steal_is_credits_or_a_neighbour() {
-        let (text, evidence) = told(&run(Better::Higher, |p| {
+        let (text, evidence) = reported(&run(Better::Higher, |p| {
             p.value *= 0.62;
             p.steal = Some(0.61);
         }));
@@ -505,7 +505,7 @@ mod tests {
             p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
         });
         hot.warnings.push(Note { code: Warning::TOO_HOT.to_owned(), text: String::new() });
-        let (text, evidence) = told(&hot);
+        let (text, evidence) = reported(&hot);
         assert!(
             text.ends_with("GHz); the processor slowed itself down during the case because it was too hot"),
             "{text}"
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_fell_by_the_same_share_is_throttling() {
-        let (text, _) = told(&run(Better::Higher, |p| {
+        let (text, _) = reported(&run(Better::Higher, |p| {
             p.value *= 0.784;
             p.clock_hz = p.clock_hz.map(|hz| 0.784 * hz);
             p.steal = Some(0.3);
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_quota_shows_in_what_is_delivered() {
-        let (text, evidence) = told(&run(Better::Higher, |p| {
+        let (text, evidence) = reported(&run(Better::Higher, |p| {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
             p.throttled = Some(0.51);
             p.excluded = Some(0.5);
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn what_is_in_both_is_told_of_the_value() {
-        let (text, _) = told(&run(Better::Higher, |p| {
+        let (text, _) = reported(&run(Better::Higher, |p| {
             p.value *= 0.5;
             p.delivered = p.delivered.map(|rate| 0.49 * rate);
         }));
@@ -554,7 +554,7 @@ mod tests {
 
     #[test]
     fn interruptions_without_steal_or_quota_are_others() {
-        let (text, _) = told(&run(Better::Higher, |p| {
+        let (text, _) = reported(&run(Better::Higher, |p| {
             p.delivered = p.delivered.map(|rate| 0.5 * rate);
             p.excluded = Some(0.5);
         }));
@@ -570,7 +570,7 @@ mod tests {
                 p.waited = Some(share);
             });
             made.metrics[0].series[..212].iter_mut().for_each(|p| p.waited = Some(0.0));
-            told(&made).0
+            reported(&made).0
         };
         assert!(waiting(0.49).contains("Likely cause: other programs on this machine (clock unchanged, waiting for a CPU 0 % of the time before and 49 %"), "{}", waiting(0.49));
         let host = waiting(0.01);
@@ -578,7 +578,7 @@ mod tests {
             host.contains("Likely cause: a hypervisor that takes CPU time and does not report it as steal ("),
             "{host}"
         );
-        let value = told(&run(Better::Higher, |p| {
+        let value = reported(&run(Better::Higher, |p| {
             p.value *= 0.5;
             p.excluded = Some(0.5);
         }));
@@ -598,10 +598,10 @@ mod tests {
         });
         let before = made.metrics[0].series[..212].iter_mut();
         before.for_each(|p| (p.excluded, p.waited) = (Some(0.474), Some(0.45)));
-        assert_eq!(told(&made).1["cause"], "quota");
+        assert_eq!(reported(&made).1["cause"], "quota");
         // Without the quota, other programs cause the same loss.
         made.metrics[0].series[212..].iter_mut().for_each(|p| p.throttled = Some(0.0));
-        assert_eq!(told(&made).1["cause"], "others");
+        assert_eq!(reported(&made).1["cause"], "others");
     }
 
     #[test]
@@ -610,7 +610,7 @@ mod tests {
         for (index, point) in busy.metrics[0].series.iter_mut().enumerate() {
             point.excluded = Some(if index < 212 { 0.38 } else { 0.52 });
         }
-        let (text, _) = told(&busy);
+        let (text, _) = reported(&busy);
         assert!(
             text.contains("(clock unchanged, threads interrupted 38 % of the time before and 52 % after)"),
             "{text}"
@@ -619,7 +619,7 @@ mod tests {
 
     #[test]
     fn a_rise_has_its_cause_before_it() {
-        let (text, _) = told(&run(Better::Higher, |p| {
+        let (text, _) = reported(&run(Better::Higher, |p| {
             p.value *= 2.0;
             p.steal = Some(0.0);
         }));
@@ -628,13 +628,13 @@ mod tests {
         for (index, point) in freed.metrics[0].series.iter_mut().enumerate() {
             point.steal = Some(if index < 212 { 0.52 } else { 0.01 });
         }
-        let (text, _) = told(&freed);
+        let (text, _) = reported(&freed);
         assert!(text.ends_with("steal 52 % of the time before and 1.0 % after)"), "{text}");
     }
 
     #[test]
     fn a_latency_that_rises_is_a_loss_of_speed() {
-        let (text, _) = told(&run(Better::Lower, |p| {
+        let (text, _) = reported(&run(Better::Lower, |p| {
             p.value *= 1.25;
             p.clock_hz = p.clock_hz.map(|hz| 0.8 * hz);
         }));
@@ -646,7 +646,7 @@ mod tests {
 
     #[test]
     fn too_small_a_loss_is_told_and_is_no_cause() {
-        let (text, evidence) = told(&run(Better::Higher, |p| {
+        let (text, evidence) = reported(&run(Better::Higher, |p| {
             p.value *= 0.5;
             p.steal = Some(0.1);
             p.clock_hz = p.clock_hz.map(|hz| 0.95 * hz);
@@ -662,7 +662,7 @@ mod tests {
     fn cpus_that_were_moved_are_the_cause_where_no_other_is_seen() {
         let mut moved = run(Better::Higher, |p| p.value *= 0.5);
         moved.warnings.push(Note { code: Warning::CPUS_MOVED.to_owned(), text: String::new() });
-        let (text, evidence) = told(&moved);
+        let (text, evidence) = reported(&moved);
         assert_eq!(
             text,
             "the rate fell by 50 % after 212 s. Likely cause: the hypervisor moved the vCPUs (clock unchanged)"
@@ -692,6 +692,6 @@ mod tests {
         for point in &mut bare.metrics[0].series {
             *point = SamplePoint { t: point.t, ..SamplePoint::default() };
         }
-        assert_eq!(told(&bare).0, "the rate fell by 50 % after 212 s. Cause unknown: measure again");
+        assert_eq!(reported(&bare).0, "the rate fell by 50 % after 212 s. Cause unknown: measure again");
     }
 }

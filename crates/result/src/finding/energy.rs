@@ -14,10 +14,10 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let power = |made: &Measurement| made.conditions.package_power.filter(|watts| watts.is_finite());
     let with_power = known.filter_map(|made| Some((made, power(made)?)));
     let most = with_power.max_by(|a, b| a.1.total_cmp(&b.1));
-    most.and_then(|(made, watts)| told(made, watts)).into_iter().collect()
+    most.and_then(|(made, watts)| describe(made, watts)).into_iter().collect()
 }
 
-fn told(made: &Measurement, watts: f64) -> Option<PlainFinding> {
+fn describe(made: &Measurement, watts: f64) -> Option<PlainFinding> {
     let each: Option<f64> = made.achieved.get(&ENERGY_PER_UNIT);
     let work = made.headline()?.unit.work();
     let each_text = each.zip(work).map(|(joules, work)| format!(", {}/{work} there", small_joules(joules)));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn small_energies_have_a_prefix() {
-        let said = [2.0, 2.5e-3, 1e-6, 3.3e-9, 4.56e-13].map(small_joules);
-        assert_eq!(said, ["2.00 J", "2.50 mJ", "1.00 µJ", "3.30 nJ", "0.456 pJ"]);
+        let stated = [2.0, 2.5e-3, 1e-6, 3.3e-9, 4.56e-13].map(small_joules);
+        assert_eq!(stated, ["2.00 J", "2.50 mJ", "1.00 µJ", "3.30 nJ", "0.456 pJ"]);
     }
 }

@@ -23,10 +23,10 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     let of_code = |code: &&str| {
         let of_it: Vec<&HardwareFault> = faults.iter().filter(|fault| fault.code() == *code).collect();
         let first = of_it.first()?;
-        let said: Vec<String> = of_it.iter().take(MAX_LISTED_FAULTS).map(ToString::to_string).collect();
+        let stated: Vec<String> = of_it.iter().take(MAX_LISTED_FAULTS).map(ToString::to_string).collect();
         let more = of_it.len().saturating_sub(MAX_LISTED_FAULTS);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let text = format!("{who}{}{more}. {}", said.join("; "), first.meaning());
+        let text = format!("{who}{}{more}. {}", stated.join("; "), first.meaning());
         Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
     };
     HardwareFault::FAULT_CODES.iter().filter_map(of_code).collect()

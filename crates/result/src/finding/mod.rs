@@ -78,14 +78,14 @@ pub fn by_kind(
             let own: Vec<Measurement> = measurements.iter().filter(|m| m.node == *node).cloned().collect();
             of_machine(&own).into_iter().map(|finding| (*node, finding)).collect::<Vec<_>>()
         });
-        found.extend(told_once(of_each.collect(), nodes.len()));
+        found.extend(merged_findings(of_each.collect(), nodes.len()));
     }
     found
 }
 
 /// Adds the node name to each finding; a finding that most of the `machines` nodes share is listed
 /// once, with the first of them.
-fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
+fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;
         Some((finding.code.clone(), case.to_string()))
@@ -97,13 +97,13 @@ fn told_once(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
         }
     }
     showing.retain(|_, nodes| 2 * nodes.len() > machines);
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let mut text = |node: &str, finding: &Finding| {
         let many = subject(finding).and_then(|key| Some((showing.get(&key)?.len(), key)));
         let who = match many {
-            Some((_, key)) if told.contains(&key) => return None,
+            Some((_, key)) if reported.contains(&key) => return None,
             Some((count, key)) => {
-                told.insert(key);
+                reported.insert(key);
                 format!("{count} of {machines} machines, such as {node}")
             }
             None => node.to_owned(),
@@ -153,7 +153,8 @@ mod tests {
             ("n2", finding("changed", serde_json::json!({}))),
             ("n3", finding("changed", serde_json::json!({}))),
         ];
-        let texts: Vec<String> = told_once(of_each, 3).into_iter().map(|finding| finding.text).collect();
+        let texts: Vec<String> =
+            merged_findings(of_each, 3).into_iter().map(|finding| finding.text).collect();
         assert_eq!(
             texts,
             [

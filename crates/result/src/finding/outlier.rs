@@ -2,7 +2,7 @@
 //! the time": nodes that differ from nodes with the same measurement.
 //!
 //! A result is an outlier if its distance from the median of all nodes exceeds the false-alarm
-//! threshold of 1 % ([`apart`], in logarithms, so that half and twice are equally far), 3 %, and
+//! threshold of 1 % ([`outlier_distance`], in logarithms, so that half and twice are equally far), 3 %, and
 //! the confidence intervals of the nodes. Noisy cases and few nodes thus need larger differences.
 //! For two nodes, which have no median to differ from, the difference is reported, and the node
 //! further from its limit.
@@ -28,7 +28,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_model::view::{Lost, NOTABLE, losses as losses_of};
 use plimsoll_model::warning::Warning;
-use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, apart};
+use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, outlier_distance};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
@@ -284,7 +284,7 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(|f| f.value).collect());
     let logarithms: Vec<f64> = figures.iter().map(|f| (f.value / centre).ln()).collect();
-    let reach = apart(&logarithms, looked_at);
+    let reach = outlier_distance(&logarithms, looked_at);
     let noise = LazyCell::new(|| middle(figures.iter().map(NodeFigure::reach).collect()));
     let floor = if figures.len() < MIN_FLOOR_NODES { FLOOR_OF_FEW } else { FLOOR };
     let usual = UsualLosses::of(figures);

@@ -1,7 +1,7 @@
 //! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of all 12 measurements": slow pairs.
 //!
 //! A pair is slow if its distance from the centre, in logarithms (half and twice are equally far),
-//! exceeds the false-alarm threshold of 1 % ([`apart`]), 3 %, and 3.5 robust standard deviations of
+//! exceeds the false-alarm threshold of 1 % ([`outlier_distance`]), 3 %, and 3.5 robust standard deviations of
 //! its own samples.
 //!
 //! A node is slow if most of its pairs in one direction are slow; then it is reported once instead
@@ -17,7 +17,7 @@ use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Flow, Matrix, MeasuredEntry, Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_model::sample::Numbers;
-use plimsoll_stats::apart;
+use plimsoll_stats::outlier_distance;
 use plimsoll_units::quantity::{Quantity, percent};
 use serde_json::json;
 
@@ -30,7 +30,7 @@ use cause::KnownLinks;
 const DEVIATIONS: f64 = 3.5;
 /// Standard deviation of a normal distribution, in median absolute deviations.
 const NORMAL: f64 = 1.4826;
-const TOLD: usize = 8;
+const MAX_LISTED_PAIRS: usize = 8;
 /// Least relative difference between the two directions of a single pair.
 const LONE: f64 = 0.1;
 /// Pairs of other nodes from which their deviation is reliable.
@@ -121,19 +121,22 @@ pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> V
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
     let judged = Judged { measurement, metric, matrix, names, known: KnownLinks::of(paths), flow, usual };
     let mut found = Vec::new();
-    let mut told: Vec<(u32, u32)> = Vec::new();
+    let mut describe: Vec<(u32, u32)> = Vec::new();
     for part in [PairRole::Client, PairRole::Server] {
         for (number, own) in judged.machines(part) {
-            told.extend(own.iter().map(|s| (s.row, s.column)));
+            describe.extend(own.iter().map(|s| (s.row, s.column)));
             found.extend(judged.machine(number, part, &own));
         }
     }
     let alone = judged.slow(judged.usual.centre, judged.usual.reach);
     found.extend(
-        alone.iter().filter(|s| !told.contains(&(s.row, s.column))).map(|s| (s.away.abs(), judged.pair(s))),
+        alone
+            .iter()
+            .filter(|s| !describe.contains(&(s.row, s.column)))
+            .map(|s| (s.away.abs(), judged.pair(s))),
     );
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    found.into_iter().take(TOLD).map(|(_, finding)| finding).collect()
+    found.into_iter().take(MAX_LISTED_PAIRS).map(|(_, finding)| finding).collect()
 }
 
 impl UsualPair {
@@ -148,12 +151,12 @@ impl UsualPair {
         };
         let centre = centre.filter(|centre| *centre > 0.0)?;
         let logarithms: Vec<f64> = values.iter().map(|value| (value / centre).ln()).collect();
-        let reach = if pairs == 1 { 0.0 } else { apart(&logarithms, logarithms.len()) };
+        let reach = if pairs == 1 { 0.0 } else { outlier_distance(&logarithms, logarithms.len()) };
         Some(Self { centre, reach, places, pairs })
     }
 
     /// Formats "60 % below the median of all 12 measurements".
-    fn told(&self, away: f64) -> String {
+    fn describe(&self, away: f64) -> String {
         match (self.places, self.pairs) {
             (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
             (places, pairs) if places == pairs => {
@@ -224,7 +227,7 @@ impl Judged<'_> {
             full(&self.measurement.case),
             Quantity { value, unit: self.metric.unit },
             own.len(),
-            self.usual.told(away),
+            self.usual.describe(away),
             because(cause.as_deref()),
         );
         let others: Vec<&str> =
@@ -248,7 +251,7 @@ impl Judged<'_> {
             "{from} to {to}: {}: {}, {}{}",
             full(&self.measurement.case),
             Quantity { value: slow.value, unit: self.metric.unit },
-            self.usual.told(slow.away),
+            self.usual.describe(slow.away),
             because(cause.as_deref()),
         );
         let evidence = json!({
@@ -305,10 +308,10 @@ mod tests {
     fn a_time_is_worse_when_it_is_longer() {
         let mut made = measured([1.0, 1.0, 1.0, 1.0, 0.5, 3.0], 0.01);
         made.metrics[0].better = Better::Lower;
-        let told = |made: &Measurement| -> Vec<String> {
+        let describe = |made: &Measurement| -> Vec<String> {
             pairs(made, &["a", "b", "c", "d"], &[]).into_iter().map(|found| found.text).collect()
         };
-        let found = told(&made);
+        let found = describe(&made);
         assert!(found.len() == 1 && found[0].starts_with("c to d"), "{found:?}");
         assert!(
             found[0].ends_with("200 % above the median of 6 pairs of machines. Cause unknown"),
@@ -317,9 +320,9 @@ mod tests {
         // A percentage would be hard to read.
         made.metrics[0].matrix = measured([1.0, 1.0, 1.0, 1.0, 0.5, 222.9], 0.01).metrics.remove(0).matrix;
         assert!(
-            told(&made)[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
+            describe(&made)[0].ends_with(", 223 times the median of 6 pairs of machines. Cause unknown"),
             "{:?}",
-            told(&made)
+            describe(&made)
         );
     }
 
@@ -370,15 +373,15 @@ mod tests {
             (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).map(|(f, t)| shaped(f, t)).collect();
         let found = pairs(&made, NAMES, &paths);
         assert_eq!(found.len(), 1, "{found:?}");
-        let told = &found[0];
+        let describe = &found[0];
         assert_eq!(
-            (told.code.as_str(), &told.evidence["node"], &told.evidence["direction"]),
+            (describe.code.as_str(), &describe.evidence["node"], &describe.evidence["direction"]),
             ("slow-node", &"d".into(), &"sending".into())
         );
-        assert!(told.text.starts_with("d is slow sending: "), "{}", told.text);
+        assert!(describe.text.starts_with("d is slow sending: "), "{}", describe.text);
         let ends = "95 % below the median of all 12 measurements. Likely cause: a shaper (queueing discipline) limits its \
                     interface to 10.0 Mbit/s, the others' to 200 Mbit/s";
-        assert!(told.text.ends_with(ends), "{}", told.text);
+        assert!(describe.text.ends_with(ends), "{}", describe.text);
         // A node's send path does not affect how it receives.
         let receiver = pairs(&both(4, |_, column| (column == 3).then_some(5.0)), NAMES, &paths);
         assert_eq!(receiver.len(), 1);

@@ -12,7 +12,7 @@ use plimsoll_units::quantity::percent;
 /// Relative half-width of a speed-up above which the text shows its interval.
 const VAGUE: f64 = 0.05;
 /// Most steps whose efficiency the text lists; the evidence lists all.
-const TOLD: usize = 6;
+const MAX_LISTED_CASES: usize = 6;
 
 /// Returns one finding per kind of case measured at two or more thread counts, for the highest
 /// count with one CPU per thread if there is one.
@@ -22,14 +22,14 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     for (index, first) in all.iter().enumerate() {
         let alike = |other: &&Compared<'_>| std::ptr::eq(other.base, first.base);
         if !all[..index].iter().any(|earlier| alike(&earlier)) {
-            found.extend(told(&all.iter().filter(alike).collect::<Vec<_>>()));
+            found.extend(describe(&all.iter().filter(alike).collect::<Vec<_>>()));
         }
     }
     found
 }
 
 /// Makes the finding for one kind of case; `steps` ascend in threads and share their base.
-fn told(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
+fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
     let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
     let last = *with_cpus.last().or(steps.last())?;
     let Compared { base, this, scaling, between: [low, high] } = last;
@@ -50,7 +50,7 @@ fn told(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
         "efficiency": scaling.efficiency,
         "between": [low, high],
         "steps": steps.iter().map(each).collect::<Vec<Value>>(),
-        "usl": law.map(|law| law.told()),
+        "usl": law.map(|law| law.describe()),
     });
     Some(PlainFinding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
@@ -76,9 +76,9 @@ fn sentence(found: &Compared<'_>) -> String {
     format!("{} scales {times} {from}", full(&this.case.clone().with_count("threads", 1)))
 }
 
-/// Lists the efficiency of each step if there are 2 to [`TOLD`].
+/// Lists the efficiency of each step if there are 2 to [`MAX_LISTED_CASES`].
 fn efficiencies(steps: &[&Compared<'_>]) -> String {
-    if !(2..=TOLD).contains(&steps.len()) {
+    if !(2..=MAX_LISTED_CASES).contains(&steps.len()) {
         return String::new();
     }
     let each =
@@ -96,7 +96,7 @@ struct Law {
 }
 
 impl Law {
-    fn told(&self) -> Value {
+    fn describe(&self) -> Value {
         let coefficient = |c: &Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
         let Usl { lambda, sigma, kappa, misfit } = &self.usl;
         json!({

@@ -86,7 +86,7 @@ impl Workbench {
                 self.prepared = None;
                 WorkerReply::Done
             }
-            WorkerRequest::Lend => self.with(|p| WorkerReply::Lent(p.lend())),
+            WorkerRequest::ProvideFile => self.with(|p| WorkerReply::Provided(p.provide_file())),
             WorkerRequest::Sample(amount) => self.with(|p| {
                 let before = run_delays();
                 match p.sample(amount) {
@@ -151,7 +151,7 @@ mod tests {
             return;
         }
         for (name, asked) in [("iou-wrk-7", false), ("iou-sqp-7", true), ("disk load", true)] {
-            let (tell, told) = channel();
+            let (tell, reported) = channel();
             let (end, ended) = channel::<()>();
             let stand_by = move || {
                 let id = rustix::thread::gettid().as_raw_nonzero();
@@ -159,7 +159,7 @@ mod tests {
                 let _ = ended.recv();
             };
             let thread = std::thread::Builder::new().name(name.to_owned()).spawn(stand_by).expect("a thread");
-            let id = told.recv().expect("its number");
+            let id = reported.recv().expect("its number");
             assert_eq!(run_delays().contains_key(&id), asked, "{name}");
             drop(end);
             thread.join().expect("it ends");

@@ -34,7 +34,7 @@ pub enum WorkerRequest {
         within: Option<f64>,
     },
     /// Creates a location that reference tools may write to.
-    Lend,
+    ProvideFile,
     /// Takes one sample.
     Sample(SampleAmount),
     /// Frees the CPUs temporarily.
@@ -56,7 +56,7 @@ pub enum WorkerReply {
     /// The case is ready; contains what reference tools may use.
     Prepared(Offer),
     /// Location that reference tools may write to, or the reason why there is none.
-    Lent(Result<Writable, String>),
+    Provided(Result<Writable, String>),
     /// A finished sample.
     Sampled(Box<Sample>),
     /// The answer was right; contains the facts.

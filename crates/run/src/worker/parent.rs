@@ -13,7 +13,7 @@ use plimsoll_bench::{Candidate, Options, Prepared};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, Writable};
-use plimsoll_reference::{Companion, Companions};
+use plimsoll_reference::{PreparedTool, ReferenceTools};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -34,7 +34,7 @@ pub struct Workers {
     options: Options,
     interrupts: Receiver<()>,
     kept: Option<(String, SharedWorker)>,
-    companions: Option<Companions>,
+    reference_tools: Option<ReferenceTools>,
     /// Whether an interrupt has come, also during a request whose result is ignored.
     interrupted: Rc<Cell<bool>>,
 }
@@ -50,15 +50,15 @@ impl Workers {
             options: options.clone(),
             interrupts,
             kept: None,
-            companions: None,
+            reference_tools: None,
             interrupted: Rc::default(),
         }
     }
 
     /// Adds reference tools to the cases.
     #[must_use]
-    pub fn with(mut self, companions: Companions) -> Self {
-        self.companions = Some(companions);
+    pub fn with(mut self, reference_tools: ReferenceTools) -> Self {
+        self.reference_tools = Some(reference_tools);
         self
     }
 
@@ -118,23 +118,24 @@ impl Station for Workers {
         Ok(Box::new(Remote::prepare(worker, candidate, machine, None)?))
     }
 
-    fn seconds_beside(&self, planned: &Planned) -> f64 {
+    fn reference_seconds(&self, planned: &Planned) -> f64 {
         let Planned { against, candidate, .. } = planned;
-        let companions = self.companions.as_ref();
-        companions.map_or(0.0, |all| all.selection.seconds(against, &candidate.case, &self.machine))
+        let reference_tools = self.reference_tools.as_ref();
+        reference_tools.map_or(0.0, |all| all.selection.seconds(against, &candidate.case, &self.machine))
     }
 
-    fn writes_beside(&self, planned: &Planned) -> bool {
+    fn reference_writes(&self, planned: &Planned) -> bool {
         let Planned { against, candidate, .. } = planned;
-        let companions = self.companions.as_ref();
-        companions.is_some_and(|all| all.write(against, &candidate.case, &self.machine))
+        let reference_tools = self.reference_tools.as_ref();
+        reference_tools.is_some_and(|all| all.write(against, &candidate.case, &self.machine))
     }
 
-    fn beside(&mut self, planned: &Planned, offer: &Offer) -> Vec<Companion> {
+    fn prepare_tools(&mut self, planned: &Planned, offer: &Offer) -> Vec<PreparedTool> {
         let Planned { against, candidate, job, .. } = planned;
-        let companions = self.companions.as_mut();
+        let reference_tools = self.reference_tools.as_mut();
         let offer = Offer { job: job.clone(), ..offer.clone() };
-        companions.map_or_else(Vec::new, |all| all.beside(against, &candidate.case, &self.machine, &offer))
+        reference_tools
+            .map_or_else(Vec::new, |all| all.prepare_tools(against, &candidate.case, &self.machine, &offer))
     }
 }
 
@@ -243,9 +244,14 @@ impl Prepared for Remote {
         }
     }
 
-    fn lend(&mut self) -> Result<Writable, String> {
-        match self.clock.ask(&self.worker, &WorkerRequest::Lend, self.patience, "given a place for tools") {
-            Ok(WorkerReply::Lent(place)) => place,
+    fn provide_file(&mut self) -> Result<Writable, String> {
+        match self.clock.ask(
+            &self.worker,
+            &WorkerRequest::ProvideFile,
+            self.patience,
+            "given a place for tools",
+        ) {
+            Ok(WorkerReply::Provided(place)) => place,
             Ok(_) => Err("the worker did not say where tools may write".to_owned()),
             Err(cannot) => Err(cannot.reason),
         }
@@ -331,9 +337,9 @@ impl WorkerProcess {
             .map_err(failed)?;
         let (sender, replies) = unbounded();
         let stdout = child.stdout.take();
-        let (said, last_words) = bounded(1);
+        let (stderr, last_words) = bounded(1);
         if let Some(pipe) = child.stderr.take() {
-            named("last words", move || drop(said.send(last_line(pipe)))).map_err(failed)?;
+            named("last words", move || drop(stderr.send(last_line(pipe)))).map_err(failed)?;
         }
         let listen = move || {
             let Some(stdout) = stdout else { return };
@@ -410,10 +416,10 @@ impl WorkerProcess {
         }
         let status = child.wait().ok().filter(|_| by_itself);
         // A process left behind by the worker may hold its standard error open.
-        let said = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
+        let stderr = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
         let cpu_time = getrlimit(Resource::Cpu);
         let cpu_time = cpu_time.current.into_iter().chain(cpu_time.maximum).min();
-        CannotMeasure::environment(obituary(status, &said, cpu_time))
+        CannotMeasure::environment(obituary(status, &stderr, cpu_time))
     }
 }
 
@@ -444,7 +450,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
 }
 
 /// One line on how a worker ended; `cpu_time` is its limit of CPU time in s.
-fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> String {
+fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
             let or = if signal == 9 { "; or memory, see `dmesg`" } else { "" };
@@ -454,9 +460,9 @@ fn obituary(status: Option<ExitStatus>, said: &str, cpu_time: Option<u64>) -> St
         }
         (ended, _) => ended_with(ended),
     };
-    match said.trim() {
+    match stderr.trim() {
         "" => how,
-        said => format!("{how}: {}", plimsoll_units::text::shown(said)),
+        stderr => format!("{how}: {}", plimsoll_units::text::shown(stderr)),
     }
 }
 
@@ -517,11 +523,11 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_cpu_time_is_named_where_it_may_have_ended_a_worker() {
-        let said = |signal, limit| obituary(Some(ExitStatus::from_raw(signal)), "", limit);
-        assert!(said(24, Some(7)).contains("limited to 7 s; raise `ulimit -t`)"));
-        let killed = said(9, Some(7));
+        let stderr = |signal, limit| obituary(Some(ExitStatus::from_raw(signal)), "", limit);
+        assert!(stderr(24, Some(7)).contains("limited to 7 s; raise `ulimit -t`)"));
+        let killed = stderr(9, Some(7));
         assert!(killed.contains("`ulimit -t`") && killed.contains("memory"), "{killed}");
-        assert!(!said(9, None).contains("ulimit"), "{}", said(9, None));
-        assert!(!said(4, Some(7)).contains("ulimit"), "{}", said(4, Some(7)));
+        assert!(!stderr(9, None).contains("ulimit"), "{}", stderr(9, None));
+        assert!(!stderr(4, Some(7)).contains("ulimit"), "{}", stderr(4, Some(7)));
     }
 }

@@ -1,7 +1,7 @@
 //! Accepts and authenticates connections in one loop that never waits for a single one.
 //!
 //! A connection has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame, which
-//! proves that it is no replay. With more than [`CROWD`] unauthenticated connections the oldest is
+//! proves that it is no replay. With more than [`MAX_PENDING`] unauthenticated connections the oldest is
 //! closed, so that silent ones cannot lock out clients. A refused connection gets no answer. If no
 //! descriptor is left, reserved ones accept connections, so that authenticated clients get the
 //! reason. A datagram with an expected token gets a socket for its stream.
@@ -26,33 +26,33 @@ use crate::traffic::socket::set_up;
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 
-const CROWD: usize = 16;
+const MAX_PENDING: usize = 16;
 /// Connections accepted before the waiting ones are checked again.
 const AT_ONCE: usize = 64;
 /// Descriptors reserved for the case that no other is left.
 const RESERVED_DESCRIPTORS: usize = 4;
 /// Pause of accepting when the reserved descriptors are used up as well.
 const REST: Duration = Duration::from_millis(100);
-const TELL: Duration = Duration::from_secs(10);
+const NOTICE_TIME: Duration = Duration::from_secs(10);
 
 /// Silence after which the kernel closes the connection of a client that is gone.
 const GONE: Duration = Duration::from_secs(24);
 
-struct Stranger {
-    stage: StrangerStage,
+struct PendingClient {
+    stage: PendingStage,
     client: SocketAddr,
     deadline: Instant,
 }
 
-enum StrangerStage {
+enum PendingStage {
     /// Waiting for its first message.
     Greeting { stream: TcpStream, shown: [u8; LENGTH], length: usize },
     /// Answered; waiting for its first frame.
     Answered(Box<Channel>),
 }
 
-enum StrangerLook {
-    Wait(StrangerStage),
+enum PendingState {
+    Wait(PendingStage),
     Refuse,
     Request(Box<Channel>, Message),
 }
@@ -62,21 +62,21 @@ pub(super) struct Door<'env> {
     datagrams: &'env [UdpSocket],
     settings: &'env Settings,
     sessions: &'env Sessions,
-    tell: &'env (dyn Fn(Happening) + Sync),
-    waiting: Vec<Stranger>,
+    notify: &'env (dyn Fn(Happening) + Sync),
+    waiting: Vec<PendingClient>,
     /// Released if no other descriptor is left, to accept connections and answer them.
     reserve: Vec<File>,
     /// End of a pause of accepting.
     rests: Option<Instant>,
     turned: u64,
-    told: Instant,
+    notified_at: Instant,
 }
 
 impl<'env> Door<'env> {
     pub(super) fn new(
         server: &'env Server,
         sessions: &'env Sessions,
-        tell: &'env (dyn Fn(Happening) + Sync),
+        notify: &'env (dyn Fn(Happening) + Sync),
         first: File,
     ) -> Self {
         Door {
@@ -84,12 +84,12 @@ impl<'env> Door<'env> {
             datagrams: &server.datagrams,
             settings: &server.settings,
             sessions,
-            tell,
+            notify,
             waiting: Vec::new(),
             reserve: vec![first],
             rests: None,
             turned: 0,
-            told: Instant::now(),
+            notified_at: Instant::now(),
         }
     }
 
@@ -109,16 +109,16 @@ impl<'env> Door<'env> {
             self.datagrams.iter().for_each(|port| self.sessions.expected().take_from(port));
             let now = Instant::now();
             let before = self.waiting.len();
-            self.waiting.retain(|stranger| stranger.deadline > now);
+            self.waiting.retain(|pending| pending.deadline > now);
             self.turned += (before - self.waiting.len()) as u64;
             self.report(now);
         }
     }
 
     fn report(&mut self, now: Instant) {
-        if self.turned > 0 && now.duration_since(self.told) >= TELL {
-            (self.tell)(Happening::Turned(std::mem::take(&mut self.turned)));
-            self.told = now;
+        if self.turned > 0 && now.duration_since(self.notified_at) >= NOTICE_TIME {
+            (self.notify)(Happening::Turned(std::mem::take(&mut self.turned)));
+            self.notified_at = now;
         }
     }
 
@@ -129,12 +129,16 @@ impl<'env> Door<'env> {
         let listeners = if rest.is_none() { self.listeners } else { &[] };
         fds.extend(listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)));
         fds.extend(self.datagrams.iter().map(|port| PollFd::new(port, PollFlags::IN)));
-        fds.extend(self.waiting.iter().map(|stranger| PollFd::new(stranger.stream(), PollFlags::IN)));
+        fds.extend(self.waiting.iter().map(|pending| PollFd::new(pending.stream(), PollFlags::IN)));
         let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
-        let told = (self.turned > 0).then_some(TELL);
+        let notified_at = (self.turned > 0).then_some(NOTICE_TIME);
         // At least a millisecond, so that a deadline just ahead does not cause busy waiting.
-        let longest =
-            next.into_iter().chain(told).chain(rest).min().map(|left| left.max(Duration::from_millis(1)));
+        let longest = next
+            .into_iter()
+            .chain(notified_at)
+            .chain(rest)
+            .min()
+            .map(|left| left.max(Duration::from_millis(1)));
         let longest = longest.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut fds, longest.as_ref()) {
             Ok(_) => Ok(fds.first().is_some_and(|fd| !fd.revents().is_empty())),
@@ -144,21 +148,21 @@ impl<'env> Door<'env> {
     }
 
     fn look_at_all<'s>(&mut self, scope: &'s Scope<'s, 'env>) {
-        for stranger in std::mem::take(&mut self.waiting) {
-            let Stranger { stage, client, deadline } = stranger;
-            let answered = matches!(stage, StrangerStage::Answered(_));
+        for pending in std::mem::take(&mut self.waiting) {
+            let PendingClient { stage, client, deadline } = pending;
+            let answered = matches!(stage, PendingStage::Answered(_));
             match stage.look(self.settings) {
-                StrangerLook::Wait(stage) => {
-                    let anew = !answered && matches!(stage, StrangerStage::Answered(_));
+                PendingState::Wait(stage) => {
+                    let anew = !answered && matches!(stage, PendingStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
-                    self.waiting.push(Stranger { stage, client, deadline });
+                    self.waiting.push(PendingClient { stage, client, deadline });
                 }
-                StrangerLook::Refuse => self.turned += 1,
-                StrangerLook::Request(channel, Message::Open { beside }) => {
-                    self.open(scope, *channel, client, beside)
+                PendingState::Refuse => self.turned += 1,
+                PendingState::Request(channel, Message::Open { other_session }) => {
+                    self.open(scope, *channel, client, other_session)
                 }
-                StrangerLook::Request(channel, Message::Join(join)) => self.join(*channel, client, &join),
-                StrangerLook::Request(..) => self.turned += 1,
+                PendingState::Request(channel, Message::Join(join)) => self.join(*channel, client, &join),
+                PendingState::Request(..) => self.turned += 1,
             }
         }
     }
@@ -168,7 +172,7 @@ impl<'env> Door<'env> {
         scope: &'s Scope<'s, 'env>,
         mut channel: Channel,
         client: SocketAddr,
-        beside: Option<Hex128>,
+        other_session: Option<Hex128>,
     ) {
         if channel.stream().set_nonblocking(false).is_err() {
             return;
@@ -180,28 +184,28 @@ impl<'env> Door<'env> {
                 return;
             }
         };
-        let Some(lease) = self.sessions.open(client, beside, control) else {
+        let Some(lease) = self.sessions.open(client, other_session, control) else {
             // A client that does not receive even this is closed anyway.
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
         end_when_gone(channel.stream());
-        let (tell, sessions) = (self.tell, self.sessions);
+        let (notify, sessions) = (self.notify, self.sessions);
         let session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
         // If no thread starts, the session is still here.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
             let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
-            tell(Happening::Began(client));
+            notify(Happening::Began(client));
             let ended = session.serve();
-            tell(Happening::Ended(client, ended.transfers, ended.why));
+            notify(Happening::Ended(client, ended.transfers, ended.why));
         });
         if let Err(e) = thread {
             if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
             }
-            (self.tell)(Happening::Ended(
+            (self.notify)(Happening::Ended(
                 client,
                 0,
                 Some(format!("cannot start a thread for the connection: {e}; see ulimit -u")),
@@ -271,12 +275,12 @@ impl<'env> Door<'env> {
             self.turned += 1;
             return;
         }
-        if self.waiting.len() >= CROWD {
+        if self.waiting.len() >= MAX_PENDING {
             self.waiting.remove(0);
             self.turned += 1;
         }
-        let stage = StrangerStage::Greeting { stream, shown: [0; LENGTH], length: 0 };
-        self.waiting.push(Stranger { stage, client, deadline: Instant::now() + HANDSHAKE });
+        let stage = PendingStage::Greeting { stream, shown: [0; LENGTH], length: 0 };
+        self.waiting.push(PendingClient { stage, client, deadline: Instant::now() + HANDSHAKE });
     }
 
     /// Accepts the next connection with a reserved descriptor, else in exchange for the oldest
@@ -310,10 +314,10 @@ fn canonical(client: SocketAddr) -> SocketAddr {
 
 /// Makes the kernel close the connection about [`GONE`] after the client's machine or link failed.
 fn end_when_gone(stream: &TcpStream) {
-    let (probes, apart) = (3, GONE / 6);
+    let (probes, probe_interval) = (3, GONE / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
     let _ = sockopt::set_tcp_keepidle(stream, GONE / 2);
-    let _ = sockopt::set_tcp_keepintvl(stream, apart);
+    let _ = sockopt::set_tcp_keepintvl(stream, probe_interval);
     let _ = sockopt::set_tcp_keepcnt(stream, probes);
     let _ = sockopt::set_tcp_user_timeout(stream, GONE.as_millis() as u32);
 }
@@ -329,24 +333,24 @@ fn may_use(name: &str) -> bool {
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
 }
 
-impl Stranger {
+impl PendingClient {
     const fn stream(&self) -> &TcpStream {
         match &self.stage {
-            StrangerStage::Greeting { stream, .. } => stream,
-            StrangerStage::Answered(channel) => channel.stream(),
+            PendingStage::Greeting { stream, .. } => stream,
+            PendingStage::Answered(channel) => channel.stream(),
         }
     }
 }
 
-impl StrangerStage {
+impl PendingStage {
     /// Reads what has arrived, without waiting.
-    fn look(self, settings: &Settings) -> StrangerLook {
+    fn look(self, settings: &Settings) -> PendingState {
         match self {
-            StrangerStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
-            StrangerStage::Answered(mut channel) => match channel.try_receive() {
-                Ok(Some(message)) => StrangerLook::Request(channel, message),
-                Ok(None) => StrangerLook::Wait(StrangerStage::Answered(channel)),
-                Err(_) => StrangerLook::Refuse,
+            PendingStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
+            PendingStage::Answered(mut channel) => match channel.try_receive() {
+                Ok(Some(message)) => PendingState::Request(channel, message),
+                Ok(None) => PendingState::Wait(PendingStage::Answered(channel)),
+                Err(_) => PendingState::Refuse,
             },
         }
     }
@@ -357,23 +361,23 @@ fn greeting(
     mut shown: [u8; LENGTH],
     length: usize,
     settings: &Settings,
-) -> StrangerLook {
+) -> PendingState {
     let length = match stream.read(shown.get_mut(length..).unwrap_or_default()) {
-        Ok(0) => return StrangerLook::Refuse,
+        Ok(0) => return PendingState::Refuse,
         Ok(n) => length + n,
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => length,
-        Err(_) => return StrangerLook::Refuse,
+        Err(_) => return PendingState::Refuse,
     };
     if length < LENGTH {
-        return StrangerLook::Wait(StrangerStage::Greeting { stream, shown, length });
+        return PendingState::Wait(PendingStage::Greeting { stream, shown, length });
     }
-    let Ok(answer) = respond(&settings.key, &shown) else { return StrangerLook::Refuse };
+    let Ok(answer) = respond(&settings.key, &shown) else { return PendingState::Refuse };
     // A new connection has room for a message this short.
     let written = stream.write_all(&answer.message);
     match (written, answer.transport) {
         (Ok(()), Ok(transport)) => {
-            StrangerStage::Answered(Box::new(Channel::new(stream, transport))).look(settings)
+            PendingStage::Answered(Box::new(Channel::new(stream, transport))).look(settings)
         }
-        _ => StrangerLook::Refuse,
+        _ => PendingState::Refuse,
     }
 }

@@ -172,18 +172,18 @@ impl Server {
         self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Serves until `until` is readable or closed; `tell` receives the events.
+    /// Serves until `until` is readable or closed; `notify` receives the events.
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
-        tell: &(dyn Fn(Happening) + Sync),
+        notify: &(dyn Fn(Happening) + Sync),
     ) -> Result<(), ServeError> {
         // Each stream needs a descriptor.
         raise_descriptors();
         let first = File::open(SPARE).map_err(failed("open /dev/null"))?;
         let sessions = Sessions::new(&self.settings).map_err(failed("get random bytes"))?;
         std::thread::scope(|scope| {
-            let mut door = door::Door::new(self, &sessions, tell, first);
+            let mut door = door::Door::new(self, &sessions, notify, first);
             let ended = door.keep(scope, until.as_fd());
             // Makes the threads of the sessions end soon.
             sessions.close();

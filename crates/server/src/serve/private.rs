@@ -55,12 +55,12 @@ pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Re
     let server = match Server::bind(&[address], settings) {
         Ok(server) => server,
         Err(error) => {
-            tell(&mut output, &PrivateReply::Error(error.to_string()))?;
+            notify(&mut output, &PrivateReply::Error(error.to_string()))?;
             return Err(error);
         }
     };
     let port = server.addresses().first().map_or(0, SocketAddr::port);
-    tell(&mut output, &PrivateReply::Port(port))?;
+    notify(&mut output, &PrivateReply::Port(port))?;
     server.run(input, &|_| ())
 }
 
@@ -70,7 +70,7 @@ fn read_orders(input: impl Read) -> Option<PrivateOrder> {
     serde_json::from_str(&line).ok()
 }
 
-fn tell(output: &mut impl Write, ready: &PrivateReply) -> Result<(), ServeError> {
+fn notify(output: &mut impl Write, ready: &PrivateReply) -> Result<(), ServeError> {
     let line =
         serde_json::to_string(ready).map_err(std::io::Error::from).map_err(failed("write its port"))?;
     writeln!(output, "{line}").and_then(|()| output.flush()).map_err(failed("write its port"))

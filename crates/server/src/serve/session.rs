@@ -86,14 +86,14 @@ impl OpenSession<'_> {
             match self.answer(&request, &ledger) {
                 Ok(()) => *transfers += 1,
                 Err(Ok(refusal)) => {
-                    let said = match refusal {
+                    let stated = match refusal {
                         RefusedRequest::No(why) => Message::Refused(why),
                         RefusedRequest::Busy(seconds) => Message::Busy { seconds },
                     };
-                    self.channel.send(&said)?;
+                    self.channel.send(&stated)?;
                 }
                 Err(Err(lost)) => {
-                    let told = match &lost {
+                    let reported = match &lost {
                         LostTransfer::Here(e) | LostTransfer::Thread(e) => Some(Message::Refused(lacks(e))),
                         LostTransfer::Silent => Some(Message::Refused(SILENT.to_owned())),
                         LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far } => {
@@ -101,9 +101,9 @@ impl OpenSession<'_> {
                         }
                         _ => None,
                     };
-                    if let Some(told) = told {
+                    if let Some(reported) = reported {
                         // The session ends anyway if the client cannot be notified.
-                        let _ = self.channel.send(&told);
+                        let _ = self.channel.send(&reported);
                     }
                     return Err(lost);
                 }

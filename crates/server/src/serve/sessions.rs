@@ -84,11 +84,11 @@ impl Sessions {
         &self.cpus
     }
 
-    /// Opens a session, in the group of `beside` if that has the same address. `None` at the limit.
+    /// Opens a session, in the group of `other_session` if that has the same address. `None` at the limit.
     pub(super) fn open(
         &self,
         client: SocketAddr,
-        beside: Option<Hex128>,
+        other_session: Option<Hex128>,
         control: TcpStream,
     ) -> Option<Lease<'_>> {
         let mut sessions = locked(&self.sessions);
@@ -97,7 +97,8 @@ impl Sessions {
         }
         // A session needs an id that cannot be guessed.
         let session = Hex128::random().ok()?;
-        let other = beside.and_then(|other| sessions.get(&other)).filter(|room| room.client == client.ip());
+        let other =
+            other_session.and_then(|other| sessions.get(&other)).filter(|room| room.client == client.ip());
         let group = other.map_or(session, |room| room.group);
         sessions
             .insert(session, SessionRoom { client: client.ip(), group, streams: BTreeMap::new(), control });

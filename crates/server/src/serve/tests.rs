@@ -23,7 +23,7 @@ use crate::wire::{
 struct Served {
     address: SocketAddr,
     key: SharedKey,
-    told: Arc<Mutex<Vec<Happening>>>,
+    reported: Arc<Mutex<Vec<Happening>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
@@ -47,10 +47,10 @@ fn served_with(change: impl FnOnce(&mut Settings)) -> Served {
     change(&mut settings);
     let server = Server::bind(&["127.0.0.1:0".parse().unwrap()], settings).unwrap();
     let (stop, stopped) = UnixStream::pair().unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (address, teller) = (server.addresses()[0], Arc::clone(&told));
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let (address, teller) = (server.addresses()[0], Arc::clone(&reported));
     let thread = std::thread::spawn(move || server.run(&stopped, &|h| teller.lock().unwrap().push(h)));
-    Served { address, key, told, stop: Some(stop), thread: Some(thread) }
+    Served { address, key, reported, stop: Some(stop), thread: Some(thread) }
 }
 
 fn served() -> Served {
@@ -73,7 +73,7 @@ impl Served {
 
     fn open(&self) -> (Channel, Welcome) {
         let mut channel = self.connect();
-        let Message::Welcome(welcome) = channel.ask(&Message::Open { beside: None }).unwrap() else {
+        let Message::Welcome(welcome) = channel.ask(&Message::Open { other_session: None }).unwrap() else {
             panic!("no welcome")
         };
         (channel, welcome)
@@ -93,8 +93,9 @@ impl Served {
     }
 
     fn ended(&self) -> Vec<(u64, Option<String>)> {
-        let told = self.told.lock().unwrap();
-        told.iter()
+        let reported = self.reported.lock().unwrap();
+        reported
+            .iter()
             .filter_map(|h| match h {
                 Happening::Ended(_, transfers, why) => Some((*transfers, why.clone())),
                 _ => None,
@@ -152,9 +153,9 @@ fn closed_without_a_word(stream: &mut TcpStream) -> bool {
 #[test]
 fn a_wrong_key_gets_no_answer_and_the_right_one_is_still_let_in() {
     let far = served();
-    let mut stranger = TcpStream::connect(far.address).unwrap();
-    stranger.write_all(&Initiator::new(&SharedKey::random().unwrap()).unwrap().1).unwrap();
-    assert!(closed_without_a_word(&mut stranger));
+    let mut pending = TcpStream::connect(far.address).unwrap();
+    pending.write_all(&Initiator::new(&SharedKey::random().unwrap()).unwrap().1).unwrap();
+    assert!(closed_without_a_word(&mut pending));
     let refused = Channel::connect(TcpStream::connect(far.address).unwrap(), &SharedKey::open()).unwrap_err();
     assert!(matches!(refused, WireError::Handshake(HandshakeError::Refused)), "{refused}");
     far.open();
@@ -166,10 +167,10 @@ fn other_protocols_get_no_answer() {
     for hello in
         [&b"GET / HTTP/1.1\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"SSH-2.0-x\r\n"]
     {
-        let mut stranger = TcpStream::connect(far.address).unwrap();
-        stranger.write_all(hello).unwrap();
-        stranger.write_all(&[0xff; LENGTH]).unwrap();
-        assert!(closed_without_a_word(&mut stranger), "{hello:?}");
+        let mut pending = TcpStream::connect(far.address).unwrap();
+        pending.write_all(hello).unwrap();
+        pending.write_all(&[0xff; LENGTH]).unwrap();
+        assert!(closed_without_a_word(&mut pending), "{hello:?}");
     }
     far.open();
 }
@@ -210,7 +211,7 @@ fn a_replayed_first_message_leads_nowhere() {
         stream.write_all(&[7; 20]).unwrap();
         assert!(closed_without_a_word(&mut stream));
     }
-    assert!(far.told.lock().unwrap().iter().all(|h| !matches!(h, Happening::Began(_))));
+    assert!(far.reported.lock().unwrap().iter().all(|h| !matches!(h, Happening::Began(_))));
 }
 
 #[test]
@@ -323,7 +324,8 @@ fn a_rate_cap_holds_in_both_directions() {
 fn messages_out_of_turn_end_the_session_and_no_other() {
     let far = served();
     let mut good = far.ready(1);
-    for wrong in [Message::Go, Message::Joined, Message::Sent(vec![1]), Message::Open { beside: None }] {
+    for wrong in [Message::Go, Message::Joined, Message::Sent(vec![1]), Message::Open { other_session: None }]
+    {
         let (mut channel, _) = far.open();
         channel.send(&wrong).unwrap();
         let ended = channel.receive(Instant::now() + Duration::from_secs(30));
@@ -359,9 +361,9 @@ fn a_session_beside_another_shares_its_turn() {
     let stream = far.join(welcome.session, 0);
     assert_eq!(first.ask(&Message::Tcp(work(1))).unwrap(), Message::Ready);
     let mut channel = far.connect();
-    let opened = channel.ask(&Message::Open { beside: Some(welcome.session) }).unwrap();
-    let Message::Welcome(beside) = opened else { panic!("{opened:?}") };
-    let streams = vec![far.join(beside.session, 0)];
+    let opened = channel.ask(&Message::Open { other_session: Some(welcome.session) }).unwrap();
+    let Message::Welcome(other_session) = opened else { panic!("{opened:?}") };
+    let streams = vec![far.join(other_session.session, 0)];
     Near { channel, streams }.transfer(&work(1)).unwrap();
     drop((first, stream));
 }
@@ -371,11 +373,11 @@ fn sessions_are_as_many_as_allowed() {
     let far = served_with(|s| s.caps.max_sessions = 2);
     let one = far.open();
     let _two = far.open();
-    let third = far.connect().ask(&Message::Open { beside: None }).unwrap();
+    let third = far.connect().ask(&Message::Open { other_session: None }).unwrap();
     assert!(matches!(third, Message::Busy { .. }));
     drop(one);
     until("a place", || {
-        matches!(far.connect().ask(&Message::Open { beside: None }), Ok(Message::Welcome(_)))
+        matches!(far.connect().ask(&Message::Open { other_session: None }), Ok(Message::Welcome(_)))
     });
 }
 
@@ -407,8 +409,8 @@ fn a_client_that_falls_silent_in_a_transfer_is_given_up() {
     until("the end", || !far.ended().is_empty());
     assert_eq!(far.ended(), [(0, Some("it was silent for too long".to_owned()))]);
     let deadline = Instant::now() + Duration::from_secs(30);
-    let said = std::iter::from_fn(|| silent.channel.receive(deadline).ok());
-    let why = said.filter(|message| !matches!(message, Message::Alive)).collect::<Vec<_>>();
+    let stated = std::iter::from_fn(|| silent.channel.receive(deadline).ok());
+    let why = stated.filter(|message| !matches!(message, Message::Alive)).collect::<Vec<_>>();
     assert!(matches!(&why[..], [Message::Refused(why)] if why.contains("it heard nothing")), "{why:?}");
 }
 

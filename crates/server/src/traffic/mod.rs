@@ -4,7 +4,6 @@
 
 pub mod account;
 pub mod carrier;
-mod course;
 pub mod link_watch;
 pub mod pin;
 pub mod probe;
@@ -17,6 +16,7 @@ mod supervision;
 pub mod tcp;
 mod tcp_samples;
 mod team;
+mod timeline;
 pub mod trips;
 pub mod udp;
 

@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::course::Recorder;
 use super::send::hold_back;
+use super::timeline::Recorder;
 use super::{Fnv, SharedTransfer, thread_cpu};
 use crate::wire::Receiving;
 
@@ -50,12 +50,12 @@ pub(super) struct StreamReceived {
     pub(super) last: Instant,
     pub(super) cpu: Duration,
     pub(super) hash: Fnv,
-    pub(super) course: Recorder,
+    pub(super) timeline: Recorder,
 }
 
 /// Makes reads on a short path wait for much data. Call it before the sender starts.
 pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
-    let short = TcpInfo::of(socket)?.way_us() <= SHORT_US;
+    let short = TcpInfo::of(socket)?.path_us() <= SHORT_US;
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 
@@ -81,7 +81,7 @@ pub(super) fn receive(
         last: started,
         cpu: Duration::ZERO,
         hash: Fnv::EMPTY,
-        course: Recorder::default(),
+        timeline: Recorder::default(),
     };
     let (mut looked, mut emptied) = (0, true);
     loop {
@@ -136,7 +136,7 @@ impl StreamReceived {
         self.bytes += n;
         self.last = Instant::now();
         let now = super::nanos(self.last.duration_since(orders.origin));
-        self.course.arrive(now, n);
+        self.timeline.arrive(now, n);
         if self.base.is_none() {
             let first = orders.first.fetch_min(now, Ordering::Relaxed).min(now);
             if now - first >= super::nanos(orders.omit) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
-use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_lent};
+use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_zerocopy};
 
 use super::{CUT, SharedTransfer, thread_cpu};
 use crate::wire::Sending;
@@ -168,7 +168,7 @@ impl<'a> ZeroCopySender<'a> {
     fn write(&mut self, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
         let mut rest = message;
         while !rest.is_empty() {
-            match send_lent(self.socket, rest) {
+            match send_zerocopy(self.socket, rest) {
                 Ok(n) => {
                     self.calls += 1;
                     rest = rest.get(n..).unwrap_or_default();

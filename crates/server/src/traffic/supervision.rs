@@ -27,7 +27,7 @@ pub struct Supervision<'a> {
     /// Time of the last check, and the CPU time of the process at that time.
     looked: (Instant, Duration),
     /// Time of the last keep-alive.
-    told: Instant,
+    notified_at: Instant,
     end: Instant,
     longest: Duration,
     patience: Duration,
@@ -43,7 +43,7 @@ impl<'a> Supervision<'a> {
             shared,
             silent: Duration::ZERO,
             looked: (now, process_cpu()),
-            told: now,
+            notified_at: now,
             end: now + longest,
             longest,
             patience: SILENCE,
@@ -63,7 +63,7 @@ impl<'a> Supervision<'a> {
     }
 
     /// Resets the silence after progress of the streams.
-    pub fn heard(&mut self) {
+    pub fn message_received(&mut self) {
         self.silent = Duration::ZERO;
         self.looked = (Instant::now(), process_cpu());
     }
@@ -91,7 +91,7 @@ impl<'a> Supervision<'a> {
             self.await_go()?;
         }
         self.patience = patience;
-        self.heard();
+        self.message_received();
         Ok(())
     }
 
@@ -118,8 +118,8 @@ impl<'a> Supervision<'a> {
         if self.silent >= self.patience {
             return Err(LostTransfer::Silent);
         }
-        if !self.quiet && now.duration_since(self.told) >= PULSE {
-            self.told = now;
+        if !self.quiet && now.duration_since(self.notified_at) >= PULSE {
+            self.notified_at = now;
             self.channel.send(&Message::Alive)?;
         }
         self.wait(PULSE.min(self.end.duration_since(now)).max(Duration::from_millis(1)))?;
@@ -128,7 +128,7 @@ impl<'a> Supervision<'a> {
 
     fn message(&mut self) -> Result<Option<ObservedEvents>, LostTransfer> {
         while let Some(message) = self.channel.try_receive()? {
-            self.heard();
+            self.message_received();
             match message {
                 Message::Alive => {}
                 Message::Refused(why) => {
@@ -175,12 +175,12 @@ mod tests {
         }
         assert!(matches!(watch.await_next(), Err(LostTransfer::Silent)));
         // If other threads had CPU time throughout, they may have sent.
-        watch.heard();
+        watch.message_received();
         watch.looked = (Instant::now().checked_sub(SILENCE).unwrap(), Duration::ZERO);
         let ran = process_cpu();
         watch.add_silence();
         assert!(watch.silent >= PULSE.max(ran.min(SILENCE)), "{:?} of {ran:?}", watch.silent);
-        watch.heard();
+        watch.message_received();
         assert!(matches!(watch.await_next(), Ok(ObservedEvents::Local)));
     }
 }

@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 
 use plimsoll_metal::tcp::{TcpInfo, set_unsent_limit};
 
-use super::course::Recorder;
 use super::receive::{self, receive};
 use super::send::{self, SendEnd, send};
 use super::tcp_samples::TcpSamples;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
+use super::timeline::Recorder;
 use super::{
     LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos,
     reason,
 };
 use crate::wire::{
-    Channel, FarEndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
+    Channel, EndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
 };
 
 /// Time and consecutive timeouts after which unacknowledged segments count as lost while the
@@ -57,9 +57,9 @@ pub struct TcpMeans<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TcpOutcome {
     /// Report of this end.
-    pub here: FarEndReport,
+    pub here: EndReport,
     /// Report of the server; `None` at the server.
-    pub there: Option<FarEndReport>,
+    pub there: Option<EndReport>,
     /// Bytes sent by this end, per stream.
     pub sent_by_stream: Vec<u64>,
 }
@@ -155,7 +155,7 @@ impl<'env> TcpRun<'env> {
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
         // Threads that wait at the gate send nothing if `Go` was not exchanged.
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
-        let go = Instant::now() + self.way_back();
+        let go = Instant::now() + self.return_delay();
         drop(gate);
         let arrivals = ByteArrivals { bytes: 0, progressed: Instant::now() };
         let mut progress =
@@ -178,11 +178,11 @@ impl<'env> TcpRun<'env> {
             }
             match self.expect(supervision.await_next()?)? {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
-                _ if progress.infos.look() => supervision.heard(),
+                _ if progress.infos.look() => supervision.message_received(),
                 _ => progress.infos.check(self.means.end)?,
             }
             if progress.receiving.is_some() && progress.arrivals.look(self.means.sockets) {
-                supervision.heard();
+                supervision.message_received();
             } else if progress.receiving.is_some() && progress.outcome.there.is_some() {
                 progress.arrivals.check(self.means.sockets)?;
             }
@@ -190,11 +190,11 @@ impl<'env> TcpRun<'env> {
     }
 
     /// Time from `Go` to the first byte's arrival at the client: a round trip; zero at the server.
-    fn way_back(&self) -> Duration {
+    fn return_delay(&self) -> Duration {
         let info =
             self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Near).map(TcpInfo::of);
         info.and_then(Result::ok)
-            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.way_us())))
+            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_us())))
     }
 
     /// Handles an event. Returns a message that needs more handling.
@@ -351,7 +351,7 @@ fn received(
         nanos: nanos(last.saturating_duration_since(begun)),
         cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
         hashes: streams.iter().map(|s| s.hash.0).collect(),
-        course: Recorder::together(streams.iter().map(|s| s.course.clone())),
+        timeline: Recorder::together(streams.iter().map(|s| s.timeline.clone())),
     }
 }
 
@@ -366,9 +366,9 @@ struct Infos<'a> {
 
 impl<'a> Infos<'a> {
     fn new(sockets: &'a [TcpStream]) -> Self {
-        let told = |socket: &'a TcpStream| Some((socket, TcpInfo::of(socket).ok()?));
+        let take_look = |socket: &'a TcpStream| Some((socket, TcpInfo::of(socket).ok()?));
         let infos = Infos {
-            sockets: sockets.iter().filter_map(told).collect(),
+            sockets: sockets.iter().filter_map(take_look).collect(),
             began: Instant::now(),
             acknowledged: 0,
             progressed: Instant::now(),
@@ -399,7 +399,7 @@ impl<'a> Infos<'a> {
         if now.is_empty() {
             return false;
         }
-        self.tcp_samples.push(self.told(&now));
+        self.tcp_samples.push(self.take_look(&now));
         self.limit_unsent(now.iter());
         let acknowledged = now.iter().filter_map(|i| i.acknowledged).sum();
         let has_progressed = std::mem::replace(&mut self.acknowledged, acknowledged) != acknowledged;
@@ -422,7 +422,7 @@ impl<'a> Infos<'a> {
         }
     }
 
-    fn told(&self, now: &[TcpInfo]) -> TcpLook {
+    fn take_look(&self, now: &[TcpInfo]) -> TcpLook {
         let since = |field: fn(&TcpInfo) -> u64| -> u64 {
             let both = self.sockets.iter().zip(now);
             both.map(|((_, before), after)| field(after).saturating_sub(field(before))).sum()
@@ -443,7 +443,7 @@ impl<'a> Infos<'a> {
     fn sent(&mut self, threads: &[send::StreamSent]) -> SendingReport {
         self.look();
         let now = self.now();
-        let (last, first) = (self.told(&now), now.first().copied().unwrap_or_default());
+        let (last, first) = (self.take_look(&now), now.first().copied().unwrap_or_default());
         let (rtt_nanos, cwnd_bytes) = self.tcp_samples.means();
         SendingReport {
             bytes: threads.iter().map(|t| t.bytes).sum(),

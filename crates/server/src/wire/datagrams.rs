@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::course::Course;
 use super::message::{Direction, EndAccount, OrderedAmount, size, streams, time};
+use super::timeline::ArrivalTimeline;
 use super::{MAX_DATAGRAM, MAX_MESSAGES};
 
 /// Request for a transfer of datagrams.
@@ -106,7 +106,7 @@ pub struct UdpReceived {
     /// CPU time of the receiving threads, ns.
     pub cpu_nanos: u64,
     /// Arrivals over time, without duplicates.
-    pub course: Course,
+    pub timeline: ArrivalTimeline,
 }
 
 /// Report of an end on a transfer of datagrams.
@@ -167,7 +167,7 @@ impl UdpOrder {
 impl UdpReport {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         self.account.in_range()?;
-        self.received.as_ref().map_or(Ok(()), |received| received.course.in_range())
+        self.received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
     }
 }
 

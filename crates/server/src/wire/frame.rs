@@ -49,10 +49,10 @@ impl Inbox {
 
     fn length(&self) -> Result<Option<usize>, FrameError> {
         let Some(head) = self.bytes.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        let said = u32::from_be_bytes(*head);
-        match usize::try_from(said) {
+        let stated = u32::from_be_bytes(*head);
+        match usize::try_from(stated) {
             Ok(length) if (SEAL..=MAX).contains(&length) => Ok(Some(length)),
-            _ => Err(FrameError::Length(said)),
+            _ => Err(FrameError::Length(stated)),
         }
     }
 
@@ -75,10 +75,10 @@ impl Inbox {
 /// Seals `message` into a frame. Fails if it is too long.
 pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, FrameError> {
     let length = message.len() + SEAL;
-    let said =
+    let stated =
         u32::try_from(length).ok().filter(|_| length <= MAX).ok_or(FrameError::TooLong(message.len()))?;
     let mut frame = vec![0; LENGTH_BYTES + length];
-    frame[..LENGTH_BYTES].copy_from_slice(&said.to_be_bytes());
+    frame[..LENGTH_BYTES].copy_from_slice(&stated.to_be_bytes());
     transport.write_message(message, &mut frame[LENGTH_BYTES..]).map_err(|_| FrameError::Seal)?;
     Ok(frame)
 }
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn lengths_out_of_range_are_refused_at_once() {
-        for said in [0u32, 15, 65_536, u32::MAX] {
+        for stated in [0u32, 15, 65_536, u32::MAX] {
             let mut inbox = Inbox::default();
-            inbox.push(&said.to_be_bytes());
-            assert_eq!(inbox.wanted(), Err(FrameError::Length(said)));
-            assert_eq!(inbox.take(&mut ends().1), Err(FrameError::Length(said)));
+            inbox.push(&stated.to_be_bytes());
+            assert_eq!(inbox.wanted(), Err(FrameError::Length(stated)));
+            assert_eq!(inbox.take(&mut ends().1), Err(FrameError::Length(stated)));
         }
     }
 

@@ -45,9 +45,9 @@ fn begin(key: &SharedKey) -> Option<Builder<'_>> {
 }
 
 fn read(state: &mut HandshakeState, message: &[u8; LENGTH]) -> Result<u16, HandshakeError> {
-    let mut said = [0; LENGTH];
-    match state.read_message(message, &mut said) {
-        Ok(PAYLOAD) => Ok(u16::from_be_bytes([said[0], said[1]])),
+    let mut stated = [0; LENGTH];
+    match state.read_message(message, &mut stated) {
+        Ok(PAYLOAD) => Ok(u16::from_be_bytes([stated[0], stated[1]])),
         _ => Err(HandshakeError::Refused),
     }
 }
@@ -145,16 +145,16 @@ pub(crate) mod tests {
         let key = SharedKey::random().unwrap();
         let answer = respond(&key, &message_of_version(&key, 1)).unwrap();
         assert_eq!(answer.transport.unwrap_err(), HandshakeError::Version(1));
-        let told = HandshakeError::Version(1).to_string();
+        let reported = HandshakeError::Version(1).to_string();
         assert!(
-            told.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")),
-            "{told}"
+            reported.contains(&format!("version 1, and this plimsoll uses version {PROTOCOL_VERSION}")),
+            "{reported}"
         );
     }
 
     proptest! {
         #[test]
-        fn no_stranger_is_answered(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
+        fn no_unauthenticated_answer(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
             let message: [u8; LENGTH] = bytes.try_into().unwrap();
             prop_assert!(respond(&SharedKey::random().unwrap(), &message).is_err());
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::course::{Course, Shaping};
 use super::datagrams::{Echoed, TripsOrder, UdpOrder, UdpReport};
 use super::key::{hex, unhex};
+use super::timeline::{ArrivalTimeline, Shaping};
 use super::{MAX_LOOKS, MAX_MESSAGE, MAX_MESSAGES, MAX_STREAMS};
 use crate::traffic::carrier::Carrier;
 use crate::traffic::link_watch::{LinkLoss, MAX_LINKS};
@@ -23,7 +23,7 @@ pub enum Message {
     /// Client, first message: requests a session.
     Open {
         /// Another session of the same client whose turn it shares, to measure under a load.
-        beside: Option<Hex128>,
+        other_session: Option<Hex128>,
     },
     /// Server: the session is open.
     Welcome(Welcome),
@@ -52,7 +52,7 @@ pub enum Message {
     /// Either end: all is sent; bytes per stream.
     Sent(Vec<u64>),
     /// Server: the transfer is over; its report.
-    Done(Box<FarEndReport>),
+    Done(Box<EndReport>),
     /// Client: requests UDP sockets.
     UdpOpen {
         /// Number of streams.
@@ -315,7 +315,7 @@ pub struct ReceivingReport {
     /// Hash of all bytes per stream, if requested.
     pub hashes: Vec<u64>,
     /// Arrivals over time.
-    pub course: Course,
+    pub timeline: ArrivalTimeline,
 }
 
 /// Counters of a machine during a transfer.
@@ -343,7 +343,7 @@ pub struct EndAccount {
 /// Report of an end on a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FarEndReport {
+pub struct EndReport {
     /// Results of its sender.
     pub sent: Option<SendingReport>,
     /// Results of its receiver.
@@ -400,7 +400,7 @@ impl Message {
                 (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many status requests"),
                 (received, _) => {
                     report.account.in_range()?;
-                    received.as_ref().map_or(Ok(()), |received| received.course.in_range())
+                    received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
                 }
             },
             Message::Busy { seconds } if *seconds > 86_400 => Err("a waiting time of more than a day"),

@@ -6,24 +6,24 @@
 //! would change the measurement.
 
 mod channel;
-mod course;
 mod datagrams;
 pub mod frame;
 pub mod handshake;
 pub mod key;
 mod message;
+mod timeline;
 
 use std::time::Duration;
 
 pub use channel::read_by;
 pub use channel::{Channel, Gone, WireError};
-pub use course::{Course, Shaping};
 pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, WaitMode};
 pub use key::SharedKey;
 pub use message::{
-    Direction, EndAccount, FarEndReport, Hex128, Join, Message, OrderedAmount, Receiving, ReceivingReport,
+    Direction, EndAccount, EndReport, Hex128, Join, Message, OrderedAmount, Receiving, ReceivingReport,
     Sending, SendingReport, Sockets, TcpLook, TcpOrder, Welcome,
 };
+pub use timeline::{ArrivalTimeline, Shaping};
 
 /// Version of the messages, sent in the handshake to report a mismatch.
 pub const PROTOCOL_VERSION: u16 = 5;

@@ -116,7 +116,7 @@ pub fn percent_below(share: f64) -> String {
 
 /// Formats two values with `least` digits, or with as many more as make different values differ in
 /// text: a value that misses a bound is never shown as the bound.
-pub fn apart(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
+pub fn write_distinct(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
     const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));
     let differ = (least..=MAX_DIGITS).map(at).find(|[one, other]| one != other);

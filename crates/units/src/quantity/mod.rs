@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 pub use error::{ParseError, ReadQuantity};
 pub use format::{
-    apart, format_cpus, format_duration, format_size, percent, percent_below, relative_half_width,
-    significant,
+    format_cpus, format_duration, format_size, percent, percent_below, relative_half_width, significant,
+    write_distinct,
 };
 pub use mix::{Mix, MixPart, SizeMix, parse_sizes};
 pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};

@@ -394,10 +394,10 @@ fn split(text: &str, base: Base) -> Option<Value> {
             Some((value::size(size, base).filter(|size| *size > 0)?, share))
         })
         .collect::<Option<_>>()?;
-    let said: u64 =
+    let stated: u64 =
         parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
     let open = parts.iter().filter(|(_, share)| share.is_none()).count() as u64;
-    let left = 100u64.checked_sub(said)?;
+    let left = 100u64.checked_sub(stated)?;
     if (open == 0) != (left == 0) {
         return None;
     }

@@ -4,7 +4,7 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
 
-fn disk(name: &str, kind: DiskKind, link: Option<DiskLink>) -> Disk {
+fn disk(name: &str, kind: DiskKind, link: Option<DeviceLink>) -> Disk {
     Disk {
         name: name.to_owned(),
         number: None,
@@ -24,8 +24,8 @@ fn disk(name: &str, kind: DiskKind, link: Option<DiskLink>) -> Disk {
     }
 }
 
-fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DiskLink> {
-    Some(DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
+fn pcie(transfers_per_s: u64, lanes: u32) -> Option<DeviceLink> {
+    Some(DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s: None, max_lanes: None })
 }
 
 fn machine(medium: Medium, layers: &[(&str, DiskKind)], disks: Vec<Disk>) -> Machine {
@@ -75,7 +75,7 @@ fn an_nvme_disk_is_bound_by_its_pcie_link() {
 
 #[test]
 fn a_sata_disk_by_its_line_and_striped_disks_by_the_sum() {
-    let sata = || Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 });
+    let sata = || Some(DeviceLink::Sata { line_bit_per_s: 6_000_000_000 });
     let one = machine(Medium::Device, &[], vec![disk("sda", DiskKind::Sata, sata())]);
     assert_eq!(of(&one, &case(1 << 20, "direct"), "throughput").value, Some(6e8));
     let disks = vec![disk("sda", DiskKind::Sata, sata()), disk("sdb", DiskKind::Sata, sata())];
@@ -87,7 +87,7 @@ fn a_sata_disk_by_its_line_and_striped_disks_by_the_sum() {
 
 #[test]
 fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
-    let sata = disk("sda", DiskKind::Sata, Some(DiskLink::Sata { line_bit_per_s: 1_500_000_000 }));
+    let sata = disk("sda", DiskKind::Sata, Some(DeviceLink::Sata { line_bit_per_s: 1_500_000_000 }));
     let mut guest = machine(Medium::Device, &[], vec![sata]);
     guest.virtualisation.is_virtual = Some(true);
     let limit = of(&guest, &case(1 << 20, "direct"), "throughput");
@@ -102,7 +102,7 @@ fn what_a_hypervisor_says_of_a_link_bounds_nothing() {
 
 #[test]
 fn a_mirror_or_parity_is_named() {
-    let sata = || Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 });
+    let sata = || Some(DeviceLink::Sata { line_bit_per_s: 6_000_000_000 });
     let disks = vec![disk("sda", DiskKind::Sata, sata()), disk("sdb", DiskKind::Sata, sata())];
     let mut machine = machine(Medium::Device, &[("md0", DiskKind::Md)], disks);
     let mut named = |level: &str, op: &str| {
@@ -219,7 +219,7 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
     let spinning = |model: Option<&str>| Disk {
         rotational: Some(true),
         model: model.map(str::to_owned),
-        ..disk("sda", DiskKind::Sata, Some(DiskLink::Sata { line_bit_per_s: 6_000_000_000 }))
+        ..disk("sda", DiskKind::Sata, Some(DeviceLink::Sata { line_bit_per_s: 6_000_000_000 }))
     };
     let lone = case(4096, "direct").with_word("op", "read").with_word("pattern", "random");
     let lone = lone.with_count("depth", 1).with_count("threads", 1);
@@ -244,11 +244,11 @@ fn a_spinning_disk_answers_after_half_a_turn_in_the_mean() {
     assert_eq!(floor(disk("sda", DiskKind::Sata, None), false, &lone).value, None);
     // A USB stick, and volumes of a SAN or RAID controller, may report rotation too.
     for (kind, link) in
-        [(DiskKind::Usb, Some(DiskLink::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
+        [(DiskKind::Usb, Some(DeviceLink::Usb { line_bit_per_s: 5_000_000_000 })), (DiskKind::Scsi, None)]
     {
         assert_eq!(floor(Disk { kind, link, ..spinning(None) }, false, &lone).value, None);
     }
-    let sas = Some(DiskLink::Sas { line_bit_per_s: 12_000_000_000, lanes: 1 });
+    let sas = Some(DeviceLink::Sas { line_bit_per_s: 12_000_000_000, lanes: 1 });
     let of_sas = Disk { kind: DiskKind::Scsi, link: sas, ..spinning(None) };
     assert_eq!(floor(of_sas, false, &lone).value, Some(0.002));
 }

@@ -129,7 +129,9 @@ fn where_everything_loses_there_is_no_such_rate() {
         Ok((RateTrial { offered, each: offered, goodput: 1e6, loss: 0.1, arriving: 1e6, growth: None }, ()))
     };
     assert!(search(1.0, None, lossy).unwrap().best().is_none());
-    assert!(search(1.0, None, |_, _| Err::<(RateTrial, ()), _>(CannotMeasure::far_end("gone"))).is_err());
+    assert!(
+        search(1.0, None, |_, _| Err::<(RateTrial, ()), _>(CannotMeasure::server_failed("gone"))).is_err()
+    );
 }
 
 #[test]
@@ -149,8 +151,8 @@ fn the_tail_of_a_course_gives_its_rate_and_the_growth_of_its_delay() {
     // 10 ms each; a burst at first, then 1 MB each; the delay grows by 2 % of the time.
     let bytes: Vec<u64> = (0..40).map(|i| if i < 5 { 9_000_000 } else { 1_000_000 }).collect();
     let delays = (0..40).map(|i| Some(i * 200_000)).collect();
-    let (rate, growth) = tail(&Course { width: 10_000_000, bytes, delays });
+    let (rate, growth) = tail(&ArrivalTimeline { width: 10_000_000, bytes, delays });
     assert!((rate.unwrap() / 8e8 - 1.0).abs() < 1e-9);
     assert!((growth.unwrap().slope - 0.02).abs() < 1e-9);
-    assert_eq!(tail(&Course::default()), (None, None));
+    assert_eq!(tail(&ArrivalTimeline::default()), (None, None));
 }

@@ -84,13 +84,13 @@ fn used(more: &str, number: DeviceNumber) -> Result<DeviceUse, Fault> {
     Ok(examine(&fixture.root, number))
 }
 
-fn told(more: &str, number: DeviceNumber) -> Result<String, Fault> {
+fn reported(more: &str, number: DeviceNumber) -> Result<String, Fault> {
     Ok(used(more, number)?.users.join("; "))
 }
 
 #[test]
 fn a_lone_disk_has_no_user_and_its_serial_is_read() -> Result<(), Fault> {
-    assert_eq!(told(MOUNTS, DISK)?, "");
+    assert_eq!(reported(MOUNTS, DISK)?, "");
     let fixture = Fixture::unpack(DISKS)?;
     assert_eq!(serial(&fixture.root, DISK).as_deref(), Some("WD-1234"));
     assert_eq!(serial(&fixture.root, PARTED), None);
@@ -155,7 +155,7 @@ fn each_kind_of_user_is_named() -> Result<(), Fault> {
         ),
     ];
     for (tree, expected) in cases {
-        assert_eq!(told(&tree, DISK)?, expected);
+        assert_eq!(reported(&tree, DISK)?, expected);
     }
     Ok(())
 }
@@ -163,25 +163,25 @@ fn each_kind_of_user_is_named() -> Result<(), Fault> {
 #[test]
 fn a_disk_answers_for_its_partitions_and_a_partition_for_its_disk() -> Result<(), Fault> {
     let mounted = "proc/self/mountinfo = 5 1 8:1 / /home rw - ext4 /dev/sda1 rw\n";
-    let whole = told(mounted, PARTED)?;
+    let whole = reported(mounted, PARTED)?;
     assert!(whole.contains("has partitions: sda1, sda2"), "{whole}");
     assert!(whole.contains("has the partition sda1, which is mounted on /home"), "{whole}");
     let held = format!("{MOUNTS}{}", built("dm-1", "253:1", &[SDA]));
-    assert_eq!(told(&held, PARTITION)?, "is a partition of sda, which is part of dm-1");
-    assert_eq!(told(MOUNTS, PARTITION)?, "");
+    assert_eq!(reported(&held, PARTITION)?, "is a partition of sda, which is part of dm-1");
+    assert_eq!(reported(MOUNTS, PARTITION)?, "");
     Ok(())
 }
 
 #[test]
 fn partitions_that_overlap_are_users_and_those_apart_are_not() -> Result<(), Fault> {
     let mounted = "proc/self/mountinfo = 5 1 8:2 / /home rw - ext4 /dev/sda2 rw\n";
-    assert_eq!(told(mounted, PARTITION)?, "");
+    assert_eq!(reported(mounted, PARTITION)?, "");
     let overlapping = DISKS.replace("sda2/start = 2048", "sda2/start = 2047");
     let fixture = Fixture::unpack(&format!("{overlapping}{mounted}"))?;
-    let said = examine(&fixture.root, PARTITION).users.join("; ");
+    let unreadable = examine(&fixture.root, PARTITION).users.join("; ");
     assert!(
-        said.contains("is a partition of sda, which has the partition sda2, which is mounted on /home"),
-        "{said}"
+        unreadable.contains("is a partition of sda, which has the partition sda2, which is mounted on /home"),
+        "{unreadable}"
     );
     Ok(())
 }
@@ -189,17 +189,17 @@ fn partitions_that_overlap_are_users_and_those_apart_are_not() -> Result<(), Fau
 #[test]
 fn what_is_behind_a_loop_device_is_looked_at_like_the_device() -> Result<(), Fault> {
     let alone = format!("{MOUNTS}{ON_FILE}");
-    assert_eq!(told(&alone, LOOP)?, "");
+    assert_eq!(reported(&alone, LOOP)?, "");
     let other = device("loop3", "7:3");
     let on =
         |path: &str| format!("{alone}{other}sys/devices/virtual/block/loop3/loop/backing_file = {path}\n");
-    assert_eq!(told(&on("/srv/other.img"), LOOP)?, "");
+    assert_eq!(reported(&on("/srv/other.img"), LOOP)?, "");
     let link = format!("{}srv/link.img -> disk.img\n", on("/srv/link.img"));
     for tree in [on("/srv/disk.img"), link] {
-        assert_eq!(told(&tree, LOOP)?, "reads from /srv/disk.img, which is what loop3 reads from");
+        assert_eq!(reported(&tree, LOOP)?, "reads from /srv/disk.img, which is what loop3 reads from");
         let mounted = format!("{}proc/self/mountinfo = 5 1 7:3 / /mnt rw - ext4 /dev/loop3 rw\n", &tree);
         assert_eq!(
-            told(&mounted, LOOP)?,
+            reported(&mounted, LOOP)?,
             "reads from /srv/disk.img, which is what loop3 reads from (loop3 is mounted on /mnt)"
         );
     }
@@ -213,15 +213,15 @@ fn what_is_behind_a_loop_device_is_looked_at_like_the_device() -> Result<(), Fau
     ];
     for (more, expected) in cases {
         assert_eq!(
-            told(&format!("{alone}{more}"), LOOP)?,
+            reported(&format!("{alone}{more}"), LOOP)?,
             format!("reads from /srv/disk.img, which {expected}")
         );
     }
     for unknown in ["/srv/gone.img", "/srv/disk.img (deleted)"] {
         let tree = format!("{MOUNTS}sys/devices/virtual/block/loop1/loop/backing_file = {unknown}\n");
-        assert!(told(&tree, LOOP)?.contains("cannot be looked at"), "{unknown}");
+        assert!(reported(&tree, LOOP)?.contains("cannot be looked at"), "{unknown}");
     }
-    assert!(told(MOUNTS, LOOP)?.contains("what is behind that is not known"));
+    assert!(reported(MOUNTS, LOOP)?.contains("what is behind that is not known"));
     Ok(())
 }
 
@@ -229,12 +229,12 @@ fn what_is_behind_a_loop_device_is_looked_at_like_the_device() -> Result<(), Fau
 fn a_loop_device_on_devices_is_followed_to_the_disks() -> Result<(), Fault> {
     let on = |path: &str| format!("sys/devices/virtual/block/loop1/loop/backing_file = {path}\n");
     let on_sdb = format!("{MOUNTS}{}", on("/dev/sdb"));
-    assert_eq!(told(&on_sdb, LOOP)?, "");
+    assert_eq!(reported(&on_sdb, LOOP)?, "");
     let mounted =
         format!("{}{}", "proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n", on("/dev/sdb"));
-    assert_eq!(told(&mounted, LOOP)?, "reads from sdb, which is mounted on /mnt");
+    assert_eq!(reported(&mounted, LOOP)?, "reads from sdb, which is mounted on /mnt");
     assert_eq!(
-        told(&format!("{MOUNTS}{}", on("/dev/sda")), LOOP)?,
+        reported(&format!("{MOUNTS}{}", on("/dev/sda")), LOOP)?,
         "reads from sda, which has partitions: sda1, sda2"
     );
     // Stack of two loop devices, RAID and a mounted disk.
@@ -245,7 +245,7 @@ fn a_loop_device_on_devices_is_followed_to_the_disks() -> Result<(), Fault> {
         built("md0", "9:0", &[SDB, SDA2]),
         "proc/self/mountinfo = 5 1 8:16 / /mnt rw - ext4 /dev/sdb rw\n"
     );
-    assert_eq!(told(&stack, LOOP)?, "is made of sdb, which is mounted on /mnt");
+    assert_eq!(reported(&stack, LOOP)?, "is made of sdb, which is mounted on /mnt");
     let found = used(&stack, LOOP)?;
     let names: Vec<&str> = found.stack.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["loop1", "loop2", "md0", "sda2", "sdb", "sda"]);
@@ -261,7 +261,7 @@ fn volumes_of_one_manager_keep_apart_and_others_do_not() -> Result<(), Fault> {
     let mount = "proc/self/mountinfo = 5 1 253:1 / /home rw - ext4 /dev/dm-1 rw\n";
     let with = |one: &str, other: &str| {
         let uuid = |dm: &str, uuid: &str| format!("sys/devices/virtual/block/{dm}/dm/uuid = {uuid}\n");
-        told(&format!("{two}{mount}{}{}", uuid("dm-0", one), uuid("dm-1", other)), DM)
+        reported(&format!("{two}{mount}{}{}", uuid("dm-0", one), uuid("dm-1", other)), DM)
     };
     assert_eq!(with(&format!("LVM-{GROUP}1"), &format!("LVM-{GROUP}2"))?, "");
     assert_eq!(with("part1-mpath-36", "part2-mpath-36")?, "");
@@ -280,7 +280,7 @@ fn volumes_of_one_manager_keep_apart_and_others_do_not() -> Result<(), Fault> {
             + &built("dm-1", "253:1", &["virtual/block/dm-2"]);
         let tree =
             format!("{layer}{above}{mount}{}{}{}", uuid("dm-0", "0"), uuid("dm-1", "1"), uuid("dm-2", pool));
-        assert_eq!(told(&tree, DM)?.contains("is mounted on /home"), users, "{pool}");
+        assert_eq!(reported(&tree, DM)?.contains("is mounted on /home"), users, "{pool}");
     }
     Ok(())
 }
@@ -293,7 +293,7 @@ fn a_mount_in_another_namespace_is_named_with_a_process_of_it() -> Result<(), Fa
          proc/77/ns/mnt -> mnt:[2]\nproc/77/comm = sh\n\
          proc/77/mountinfo = 5 1 8:16 / /hidden rw - ext4 /dev/sdb rw\n"
     );
-    assert_eq!(told(&tree, DISK)?, "is mounted on /hidden in the mount namespace of process 77 (sh)");
+    assert_eq!(reported(&tree, DISK)?, "is mounted on /hidden in the mount namespace of process 77 (sh)");
     Ok(())
 }
 
@@ -318,7 +318,7 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
         device("loop3", "7:3")
     );
     assert_eq!(
-        told(&format!("{own}{looped}"), NBD)?,
+        reported(&format!("{own}{looped}"), NBD)?,
         "is served from /srv/disk.img, which is what loop3 reads from"
     );
     // Another process with the file is a user, even if it is a server itself.
@@ -331,14 +331,14 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
     assert_eq!(remote.users.join("; "), "");
     assert!(remote.remarks[0].contains("perhaps on another machine"), "{:?}", remote.remarks);
     let server = serves(99, "nbd-server");
-    let said = told(&format!("{client}{server}{looped}"), NBD)?;
-    assert_eq!(said, "may be served from /srv/disk.img, which is what loop3 reads from");
+    let unreadable = reported(&format!("{client}{server}{looped}"), NBD)?;
+    assert_eq!(unreadable, "may be served from /srv/disk.img, which is what loop3 reads from");
     let second = nbd("nbd1", "43:1", 78);
     assert!(
-        told(&format!("{client}{server}{second}"), NBD)?
+        reported(&format!("{client}{server}{second}"), NBD)?
             .contains("may have the same server on this machine as nbd1")
     );
-    assert_eq!(told(&format!("{client}{second}"), NBD)?, "", "no server is here");
+    assert_eq!(reported(&format!("{client}{second}"), NBD)?, "", "no server is here");
     Ok(())
 }
 
@@ -346,7 +346,7 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
 fn the_server_of_a_ublk_device_is_who_holds_its_control_device() -> Result<(), Fault> {
     const UBLK: DeviceNumber = DeviceNumber { major: 259, minor: 0 };
     let tree = format!("{MOUNTS}{}sys/class/ublk-char/ublkc0/dev = 243:0\n", device("ublkb0", "259:0"));
-    assert_eq!(told(&tree, UBLK)?, "");
+    assert_eq!(reported(&tree, UBLK)?, "");
     assert_eq!(used(&tree, UBLK)?.remarks.len(), 1);
     let server =
         "proc/99/fd/3 -> /dev/ublkc0\nproc/99/fd/4 -> /srv/disk.img\nproc/99/fdinfo/4 = flags:\\t0100002\n";
@@ -373,9 +373,12 @@ fn the_server_of_a_file_on_fuse_is_looked_at() -> Result<(), Fault> {
         "{}sys/devices/virtual/block/loop3/loop/backing_file = /srv/other.img\n",
         device("loop3", "7:3")
     );
-    let told = |connection| told(&format!("{mounts}{ON_FILE}{looped}{}", server(connection)), LOOP);
-    assert_eq!(told(file.system.minor)?, "may be served from /srv/other.img, which is what loop3 reads from");
-    assert_eq!(told(file.system.minor + 1)?, "", "it serves another file system");
+    let reported = |connection| reported(&format!("{mounts}{ON_FILE}{looped}{}", server(connection)), LOOP);
+    assert_eq!(
+        reported(file.system.minor)?,
+        "may be served from /srv/other.img, which is what loop3 reads from"
+    );
+    assert_eq!(reported(file.system.minor + 1)?, "", "it serves another file system");
     assert!(used(&format!("{mounts}{ON_FILE}"), LOOP)?.remarks[0].contains("fuse.bindfs"));
     Ok(())
 }
@@ -385,12 +388,13 @@ fn the_same_disk_by_another_path_is_the_same_disk() -> Result<(), Fault> {
     let wwid = |place: &str| format!("sys/devices/{place}/device/wwid = naa.5000c500a1b2c3d4\n");
     let mounted = "proc/self/mountinfo = 5 1 8:2 / /home rw - ext4 /dev/sda2 rw\n";
     let both = format!("{mounted}{}{}", wwid(SDA), wwid(SDB));
-    let said = told(&both, DISK)?;
+    let unreadable = reported(&both, DISK)?;
     assert!(
-        said.contains("is the same disk as sda, which has the partition sda2, which is mounted on /home"),
-        "{said}"
+        unreadable
+            .contains("is the same disk as sda, which has the partition sda2, which is mounted on /home"),
+        "{unreadable}"
     );
-    assert_eq!(told(&format!("{mounted}{}", wwid(SDB)), DISK)?, "");
+    assert_eq!(reported(&format!("{mounted}{}", wwid(SDB)), DISK)?, "");
     let idle = used(&format!("{MOUNTS}{}{}", wwid(SDA), wwid(SDB)), DISK)?;
     assert!(idle.below.iter().any(|below| below.name == "sda" && below.claimable), "{:?}", idle.below);
     Ok(())
@@ -409,7 +413,7 @@ fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() -> Result<(), Fault> {
         about("virtual/block/nvme0n1"),
         about(path),
     );
-    assert_eq!(told(&tree, NVME)?, "");
+    assert_eq!(reported(&tree, NVME)?, "");
     Ok(())
 }
 
@@ -419,28 +423,28 @@ fn an_array_keeps_apart_from_its_container_and_from_its_siblings() -> Result<(),
     const ARRAY: DeviceNumber = DeviceNumber { major: 9, minor: 126 };
     let version =
         |name: &str, text: &str| format!("sys/devices/virtual/block/{name}/md/metadata_version = {text}\n");
-    let told = |own: &str, container: &str, sibling: &str| {
+    let reported = |own: &str, container: &str, sibling: &str| {
         let arrays = [("md127", "9:127", container), ("md126", "9:126", own), ("md125", "9:125", sibling)];
         let built = arrays.map(|(name, number, text)| built(name, number, &[SDB]) + &version(name, text));
         let mounted = "proc/self/mountinfo = 5 1 9:125 / /home rw - ext4 /dev/md125 rw\n";
-        told(&format!("{mounted}{}", built.concat()), ARRAY)
+        reported(&format!("{mounted}{}", built.concat()), ARRAY)
     };
-    assert_eq!(told("external:/md127/0", "external:imsm", "external:/md127/1")?, "");
-    assert_eq!(told("external:-md127/0", "external:imsm", "external:/md127/1")?, "");
+    assert_eq!(reported("external:/md127/0", "external:imsm", "external:/md127/1")?, "");
+    assert_eq!(reported("external:-md127/0", "external:imsm", "external:/md127/1")?, "");
     for (own, container, sibling) in [
         ("1.2", "external:imsm", "external:/md127/1"),
         ("external:/md127/0", "external:imsm", "1.2"),
         ("external:/md127/0", "external:imsm", "external:/md127/0"),
         ("external:/md127/0", "external:imsm", "external:/md126/1"),
     ] {
-        assert!(told(own, container, sibling)?.contains("is mounted on /home"), "{own} {sibling}");
+        assert!(reported(own, container, sibling)?.contains("is mounted on /home"), "{own} {sibling}");
     }
     Ok(())
 }
 
 #[test]
 fn what_cannot_be_read_is_no_consent() -> Result<(), Fault> {
-    assert!(told("", DISK)?.contains("mounts that cannot be read"));
+    assert!(reported("", DISK)?.contains("mounts that cannot be read"));
     let empty = Fixture::unpack("proc/swaps = x\n")?;
     assert!(examine(&empty.root, DISK).users[0].contains("not described by sysfs"));
     Ok(())
@@ -453,8 +457,10 @@ fn a_loop_device_with_an_unknown_file_is_no_consent_for_a_file() -> Result<(), F
         "{MOUNTS}{ON_FILE}{}sys/devices/virtual/block/loop3/loop/backing_file = /gone\n",
         device("loop3", "7:3")
     );
-    assert!(told(&unknown, LOOP)?.contains("may be what loop3 reads from, whose file cannot be looked at"));
-    assert_eq!(told(&unknown, DISK)?, "");
+    assert!(
+        reported(&unknown, LOOP)?.contains("may be what loop3 reads from, whose file cannot be looked at")
+    );
+    assert_eq!(reported(&unknown, DISK)?, "");
     Ok(())
 }
 
@@ -468,8 +474,8 @@ fn a_disk_that_is_used_as_a_whole_as_well_answers_for_all_its_partitions() -> Re
         "sys/devices/virtual/block/dm-0/slaves/loop3 -> ../../loop3\n\
          sys/devices/virtual/block/loop3/holders/dm-0 -> ../../dm-0\n"
     );
-    let said = told(&tree, DeviceNumber { major: 253, minor: 0 })?;
-    assert!(said.contains("reads from sda, which has partitions: sda1"), "{said}");
+    let unreadable = reported(&tree, DeviceNumber { major: 253, minor: 0 })?;
+    assert!(unreadable.contains("reads from sda, which has partitions: sda1"), "{unreadable}");
     Ok(())
 }
 
@@ -483,6 +489,6 @@ fn a_stack_that_goes_round_ends() -> Result<(), Fault> {
 #[test]
 fn many_users_are_counted() {
     let users: Vec<String> = (0..9).map(|n| format!("is what loop{n} reads from")).collect();
-    let said = DeviceUse { users, ..DeviceUse::default() }.sentence().unwrap();
-    assert!(said.ends_with("and has 5 more users"), "{said}");
+    let unreadable = DeviceUse { users, ..DeviceUse::default() }.sentence().unwrap();
+    assert!(unreadable.ends_with("and has 5 more users"), "{unreadable}");
 }

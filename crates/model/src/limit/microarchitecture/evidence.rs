@@ -98,10 +98,10 @@ impl<'a> CpuEvidence<'a> {
 
     fn take_caches(&mut self, cpu: &Cpu, number: usize) {
         let of_cpuid = cpu.cpuid.of(number).map(|answers| answers.caches()).unwrap_or_default();
-        let told = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
+        let reported = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
         let shown = cpu.caches.iter().filter(|c| c.serves(number));
         let shown = shown.map(|c| (c.level, c.kind, c.size_bytes, c.ways));
-        for (level, kind, bytes, ways) in told.chain(shown) {
+        for (level, kind, bytes, ways) in reported.chain(shown) {
             let place = match (level, kind) {
                 (1, CacheKind::Data) => &mut self.l1d,
                 (1, CacheKind::Instruction) => &mut self.l1i,
@@ -128,10 +128,14 @@ impl<'a> CpuEvidence<'a> {
         if let Some(feature) = self.impossible(row) {
             return Some(feature);
         }
-        if self.native_model.zip(row.native_model).is_some_and(|(told, listed)| told != listed) {
+        if self.native_model.zip(row.native_model).is_some_and(|(reported, listed)| reported != listed) {
             return Some("has another core by CPUID 0x1a".to_owned());
         }
-        if self.is_512_wide.zip(row.full_width.as_ref()).is_some_and(|(told, listed)| told != listed.is) {
+        if self
+            .is_512_wide
+            .zip(row.full_width.as_ref())
+            .is_some_and(|(reported, listed)| reported != listed.is)
+        {
             return Some("has another width by CPUID 8000_001a".to_owned());
         }
         row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
@@ -175,10 +179,10 @@ impl<'a> CpuEvidence<'a> {
             ("level 1 instruction cache", self.l1i, &caches.l1i),
             ("level 2 cache", self.l2, &caches.l2),
         ];
-        for (what, told, listed) in levels {
-            let Some(told) = told else { continue };
-            if !listed.is_empty() && !listed.iter().any(|&[kib, ways]| told.is(kib.into(), ways)) {
-                return Some(format!("has no {what} of {}", told.shown()));
+        for (what, reported, listed) in levels {
+            let Some(reported) = reported else { continue };
+            if !listed.is_empty() && !listed.iter().any(|&[kib, ways]| reported.is(kib.into(), ways)) {
+                return Some(format!("has no {what} of {}", reported.shown()));
             }
         }
         let larger = self.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;

@@ -316,7 +316,7 @@ fn of_this_width(
 ) -> Vec<&'static Microarchitecture> {
     let is = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
         (None, _) => true,
-        (Some(listed), Some(told)) => listed.is == told,
+        (Some(listed), Some(reported)) => listed.is == reported,
         (Some(listed), None) => {
             cpu.model.is_some_and(|model| listed.models.iter().any(|range| range.contains(model)))
         }

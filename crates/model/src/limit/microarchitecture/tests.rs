@@ -80,9 +80,9 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
         let unknown = row.facts.keys().find(|key| !is_known(key));
         assert_eq!(unknown, None, "{name}: nothing reads this key; add it to FACTS where something does");
         let is_x86 = row.chip.vendor().is_some();
-        let told =
+        let reported =
             |feature: &String| if is_x86 { is_feature(feature) } else { ARM.contains(&feature.as_str()) };
-        assert!(row.never.iter().all(told), "{name}: {:?}", row.never);
+        assert!(row.never.iter().all(reported), "{name}: {:?}", row.never);
         assert!(!is_x86 || !row.never.is_empty(), "{name}");
         for of in [rate::FMA, rate::ADD, rate::MULTIPLY, rate::INTEGER_ADD] {
             let cycles = row.latency(of);
@@ -122,8 +122,11 @@ fn no_chip_has_two_rows_and_ranges_run_upwards() {
             let kinds: Vec<_> =
                 rows.map(|row| (&row.core_kind, row.full_width.as_ref().map(|w| w.is))).collect();
             let distinct: std::collections::HashSet<_> = kinds.iter().collect();
-            let told = kinds.len() == 1 || kinds.iter().all(|kind| kind.0.is_some() || kind.1.is_some());
-            assert!(kinds.is_empty() || told && distinct.len() == kinds.len(), "{vendor} {family} {model}");
+            let reported = kinds.len() == 1 || kinds.iter().all(|kind| kind.0.is_some() || kind.1.is_some());
+            assert!(
+                kinds.is_empty() || reported && distinct.len() == kinds.len(),
+                "{vendor} {family} {model}"
+            );
         }
     }
     for chip in table.microarchitecture.iter().map(|row| &row.chip) {

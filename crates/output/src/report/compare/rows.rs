@@ -118,7 +118,7 @@ impl<'a> ComparisonTable<'a> {
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
         let lines: Vec<(Vec<String>, TextRole)> = std::iter::once(head)
             .chain(lines)
-            .map(|(cells, role)| (cells.iter().map(|cell| style.say(cell)).collect(), role))
+            .map(|(cells, role)| (cells.iter().map(|cell| style.styled(cell)).collect(), role))
             .collect();
         let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
         let longest = widths.first().copied().unwrap_or(0);

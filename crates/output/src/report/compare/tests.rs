@@ -77,8 +77,8 @@ fn the_page_has_every_row_and_escapes_names() {
     assert_eq!(page.matches("<script").count(), 4, "two islands, the library and ours");
     assert_eq!(page.matches("<tr title").count(), hostile.compared.len());
     assert_eq!(page.matches("data-chart=").count(), 1);
-    for told in ["NOT MET", "not met", "regression"] {
-        assert_eq!(page.contains(told), told != "NOT MET", "{told}");
+    for reported in ["NOT MET", "not met", "regression"] {
+        assert_eq!(page.contains(reported), reported != "NOT MET", "{reported}");
     }
     let nothing = Comparison { compared: Vec::new(), ranked: Vec::new(), ..comparison() };
     let page = crate::report::html::comparison(&nothing, &[], &[], ShownMetrics::All).unwrap();

@@ -123,7 +123,7 @@ mod tests {
         }
         run.measurements.retain(|m| headline(m, Better::Higher).is_some());
         assert_eq!(left_out(&BIGGER, &run), None);
-        let said = left_out(&SMALLER, &run).unwrap();
-        assert!(said.ends_with("the other direction: use --format github-bigger"), "{said}");
+        let stated = left_out(&SMALLER, &run).unwrap();
+        assert!(stated.ends_with("the other direction: use --format github-bigger"), "{stated}");
     }
 }

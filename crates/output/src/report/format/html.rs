@@ -16,7 +16,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let page = html::page(std::slice::from_ref(of.run), &html::PageCompanions::default())?;
+    let page = html::page(std::slice::from_ref(of.run), &html::PageExtras::default())?;
     out.write_all(page.as_bytes())
 }
 

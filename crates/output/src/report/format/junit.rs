@@ -60,9 +60,9 @@ fn case(measurement: &Measurement) -> String {
         Status::Invalid | Status::Failed => format!("<failure message=\"{reason}\"/>"),
         Status::Skipped => format!("<skipped message=\"{reason}\"/>"),
     };
-    let said = (measurement.status == Status::Ok).then(|| figure(measurement));
+    let stated = (measurement.status == Status::Ok).then(|| figure(measurement));
     let warned = measurement.warnings.iter().map(|w| format!("warning {}: {}", w.code, w.text));
-    let lines: Vec<String> = said.into_iter().chain(warned).map(|line| escaped(&line)).collect();
+    let lines: Vec<String> = stated.into_iter().chain(warned).map(|line| escaped(&line)).collect();
     let out = match lines.is_empty() {
         true => String::new(),
         false => format!("<system-out>{}</system-out>", lines.join("\n")),

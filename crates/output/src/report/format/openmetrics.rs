@@ -501,7 +501,7 @@ mod tests {
         let held = required();
         let run = whole();
         let of = |form| text(&[JudgedRun { run: &run, held: &held }], form);
-        let said = |text: &str, types: &str| {
+        let stated = |text: &str, types: &str| {
             // Without time and value; the closing brace of the labels ends the series.
             let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
             let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -516,7 +516,7 @@ mod tests {
             ("prometheus_client.openmetrics.parser", timed(), "gauge info stateset"),
         ] {
             match parsed(module, &text) {
-                Some(found) => assert_eq!(found, said(&text, types), "{module}"),
+                Some(found) => assert_eq!(found, stated(&text, types), "{module}"),
                 None => {
                     return skipped(
                         "needs python3 with prometheus_client; PLIMSOLL_TEST_PYTHON names a python",

@@ -61,15 +61,15 @@ fn each_writes_what_it_says_it_can() {
 #[test]
 fn what_is_left_out_is_counted() {
     let run = fixture::run();
-    let said = |name: &str| left_out(find(name).unwrap(), &run);
-    assert_eq!(said("json"), None);
+    let stated = |name: &str| left_out(find(name).unwrap(), &run);
+    assert_eq!(stated("json"), None);
     let without = run.measurements.iter().filter(|m| m.metrics.is_empty()).count();
     assert!(without > 0);
     let all = run.measurements.len();
     let wanted = format!(
         "{without} of {all} cases have no valid figure and are not in csv; --format json has all cases"
     );
-    assert_eq!(said("csv"), Some(wanted));
+    assert_eq!(stated("csv"), Some(wanted));
 }
 
 #[test]

@@ -45,8 +45,8 @@ fn short_name(case: &Case, all: &[&Case]) -> String {
     while !left_out.is_empty() {
         let name = without(case, &left_out);
         let twins: Vec<&&Case> = all.iter().filter(|other| without(other, &left_out) == name).collect();
-        let apart = |name: &&str| twins.iter().any(|twin| twin.get(name) != case.get(name));
-        match left_out.iter().position(apart) {
+        let differs = |name: &&str| twins.iter().any(|twin| twin.get(name) != case.get(name));
+        match left_out.iter().position(differs) {
             Some(place) => _ = left_out.remove(place),
             None => return name,
         }
@@ -61,7 +61,7 @@ fn without(case: &Case, names: &[&str]) -> String {
 
 fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     let common = common(rows, stated);
-    let heading: Vec<String> = common.iter().map(|(name, value)| said(rows, name, value)).collect();
+    let heading: Vec<String> = common.iter().map(|(name, value)| describe(rows, name, value)).collect();
     let left_out: Vec<&str> = common.iter().map(|(name, _)| *name).collect();
     let warned = match rows {
         [first, others @ ..] if !common.is_empty() => {
@@ -89,7 +89,7 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
 }
 
 /// Formats a parameter as its value or range, and "of" its value in the plan if that differs.
-fn said(rows: &[&Measurement], name: &str, stated: &str) -> String {
+fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let number = |case: &Case| match case.get(name) {
         Some(Value::Size(n) | Value::Count(n)) => *n,
         _ => 0,

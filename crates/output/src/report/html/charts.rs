@@ -37,7 +37,7 @@ impl Along {
 
     /// Returns whether values of this parameter become lines of one chart.
     fn overlays(&self, key: &Key) -> bool {
-        key.overlaid && !self.axis.apart.contains(&key.name)
+        key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
 }
 
@@ -76,9 +76,9 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
 
 /// Returns the metrics of a measurement that are drawn.
 fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
-    let beside =
+    let measured_by_tool =
         |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
-    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || beside(&metric.name);
+    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || measured_by_tool(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
 }
@@ -144,7 +144,7 @@ fn facets<'a>(
         let shared = text(others(&stated.case(case), kept));
         // The title contains these anyway.
         let unusual = |name: &str, value: &Value| {
-            kept(name, value) && !along.axis.apart.contains(&name) && !is_usual(name, value)
+            kept(name, value) && !along.axis.charted_alone.contains(&name) && !is_usual(name, value)
         };
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
@@ -166,13 +166,13 @@ fn facets<'a>(
 /// Formats the parameters that `keep` selects.
 fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, value)| keep(name, value));
-    let said = |(name, value): &(&'static str, Value)| match (*name, value) {
+    let stated = |(name, value): &(&'static str, Value)| match (*name, value) {
         ("server", Value::Word(word)) if word == ALL_PAIRS => "between machines".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE => "bisection".to_owned(),
         ("server", Value::Word(word)) if word == AT_ONCE_BACK => "bisection back".to_owned(),
         _ => format!("{name} {}", human(value)),
     };
-    kept.map(said).collect()
+    kept.map(stated).collect()
 }
 
 fn place(case: &Case, key: &str) -> Option<f64> {
@@ -263,12 +263,12 @@ impl Facet<'_> {
         let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
         let titled = KEYS.iter().filter(|key| key.titled).map(|key| key.name);
         let work = titled.filter_map(|key| single(&key));
-        let said = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
-        let said: String = said.map(|text| format!(" · {text}")).collect();
+        let stated = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
+        let stated: String = stated.map(|text| format!(" · {text}")).collect();
         // Some benchmarks have the name of their metric: memory.latency.
         let metric =
             if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
-        format!("{of}{metric} by {}{said}", along.axis.name)
+        format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
     /// Chart of results, with limits, reference tools and, for threads, perfect scaling.
@@ -283,7 +283,7 @@ impl Facet<'_> {
             series.extend(tool_results(line));
             let published = line.published.iter();
             series.extend(published.map(|(name, points)| {
-                ChartSeries::new(beside(name, line), SeriesRole::Published, points.clone())
+                ChartSeries::new(tool_label(name, line), SeriesRole::Published, points.clone())
             }));
             let limits: Vec<Vec<Option<f64>>> = line
                 .points
@@ -348,9 +348,9 @@ impl Facet<'_> {
                 }
             }
             series.extend(
-                tools.into_iter().map(|(tool, points)| {
-                    ChartSeries::new(beside(tool, line), SeriesRole::Tool, points)
-                }),
+                tools
+                    .into_iter()
+                    .map(|(tool, points)| ChartSeries::new(tool_label(tool, line), SeriesRole::Tool, points)),
             );
         }
         if series.is_empty() {
@@ -390,12 +390,12 @@ fn tool_results(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     }
     tools
         .into_iter()
-        .map(|(tool, points)| ChartSeries::new(beside(tool, line), SeriesRole::Tool, points))
+        .map(|(tool, points)| ChartSeries::new(tool_label(tool, line), SeriesRole::Tool, points))
         .collect()
 }
 
 /// Names a reference or tool line after its line of results.
-fn beside(name: &str, line: &MetricLines<'_>) -> String {
+fn tool_label(name: &str, line: &MetricLines<'_>) -> String {
     if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 

@@ -76,8 +76,8 @@ fn heading(block: &RowBlock<'_>) -> Markup {
     }
 }
 
-/// Builds one gauge; `short` omits what the heading contains, and `told` lists its warnings.
-fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[ReferenceFigure]) -> Markup {
+/// Builds one gauge; `short` omits what the heading contains, and `reported` lists its warnings.
+fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
     let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
     // The suffix identifies the repetition.
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
@@ -97,7 +97,7 @@ fn row(measurement: &Measurement, short: &str, told: &[&str], references: &[Refe
     let limit = limit_text(metric);
     let conditions = parts::ran_under(measurement);
     let rest: Vec<&str> =
-        in_words(&measurement.warning_codes()).filter(|code| !told.contains(code)).collect();
+        in_words(&measurement.warning_codes()).filter(|code| !reported.contains(code)).collect();
     let star = if is_wide(&measurement.warnings) { STAR } else { "" };
     html! {
         div.gauge.invalid[measurement.status == Status::Invalid].open[!known] tabindex="0" aria-label=(line.spoken(&whole, &figures.interval)) {

@@ -161,12 +161,12 @@ const STYLE: &str = include_str!("assets/report.css");
 
 /// Additional data for the page of a run.
 #[derive(Clone, Debug, Default)]
-pub struct PageCompanions {
+pub struct PageExtras {
     /// Results for marks on gauges and in charts; published ones are added per run.
     pub references: Vec<ReferenceFigure>,
 }
 
-impl PageCompanions {
+impl PageExtras {
     fn with_published(&self, run: &Run) -> Self {
         Self { references: self.references.iter().cloned().chain(published(run)).collect() }
     }
@@ -176,8 +176,8 @@ impl PageCompanions {
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
-pub fn page(runs: &[Run], beside: &PageCompanions) -> Result<String, serde_json::Error> {
-    let made = made(runs, beside)?;
+pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Error> {
+    let made = made(runs, extras)?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
 }
 
@@ -188,7 +188,7 @@ pub fn page(runs: &[Run], beside: &PageCompanions) -> Result<String, serde_json:
 pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
-    let made = made_of(reports, &[], &runs, &PageCompanions::default())?;
+    let made = made_of(reports, &[], &runs, &PageExtras::default())?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(&runs)))
 }
 
@@ -198,11 +198,11 @@ struct PageParts {
     held: Markup,
 }
 
-fn made(runs: &[Run], beside: &PageCompanions) -> Result<PageParts, serde_json::Error> {
+fn made(runs: &[Run], extras: &PageExtras) -> Result<PageParts, serde_json::Error> {
     let replays = replays(runs);
     let others: Vec<&Run> =
         runs.iter().filter(|run| plimsoll_published::find(&run.plan.name).is_none()).collect();
-    with_tables(&replays, |reports| made_of(reports, &others, runs, beside))
+    with_tables(&replays, |reports| made_of(reports, &others, runs, extras))
 }
 
 /// Builds reports, then the other runs; `runs` contains both.
@@ -210,13 +210,13 @@ fn made_of(
     reports: &[FilledReport<'_>],
     others: &[&Run],
     runs: &[Run],
-    beside: &PageCompanions,
+    extras: &PageExtras,
 ) -> Result<PageParts, serde_json::Error> {
     let mut charts = Vec::new();
     let mut bodies = Vec::new();
     let mut count = 0;
     let mut body = |run: &Run, charts: &mut Vec<data::Chart>| {
-        let mut body = page::body(run, &beside.with_published(run), count);
+        let mut body = page::body(run, &extras.with_published(run), count);
         charts.append(&mut body.charts);
         count += 1;
         body

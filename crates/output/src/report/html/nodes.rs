@@ -165,13 +165,13 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
         .filter(|f| f.code == OUTLIER && f.evidence["case"] == id.as_str())
         .filter_map(|f| f.evidence["node"].as_str())
         .collect();
-    let (mut usual, mut apart) = (NodePoints::default(), NodePoints::default());
+    let (mut usual, mut outlying) = (NodePoints::default(), NodePoints::default());
     let (mut medians, mut limits) = (Vec::new(), Vec::new());
     for (place, names) in kinds.values().enumerate() {
         let here = || names.iter().filter_map(|name| Some((*name, *one.values.get(name)?)));
         for (index, (name, value)) in here().enumerate() {
-            let points = if outliers.contains(name) { &mut apart } else { &mut usual };
-            points.push(place as f64 + beside(index), value, name);
+            let points = if outliers.contains(name) { &mut outlying } else { &mut usual };
+            points.push(place as f64 + jitter(index), value, name);
         }
         let level = |value: Option<f64>| vec![Some(place as f64), value];
         medians.push(level(median(here().map(|(_, value)| value).collect())));
@@ -186,7 +186,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
         None => String::new(),
     };
     limits.iter_mut().for_each(|level| level[1] = level[1].filter(|limit| !far(*limit)));
-    let mut series = vec![usual.series("machines", 0), apart.series("outlier", 1)];
+    let mut series = vec![usual.series("machines", 0), outlying.series("outlier", 1)];
     series.push(ChartSeries {
         colour: Some(0),
         scattered: true,
@@ -211,7 +211,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
 }
 
 /// Returns the offset of a point in its strip: deterministic, and far from its neighbours.
-fn beside(index: usize) -> f64 {
+fn jitter(index: usize) -> f64 {
     /// Fractional part of the golden ratio: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let share = ((index as f64 * GOLDEN).fract() - 0.5) * STRIP_WIDTH;
@@ -298,8 +298,11 @@ mod tests {
         assert_eq!(charts[0].x.categories, ["n0", "n1", "n2", "n3", "n4"]);
         let share = charts[0].series[0].points[3][2].unwrap();
         assert!((share - 50.0).abs() < 0.1, "{share}");
-        let apart = charts[1].series.iter().find(|one| one.name == "outlier").unwrap();
-        assert_eq!((apart.labels.as_slice(), apart.points[0][1]), (["n3".to_owned()].as_slice(), Some(50.0)));
+        let outlying = charts[1].series.iter().find(|one| one.name == "outlier").unwrap();
+        assert_eq!(
+            (outlying.labels.as_slice(), outlying.points[0][1]),
+            (["n3".to_owned()].as_slice(), Some(50.0))
+        );
         let usual = charts[1].series.iter().find(|one| one.name == "machines").unwrap();
         assert_eq!(usual.labels, ["n0", "n1", "n2", "n4"]);
         assert!(usual.points.iter().all(|point| point[0].is_some_and(|x| x.abs() <= STRIP_WIDTH / 2.0)));

@@ -5,7 +5,7 @@ use plimsoll_result::document::Run;
 
 use super::data::Chart;
 use super::stated::StatedCases;
-use super::{PageCompanions, charts, gauge, nodes, parts, reports, roofline, single};
+use super::{PageExtras, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
 use crate::report::group::{STAR, is_wide};
 
@@ -23,7 +23,7 @@ impl Body {
 }
 
 /// Builds the body of one run; a fleet shows its first node, and how the other nodes differ.
-pub(super) fn body(whole: &Run, beside: &PageCompanions, index: usize) -> Body {
+pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
@@ -42,7 +42,7 @@ pub(super) fn body(whole: &Run, beside: &PageCompanions, index: usize) -> Body {
     let (below, roof) = roofline::roofline(run).unzip();
     let roof = keep(roof.into_iter().collect());
     for part in crate::report::subsystems(run) {
-        let mut found = charts::sweeps(run, part, &beside.references);
+        let mut found = charts::sweeps(run, part, &extras.references);
         found.extend(single::of(run, part, |m| replay.is_some() && stated.is_series(&m.case)));
         let mut found = keep(found);
         if below == Some(part) {
@@ -64,8 +64,8 @@ pub(super) fn body(whole: &Run, beside: &PageCompanions, index: usize) -> Body {
             }
         }
         section.first aria-label="Figures and their limits" {
-            (gauge::gauges(run, &stated, &beside.references))
-            (legend(run, beside))
+            (gauge::gauges(run, &stated, &extras.references))
+            (legend(run, extras))
         }
         @if let Some(replay) = &replay { (replay.section(run)) }
         @for section in &sections { (section) }
@@ -112,8 +112,8 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
-fn legend(run: &Run, beside: &PageCompanions) -> Markup {
-    let of = |class: &str| beside.references.iter().find(|r| r.kind.class() == class);
+fn legend(run: &Run, extras: &PageExtras) -> Markup {
+    let of = |class: &str| extras.references.iter().find(|r| r.kind.class() == class);
     html! {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "

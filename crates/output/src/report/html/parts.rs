@@ -31,11 +31,11 @@ pub(super) struct VerdictText {
     pub(super) why: String,
 }
 
-pub(super) fn verdict(name: &str, told: &VerdictText) -> Markup {
+pub(super) fn verdict(name: &str, reported: &VerdictText) -> Markup {
     html! {
-        div.verdict.(told.grade.class()) {
-            span.word { (name) ": " (told.word) }
-            @if !told.why.is_empty() { span.why { (told.why) } }
+        div.verdict.(reported.grade.class()) {
+            span.word { (name) ": " (reported.word) }
+            @if !reported.why.is_empty() { span.why { (reported.why) } }
         }
     }
 }
@@ -70,12 +70,12 @@ pub(super) fn header(run: &Run) -> Markup {
 }
 
 pub(super) fn machine_line(machine: &Machine) -> String {
-    let mut said = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
-    said.push(counted(machine.cpu.threads, "CPU"));
-    said.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
-    said.extend(machine.virtualisation.hypervisor.clone());
-    said.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
-    said.join(" · ")
+    let mut stated = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
+    stated.push(counted(machine.cpu.threads, "CPU"));
+    stated.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
+    stated.extend(machine.virtualisation.hypervisor.clone());
+    stated.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
+    stated.join(" · ")
 }
 
 /// Counts results near their limits, in total and per subsystem.
@@ -140,7 +140,7 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);
-    let told = worst
+    let reported = worst
         .as_ref()
         .map(|l| format!("most: {} of the time {}, {}", percent(l.share, 2), l.what, label(&l.case.case)));
     let (grade, word) = match (&worst, disturbed) {
@@ -150,7 +150,7 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
             (Grade::Poor, format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
         }
     };
-    VerdictText { grade, word, why: told.unwrap_or_default() }
+    VerdictText { grade, word, why: reported.unwrap_or_default() }
 }
 
 fn results(run: &Run) -> Vec<&ToolResult> {
@@ -201,7 +201,7 @@ fn counts(run: &Run) -> Markup {
     html! {
         div.verdict.(class) {
             span.word {
-                (counts.total()) " cases: " (counts.said().join(" · "))
+                (counts.total()) " cases: " (counts.lines().join(" · "))
                 @if warned > 0 { ", " (warned) " with warnings" }
             }
             span.why { (by_name(run)) }
@@ -217,8 +217,8 @@ fn by_name(run: &Run) -> String {
     }
     let mut names: Vec<(&str, usize)> = names.into_iter().collect();
     names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let said = names.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
-    said.collect::<Vec<_>>().join(" · ")
+    let stated = names.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
+    stated.collect::<Vec<_>>().join(" · ")
 }
 
 /// An entry of the findings list.
@@ -284,13 +284,13 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
         });
         by_case[place].machines += 1;
     }
-    let told = |LostCase { word, machines, first }: LostCase<'_>| {
+    let reported = |LostCase { word, machines, first }: LostCase<'_>| {
         let reason = first.reason.as_deref().unwrap_or("no reason given");
         let of = plimsoll_units::text::shown_within(&first.node, 64);
         let machines = counted(machines, "machine");
         format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
     };
-    by_case.into_iter().map(told).collect()
+    by_case.into_iter().map(reported).collect()
 }
 
 fn lost(run: &Run) -> Vec<String> {
@@ -305,13 +305,13 @@ fn lost(run: &Run) -> Vec<String> {
             None => by_reason.push((reason, vec![name])),
         }
     }
-    let told = |(reason, names): (String, Vec<String>)| {
+    let reported = |(reason, names): (String, Vec<String>)| {
         let more = names.len().saturating_sub(MAX_NAMED);
         let named = names[..names.len() - more].join(", ");
         let others = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{named}{others}: {reason}")
     };
-    by_reason.into_iter().map(told).collect()
+    by_reason.into_iter().map(reported).collect()
 }
 
 fn is_an_outlier(finding: &Finding) -> bool {
@@ -394,18 +394,18 @@ fn numbers(metric: &MetricResult) -> Markup {
 
 pub(super) fn ran_under(measurement: &Measurement) -> String {
     let c = &measurement.conditions;
-    let mut said: Vec<String> = Vec::new();
-    said.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
+    let mut stated: Vec<String> = Vec::new();
+    stated.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
     let shares =
         [("steal", c.steal), ("excluded", c.excluded), ("throttled", c.throttled), ("waited", c.waited)];
-    said.extend(
+    stated.extend(
         shares
             .into_iter()
             .filter_map(|(name, share)| Some((name, share?)))
             .filter(|(_, s)| *s >= 0.001)
             .map(|(name, s)| format!("{name} {}", percent(s, 2))),
     );
-    said.join(" · ")
+    stated.join(" · ")
 }
 
 /// Table of all comparisons with reference tools, with their commands.

@@ -106,13 +106,13 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
         Some((*measurement, histogram))
     });
     let timed: Vec<Timed<'_>> = timed.collect();
-    let apart = timed.len() > MOST_DISTRIBUTIONS;
+    let split_by_size = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
         let size = KEYS
             .iter()
             .filter(|key| key.of_one)
             .find_map(|key| Some(format!("{} {}", key.name, human(m.case.get(key.name)?))));
-        size.filter(|_| apart).unwrap_or_default()
+        size.filter(|_| split_by_size).unwrap_or_default()
     };
     let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
     for one in timed {
@@ -122,7 +122,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
         }
     }
     let chart = |(size, group): (String, Vec<Timed<'_>>)| {
-        let names = told_apart(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
+        let names = distinguishing_words(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
         let series = names
             .into_iter()
             .zip(&group)
@@ -143,7 +143,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
 }
 
 /// Returns case names without shared parameters, or full names if these are ambiguous.
-fn told_apart(cases: &[&Case]) -> Vec<String> {
+fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
         let kept = case.params().iter().filter(|(key, _)| is_titled(key) || differs(key));

@@ -8,7 +8,7 @@ use rand::SeedableRng as _;
 use super::*;
 
 fn page_of(run: &Run) -> String {
-    page(std::slice::from_ref(run), &PageCompanions::default()).unwrap()
+    page(std::slice::from_ref(run), &PageExtras::default()).unwrap()
 }
 
 /// The page without scripts and style.
@@ -36,7 +36,7 @@ fn a_page_holds_the_documents_of_its_runs_and_nothing_in_them_ends_their_element
     let mut first = fixture::run();
     first.machine.host = Some("</script><!-- \u{2028} & \n{\"schema\": \"plimsoll.run/1\"}".to_owned());
     let runs = [first, Run { id: "01900000-0000-7000-8000-000000000002".to_owned(), ..fixture::run() }];
-    let page = page(&runs, &PageCompanions::default()).unwrap();
+    let page = page(&runs, &PageExtras::default()).unwrap();
     assert_eq!(page.matches("</script>").count(), 6);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &page).unwrap();
@@ -58,13 +58,13 @@ fn documents_that_have_no_room_are_named_with_the_reason() {
         run
     };
     let runs = [large(1), large(2), Run { id: id(3), ..fixture::run() }];
-    let page = page(&runs, &PageCompanions::default()).unwrap();
+    let page = page(&runs, &PageExtras::default()).unwrap();
     assert!(page.len() < 12 << 20, "{}", page.len());
-    let told = format!(
+    let reported = format!(
         "A page holds at most 8 MiB of run documents, so these runs have only their figures here: {}; ",
         id(2)
     );
-    assert!(page.contains(&told));
+    assert!(page.contains(&reported));
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &page).unwrap();
     let read = Run::read_all(file.path()).unwrap();
@@ -174,7 +174,7 @@ fn every_chart_has_a_place_and_data() {
         plimsoll_units::quantity::Unit::FlopPerSecond,
         (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
     );
-    let body = page::body(&run, &PageCompanions::default(), 0);
+    let body = page::body(&run, &PageExtras::default(), 0);
     let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
@@ -197,8 +197,8 @@ fn every_chart_has_a_place_and_data() {
 #[test]
 fn the_last_run_is_a_mark() {
     let run = fixture::run();
-    let beside = PageCompanions { references: last_run(&run) };
-    let page = page(std::slice::from_ref(&run), &beside).unwrap();
+    let extras = PageExtras { references: last_run(&run) };
+    let page = page(std::slice::from_ref(&run), &extras).unwrap();
     assert!(page.contains("mark before") && page.contains("last run (2026-11-21 08:19)"));
 }
 
@@ -236,8 +236,8 @@ fn a_published_figure_of_the_same_case_is_a_mark() {
     };
     let references: Vec<ReferenceFigure> = two.measurements.iter().map(of).collect();
     let chart = charts::sweeps(&two, "memory", &references).into_iter().next().unwrap();
-    let beside = chart.series.iter().find(|s| s.role == data::SeriesRole::Published).unwrap();
-    assert_eq!((beside.name.as_str(), beside.points.len(), beside.points[1][1]), ("a report", 2, Some(7e9)));
+    let extras = chart.series.iter().find(|s| s.role == data::SeriesRole::Published).unwrap();
+    assert_eq!((extras.name.as_str(), extras.points.len(), extras.points[1][1]), ("a report", 2, Some(7e9)));
     assert!(published(&fixture::run_of(Vec::new())).is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! Rows about storage and network.
 
-use plimsoll_machine::disk::{DiskKind, DiskLink};
+use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_machine::network::NicKind;
 use plimsoll_machine::storage::{DeviceLayer, Medium, Storage};
 use plimsoll_machine::{Disk, Machine, Nic};
@@ -100,10 +100,10 @@ fn one_disk(disk: &Disk) -> String {
 }
 
 /// Formats `PCIe 8 GT/s × 4 (31.5 Gbit/s)`, with the device's maximum if that is more.
-fn link(link: &DiskLink) -> String {
+fn link(link: &DeviceLink) -> String {
     let coded = bits(link.coded_bit_per_s());
     match link {
-        DiskLink::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes } => {
+        DeviceLink::Pcie { transfers_per_s, lanes, max_transfers_per_s, max_lanes } => {
             let giga = |rate: u64| rate as f64 / 1e9;
             let best = match (max_transfers_per_s, max_lanes) {
                 (Some(rate), Some(width)) if rate > transfers_per_s || width > lanes => {
@@ -113,11 +113,11 @@ fn link(link: &DiskLink) -> String {
             };
             format!("PCIe {} GT/s × {lanes} ({coded}{best})", giga(*transfers_per_s))
         }
-        DiskLink::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
-        DiskLink::Sas { line_bit_per_s, lanes } => {
+        DeviceLink::Sata { line_bit_per_s } => format!("SATA {} ({coded})", bits(*line_bit_per_s as f64)),
+        DeviceLink::Sas { line_bit_per_s, lanes } => {
             format!("SAS {} × {lanes} ({coded})", bits(*line_bit_per_s as f64))
         }
-        DiskLink::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
+        DeviceLink::Usb { line_bit_per_s } => format!("USB {} ({coded})", bits(*line_bit_per_s as f64)),
     }
 }
 

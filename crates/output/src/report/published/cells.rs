@@ -207,8 +207,9 @@ fn of_text<'a>(
     runs: &ReplayRuns<'a>,
 ) -> (ComparablePart, MeasuredPoint<'a>) {
     let absent = || MeasuredPoint::absent(figure.unmatched);
-    let beside = |wanted: fn(&PublishedFigure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
-    let own = beside(|f| f.source == "own");
+    let find_figure =
+        |wanted: fn(&PublishedFigure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
+    let own = find_figure(|f| f.source == "own");
     let points: Vec<(&PublishedFigure, &Matched)> = baseline
         .figures
         .iter()
@@ -217,7 +218,7 @@ fn of_text<'a>(
         .collect();
     match part {
         ComparablePart::Program | ComparablePart::ProgramShare => {
-            let program = beside(PublishedFigure::is_reference);
+            let program = find_figure(PublishedFigure::is_reference);
             let matched = figure.matched.as_ref().or_else(|| program?.matched.as_ref());
             let source = program.map_or("", |f| f.source);
             let today = match matched {

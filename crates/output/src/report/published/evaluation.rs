@@ -226,10 +226,10 @@ impl PointGroup<'_> {
 
     /// Joins the values of both sides, today's first; `None` if neither has one.
     fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
-        let said =
+        let stated =
             FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
-        let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| said.join(", "))
+        let stated: Vec<String> = stated.collect();
+        (!stated.is_empty()).then(|| stated.join(", "))
     }
 
     /// Returns ratios of a side's values, first ÷ second, for pairs of points that `same` matches.
@@ -301,13 +301,13 @@ impl PointGroup<'_> {
             Some(format!("{shown} ({}){}", point.in_words(), lead.unwrap_or_default()))
         };
         let word = if lower { "Shortest" } else { "Highest" };
-        let said = self.sides(of)?;
+        let stated = self.sides(of)?;
         let on = |p: &MatrixPoint<'_>| {
             FigureSide::ALL
                 .into_iter()
                 .any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
         };
-        Some(self.state(format!("{word} {}: {said}", self.inner_name()), &on))
+        Some(self.state(format!("{word} {}: {stated}", self.inner_name()), &on))
     }
 
     /// States the lead of the best block size over the worst.
@@ -338,9 +338,9 @@ impl PointGroup<'_> {
             let ahead = if is_time(self.metric) { other / one } else { one / other };
             (best != worst).then(|| format!("{}, {} {}", name(best), times(ahead), name(worst)))
         };
-        let said = self.sides(of)?;
+        let stated = self.sides(of)?;
         Some(self.state(
-            format!("Best block of {}: {said} (same operations and threads)", self.inner_name()),
+            format!("Best block of {}: {stated} (same operations and threads)", self.inner_name()),
             &|_| true,
         ))
     }
@@ -366,8 +366,8 @@ impl PointGroup<'_> {
             let count = plimsoll_units::text::counted(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
         };
-        let said = self.sides(of)?;
-        let text = format!("{}: {one} ÷ {other} is {said}", self.name());
+        let stated = self.sides(of)?;
+        let text = format!("{}: {one} ÷ {other} is {stated}", self.name());
         Some(self.state(text, &|p| is_other(p.figure)))
     }
 
@@ -375,7 +375,7 @@ impl PointGroup<'_> {
         let on = |p: &MatrixPoint<'_>| p.today.is_some() && p.published.is_some();
         let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.published?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
-        let said = spread(&found, times)?;
+        let stated = spread(&found, times)?;
         let doubted = self.points.iter().filter(|p| p.published.is_none()).count();
         let doubted = if doubted > 0 {
             format!(
@@ -385,14 +385,14 @@ impl PointGroup<'_> {
         } else {
             String::new()
         };
-        Some(self.state(format!("{} today ÷ published is {said}{doubted}", self.name()), &on))
+        Some(self.state(format!("{} today ÷ published is {stated}{doubted}", self.name()), &on))
     }
 
     fn against_tools(&self) -> Option<Statement> {
         let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.tool?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
-        let said = spread(&found, times)?;
-        let text = format!("{} ÷ the reference tool's, today, is {said}", self.name());
+        let stated = spread(&found, times)?;
+        let text = format!("{} ÷ the reference tool's, today, is {stated}", self.name());
         Some(self.state(text, &|p| p.today.is_some() && p.tool.is_some()))
     }
 
@@ -401,8 +401,8 @@ impl PointGroup<'_> {
             let found: Vec<f64> = self.points.iter().filter_map(|p| p.share(side)).collect();
             spread(&found, |share| percent(share, RATIO_DIGITS))
         };
-        let said = self.sides(of)?;
-        let text = format!("Share of theory that {} reaches: {said}", self.inner_name());
+        let stated = self.sides(of)?;
+        let text = format!("Share of theory that {} reaches: {stated}", self.inner_name());
         Some(self.state(text, &|p| FigureSide::ALL.into_iter().any(|side| p.share(side).is_some())))
     }
 }

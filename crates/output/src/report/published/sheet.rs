@@ -281,9 +281,9 @@ impl SheetLine {
 /// Returns remarks about the case of today's result.
 fn about(cell: &FilledCell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
-    let mut said = Vec::new();
+    let mut stated = Vec::new();
     if cell.today.best_of > 1 {
-        said.push(format!(
+        stated.push(format!(
             "the best of {} cases: {}",
             cell.today.best_of,
             plimsoll_bench::label::label(case)
@@ -294,8 +294,8 @@ fn about(cell: &FilledCell<'_>) -> Vec<String> {
             let measured = case.get(name).filter(|measured| *measured != value)?;
             Some(format!("scaled: {name} {measured} of {value}"))
         });
-    said.extend(scaled);
-    said
+    stated.extend(scaled);
+    stated
 }
 
 /// Yields the cells with a result of today's cases.
@@ -385,7 +385,7 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
     let (mut is_implied, mut is_unknown) = (false, false);
     for cell in filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
-        let said = match cell.figure.unit {
+        let stated = match cell.figure.unit {
             "" => {
                 is_implied = true;
                 is_unknown |= cell.figure.base.is_none();
@@ -394,8 +394,8 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
             unit if unit == cell.unit.name => continue,
             unit => unit.to_owned(),
         };
-        if !printed.contains(&said) {
-            printed.push(said);
+        if !printed.contains(&stated) {
+            printed.push(stated);
         }
     }
     let printed = (!printed.is_empty()).then(|| format!("the report prints {}", printed.join(" and ")));
@@ -423,25 +423,25 @@ fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
 
 /// Explains missing limits and reference tools of today.
 fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut stated = Vec::new();
     let all = |of: &dyn Fn(&FilledCell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
     let is_there = |of: &dyn Fn(&FilledCell<'_>) -> bool| figures(filled).any(of);
     if !filled.has(ComparablePart::Limit) && !is_there(&|cell| cell.today.limit().is_some()) {
         let why = all(&|cell| cell.today.limit_unknown().map(str::to_owned).into_iter().collect());
-        said.extend((!why.is_empty()).then(|| format!("today's limit is unknown: {why}")));
+        stated.extend((!why.is_empty()).then(|| format!("today's limit is unknown: {why}")));
     }
     if !filled.has(ComparablePart::Program) && !is_there(&|cell| cell.today.tool.is_some()) {
         let why = all(&|cell| cell.today.declined.clone());
         let none = figures(filled).next().map(|_| "no reference tool of today: none is run with these cases");
-        said.extend(match why.is_empty() {
+        stated.extend(match why.is_empty() {
             true => none.map(str::to_owned),
             false => Some(format!("no reference tool of today: {why}")),
         });
     }
     let with_tool = filled.cells().filter(|cell| cell.today.tool.is_some());
     let further = once(with_tool.flat_map(|cell| cell.today.declined.clone()));
-    said.extend((!further.is_empty()).then(|| format!("no figure of a further reference tool: {further}")));
-    said
+    stated.extend((!further.is_empty()).then(|| format!("no figure of a further reference tool: {further}")));
+    stated
 }
 
 fn once(reasons: impl Iterator<Item = String>) -> String {
@@ -465,7 +465,7 @@ fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<Strin
         _ => !filled.has(ComparablePart::Program) && filled.table.kind == TableKind::Own,
     };
     let about = |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(text));
-    let said = |text: &PublishedFigure| {
+    let stated = |text: &PublishedFigure| {
         let what = match text.source {
             "theoretical" => "limit",
             "efficiency-own" => "own eff.",
@@ -477,6 +477,6 @@ fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<Strin
         format!("{what}{whose} {} {}{doubt}", text.value, text.unit)
     };
     let all = baseline.figures.iter().filter(|f| f.is_of_text()).filter(is_free).filter(about);
-    let all: Vec<String> = all.map(said).collect();
+    let all: Vec<String> = all.map(stated).collect();
     (!all.is_empty()).then(|| format!("published, from the text: {}", all.join(", ")))
 }

@@ -185,10 +185,13 @@ fn a_number_of_the_text_has_the_point_with_that_number_or_the_best() {
 #[test]
 fn a_row_tells_what_was_published() {
     let (baseline, run) = (find("hyperion-prometheus").unwrap(), run());
-    let told = beside(&baseline, &run.measurements[0]);
-    assert_eq!(told, ["published (Hyperion, disk: Prometheus, year not stated) rate 2.18 GOP/s, here 216 ×"]);
-    assert!(beside(&baseline, &run.measurements[1])[0].contains("impossible: "));
-    assert!(beside(&baseline, &run.measurements[2]).is_empty());
+    let reported = published_lines(&baseline, &run.measurements[0]);
+    assert_eq!(
+        reported,
+        ["published (Hyperion, disk: Prometheus, year not stated) rate 2.18 GOP/s, here 216 ×"]
+    );
+    assert!(published_lines(&baseline, &run.measurements[1])[0].contains("impossible: "));
+    assert!(published_lines(&baseline, &run.measurements[2]).is_empty());
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
     let mut echo =
         fixture::measured("network.latency/protocol=tcp/message=1/streams=1", "rtt", Unit::Second, 40e-6);
     let tool_result =
-        ToolResult::of(&fixture::heard("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
+        ToolResult::of(&fixture::tool_run("netperf", &[(40e-6, 80e-6)]), 0.03).with_shares(Some(&floor));
     echo.metrics[0].tool_results = vec![tool_result];
     let tool = today::MeasuredByTool::of(&echo, "rtt", "ping").unwrap();
     assert_eq!((tool.name, tool.figure, tool.of_limit), ("netperf", 80e-6, Some(0.25)), "limit ÷ measured");
@@ -208,7 +211,7 @@ fn a_tool_of_another_case_keeps_its_share_of_that_cases_limit() {
 fn a_tool_that_gives_a_rate_has_the_latency_too() {
     let case = "disk.io/op=read/pattern=random/block=1K/threads=4/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
-    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("latency", Unit::Second, vec![400e-6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
     let text = text("hyperion-prometheus", &[&run]);
@@ -220,7 +223,7 @@ fn a_tool_that_gives_a_rate_has_the_latency_too() {
 fn a_tool_that_gives_a_rate_has_the_throughput_too() {
     let case = "disk.io/op=read/pattern=sequential/block=8K/size=8G/threads=1/volume=8G/scaling=strong/engine=psync/depth=1";
     let mut disk = fixture::measured(case, "rate", Unit::IoPerSecond, 10e3);
-    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("iozone", &[(10e3, 8e3)]), 0.03)];
+    disk.metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("iozone", &[(10e3, 8e3)]), 0.03)];
     disk.metrics.push(fixture::metric_of("throughput", Unit::BytePerSecond, vec![81.92e6]));
     let run = Run { measurements: vec![disk], ..fixture::run() };
     let text = text("chameleon-kvm", &[&run]);
@@ -231,11 +234,11 @@ fn a_tool_that_gives_a_rate_has_the_throughput_too() {
 #[test]
 fn a_tool_that_is_not_installed_is_named_beside_another_that_has_a_figure() {
     let mut solved = fixture::measured("cpu.linpack/n=10000/threads=1", "rate", Unit::FlopPerSecond, 40e9);
-    let mut absent = fixture::heard("xhpl", &[]);
+    let mut absent = fixture::tool_run("xhpl", &[]);
     absent.unavailable = Some("not installed; the command that builds it".to_owned());
-    let there = fixture::heard("hpcc", &[(40e9, 35e9)]);
+    let there = fixture::tool_run("hpcc", &[(40e9, 35e9)]);
     solved.metrics[0].tool_results =
-        [absent, there].iter().map(|heard| ToolResult::of(heard, 0.03)).collect();
+        [absent, there].iter().map(|tool_run| ToolResult::of(tool_run, 0.03)).collect();
     let run = Run { measurements: vec![solved], ..fixture::run() };
     for format in ["text", "markdown", "html"] {
         let written = written_at(1000, "hyperion-prometheus", &[&run], of_name(format));
@@ -279,9 +282,9 @@ fn read_beside(change: impl Fn(&mut plimsoll_model::sample::ToolRun)) -> Run {
     let unknown =
         plimsoll_model::limit::Limit::unknown(plimsoll_model::limit::LimitKind::Ceiling, "no rate is stated");
     disk.metrics[0].limit = Some(unknown);
-    let mut heard = fixture::heard("java", &[(20e6, 800e6)]);
-    change(&mut heard);
-    disk.metrics[0].tool_results = vec![ToolResult::of(&heard, 0.03)];
+    let mut tool_run = fixture::tool_run("java", &[(20e6, 800e6)]);
+    change(&mut tool_run);
+    disk.metrics[0].tool_results = vec![ToolResult::of(&tool_run, 0.03)];
     Run { measurements: vec![disk], ..fixture::run() }
 }
 
@@ -301,9 +304,9 @@ fn a_tool_that_did_otherwise_says_so_beside_its_figure() {
 
 #[test]
 fn a_table_without_a_limit_or_a_tool_of_today_says_why() {
-    let run = read_beside(|heard| {
-        heard.pairs.clear();
-        heard.unavailable = Some("not installed".to_owned());
+    let run = read_beside(|tool_run| {
+        tool_run.pairs.clear();
+        tool_run.unavailable = Some("not installed".to_owned());
     });
     let text = text("ec2-t2micro-java", &[&run]);
     let disk = table(&text, "disk throughput: 1 thread, 1KB");
@@ -339,7 +342,7 @@ fn a_figure_in_another_unit_than_its_table_names_it() {
         50e9,
     );
     copy.metrics[0].tool_results =
-        vec![ToolResult::of(&fixture::heard("hpcc STREAM", &[(50e9, 41.6e9)]), 0.03)];
+        vec![ToolResult::of(&fixture::tool_run("hpcc STREAM", &[(50e9, 41.6e9)]), 0.03)];
     let block = fixture::measured(
         "memory.block/op=read-write/pattern=sequential/block=8K/threads=1",
         "throughput",
@@ -367,9 +370,9 @@ fn a_figure_in_another_unit_than_its_table_names_it() {
 fn what_the_text_says_of_the_points_is_above_their_table() {
     let text = text("ec2-t2micro", &[&run()]);
     let floats = table(&text, "floating-point operations");
-    let said = "published, from the text: limit of float-ops 38.4 GFlops, own eff. of float-ops 53.59 %";
+    let stated = "published, from the text: limit of float-ops 38.4 GFlops, own eff. of float-ops 53.59 %";
     assert!(
-        floats.contains(said) && floats.contains("linpack of float-ops 30.47 GFlops (in no table"),
+        floats.contains(stated) && floats.contains("linpack of float-ops 30.47 GFlops (in no table"),
         "{floats}"
     );
 }

@@ -11,14 +11,14 @@ const COLUMN_GAP: usize = 2;
 /// Formats a table; columns that do not fit follow below, with the row names repeated.
 pub(super) fn sheet(sheet: &TableSheet, style: &Style) -> String {
     let mut text = String::from("\n");
-    for (at, line) in flowed(&style.say(&sheet.title), style.width.max(20)).iter().enumerate() {
+    for (at, line) in flowed(&style.styled(&sheet.title), style.width.max(20)).iter().enumerate() {
         let lead = if at == 0 { "" } else { "  " };
         text += &format!("{lead}{}\n", style.paint(TextRole::Strong, line));
     }
     for remark in &sheet.remarks {
         text += &paragraph(style, TextRole::Dim, "  ", remark);
     }
-    let label = widest(sheet.rows.iter().map(|row| style.say(&row.label)));
+    let label = widest(sheet.rows.iter().map(|row| style.styled(&row.label)));
     let lines = sheet.rows.iter().flat_map(|row| &row.lines);
     let name = widest(lines.map(|(line, _)| line.name().to_owned()));
     let lead = COLUMN_GAP + label + COLUMN_GAP + name;
@@ -44,7 +44,7 @@ fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usi
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
         let head = sheet.columns.get(at).into_iter().flat_map(|name| name.split(", ").map(ToOwned::to_owned));
-        widest(cells.map(|cell| style.say(cell)).chain(head.map(|part| style.say(&part))))
+        widest(cells.map(|cell| style.styled(cell)).chain(head.map(|part| style.styled(&part))))
     };
     let mut parts: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
     let mut used = lead;
@@ -66,11 +66,11 @@ fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usi
 
 fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, usize)]) -> String {
     let right = |cell: &str, width: usize| {
-        let cell = style.say(cell);
+        let cell = style.styled(cell);
         format!("{}{}{cell}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
     };
     let left = |cell: &str, width: usize| {
-        let cell = style.say(cell);
+        let cell = style.styled(cell);
         format!("{}{cell}{}", " ".repeat(COLUMN_GAP), " ".repeat(width.saturating_sub(cell.width())))
     };
     let [label, name] = lead;

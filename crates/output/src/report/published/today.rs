@@ -104,15 +104,15 @@ impl<'a> MeasuredByTool<'a> {
 /// Lists reference tools without a result, each once with its reason.
 fn declined(all: &[&Measurement]) -> Vec<String> {
     let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
-    let mut said: Vec<String> = Vec::new();
+    let mut stated: Vec<String> = Vec::new();
     for tool_result in tool_results {
         let Some(reason) = &tool_result.reason else { continue };
         let one = format!("{}: {reason}", tool_result.tool);
-        if !said.contains(&one) {
-            said.push(one);
+        if !stated.contains(&one) {
+            stated.push(one);
         }
     }
-    said
+    stated
 }
 
 impl<'a> ReplayRuns<'a> {

@@ -33,7 +33,7 @@ use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
 use serde_json::Value;
 
 use super::super::prepared::PreparedRun;
-use super::super::{Failure, MachineSeat};
+use super::super::{Failure, MachineRun};
 
 /// Samples of each case between two nodes.
 const SAMPLES_PER_PAIR: u32 = 3;
@@ -102,7 +102,7 @@ impl Neighbour {
 
     fn over_network(&self, place: &ServingPlace) -> Result<Vec<PairAnswer>, CannotMeasure> {
         let key = SharedKey::from_hex(&place.key, "the other machine's key");
-        let key = key.map_err(|e| CannotMeasure::far_end(e.to_string()))?;
+        let key = key.map_err(|e| CannotMeasure::server_failed(e.to_string()))?;
         let address = reached(place)?;
         self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
     }
@@ -113,10 +113,11 @@ impl Neighbour {
             one.candidate = to_server(&one.candidate, &address.to_string())
                 .map_err(|why| Failure::environment(why.to_string()))?;
         }
-        let mut seat = MachineSeat::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
-        seat.carry_out(&prepared, &mut Alone, &mut drop);
+        let mut machine_run =
+            MachineRun::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
+        machine_run.carry_out(&prepared, &mut Alone, &mut drop);
         let answer = |planned: &Planned| {
-            let found = seat.document.measurements.iter().find(|m| m.case == planned.candidate.case);
+            let found = machine_run.document.measurements.iter().find(|m| m.case == planned.candidate.case);
             answer_of(found)
         };
         Ok(prepared.planned.iter().map(answer).collect())
@@ -199,7 +200,7 @@ fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
         [] => Err(CannotMeasure::not_here(
             "client and server have the same addresses: they share one network stack",
         )),
-        all => Err(CannotMeasure::far_end(format!(
+        all => Err(CannotMeasure::server_failed(format!(
             "none of its addresses can be reached ({}); check that firewalls allow ports above 1023 between the machines",
             all.join("; ")
         ))),

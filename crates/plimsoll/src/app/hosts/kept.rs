@@ -47,7 +47,7 @@ impl<'a> JointRun<'a> {
             ..part.header()
         });
         header.elapsed_s = elapsed_s;
-        for node in part.nodes_beside(&header.machine) {
+        for node in part.other_nodes(&header.machine) {
             let name = node.name.clone();
             header.clock_steps.retain(|step| step.node != name);
             header.health.retain(|one| one.node != name);

@@ -19,7 +19,9 @@ use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
 };
-use plimsoll_reference::{Against, Companions, ProgramSearch, REF_TOOLS, RefTool, Selection, Through, fact};
+use plimsoll_reference::{
+    Against, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection, Through, fact,
+};
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
 
@@ -44,7 +46,7 @@ const ASSUMED_EACH: f64 = 10e9;
 /// Time limit as a multiple of the estimate.
 const MAX_TIMES_ESTIMATE: f64 = 5.0;
 /// Seconds of the tool beside the solution, for any order.
-const BESIDE: f64 = 60.0;
+const REFERENCE_SECONDS: f64 = 60.0;
 /// The tools, preferred ones first: `hpcc` also measures other things, which takes time.
 const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
 /// The tool needs no clean-up and is killed without delay, so that the run can be stored before its
@@ -141,19 +143,26 @@ impl OnMachines<'_> {
     ) -> Result<ToolMeasured, CannotMeasure> {
         let (search, launcher) =
             ref_tools::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
-        let limit = system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + BESIDE));
+        let limit =
+            system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + REFERENCE_SECONDS));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
-        let mut companions =
-            Companions::new(Selection::all(search), launcher, std::env::temp_dir(), self.interrupts.clone());
-        companions.registry = plimsoll_system::leftover::Registry::here();
-        companions.through = Some(Ok(through));
+        let mut reference_tools = ReferenceTools::new(
+            Selection::all(search),
+            launcher,
+            std::env::temp_dir(),
+            self.interrupts.clone(),
+        );
+        reference_tools.registry = plimsoll_system::leftover::Registry::here();
+        reference_tools.through = Some(Ok(through));
         let machine = &self.prepared.machine;
         let of_case = |ref_tool: &&&dyn RefTool| {
             TOOLS.contains(&ref_tool.tool().name) && ref_tool.pairing(case, machine).is_some()
         };
         let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.tool().name).collect();
         let mut why = Vec::new();
-        for mut tool in companions.beside(&Against::Named(tools), case, machine, &Offer::default()) {
+        for mut tool in
+            reference_tools.prepare_tools(&Against::Named(tools), case, machine, &Offer::default())
+        {
             let Some(mut prepared) = tool.prepared.take() else {
                 why.push(format!("{}: {}", tool.about.name, tool.about.unavailable.unwrap_or_default()));
                 continue;

@@ -35,7 +35,7 @@ const BUSY_CPUS: f64 = 0.25;
 const WAITING: f64 = 0.1;
 
 /// Most seconds that a network case sends in addition to its samples and warm-up.
-const BESIDE: f64 = 5.0;
+const REFERENCE_FACTOR: f64 = 5.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -222,7 +222,7 @@ impl<'a> Probing<'a> {
         if outcomes.is_empty() && interrupted {
             return Some(Ending::Asked);
         }
-        self.told(&outcomes);
+        self.report_outcomes(&outcomes);
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
         let cases = outcomes.into_iter().map(|outcome| ProbedCase::of(outcome, at)).collect();
         let probe = WatchProbe {
@@ -243,7 +243,7 @@ impl<'a> Probing<'a> {
     }
 
     /// Prints failures of the first probe at once, as the user may still be there to fix them.
-    fn told(&self, outcomes: &[Outcome]) {
+    fn report_outcomes(&self, outcomes: &[Outcome]) {
         for outcome in outcomes.iter().filter(|_| self.probes == 0) {
             if let Some(why) = &outcome.ended {
                 let case = plimsoll_bench::label::full(&outcome.case);
@@ -284,7 +284,7 @@ impl<'a> Probing<'a> {
             },
             maker: self.prepared.maker(&self.node),
             budget: None,
-            beside_s: 0.0,
+            reference_s: 0.0,
         }
         .run(&self.run, &planned, Vec::new());
         begun.push(wall::monotonic());
@@ -339,5 +339,5 @@ fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
     let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
     let timed: f64 = outcome.samples.iter().map(|sample| sample.elapsed).sum();
-    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + BESIDE)
+    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + REFERENCE_FACTOR)
 }

@@ -46,8 +46,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let names = names(&all);
     let totals = Totals::of(&report);
     for (job, name) in all.iter().zip(names) {
-        let told = Told { name, ..Told::of(&report, &totals, job) };
-        stated.figures.extend(FIO_DIRECTIONS.iter().flat_map(|way| told.figures(way)));
+        let job_figures = JobFigures { name, ..JobFigures::of(&report, &totals, job) };
+        stated.figures.extend(FIO_DIRECTIONS.iter().flat_map(|direction| job_figures.figures(direction)));
         if stated.figures.len() > MAX_FIGURES {
             return Err(too_many());
         }
@@ -89,8 +89,8 @@ pub(super) fn continues(before: &str, document: &str) -> bool {
         if one.jobname != other.jobname || one.options != other.options || !fits {
             return false;
         }
-        for way in &FIO_DIRECTIONS {
-            let (from, to) = ((way.side)(one), (way.side)(other));
+        for direction in &FIO_DIRECTIONS {
+            let (from, to) = ((direction.side)(one), (direction.side)(other));
             if bytes(from).unwrap_or(0.0) > bytes(to).unwrap_or(0.0) {
                 return false;
             }
@@ -138,8 +138,8 @@ struct Totals {
 impl Totals {
     fn of(report: &FioReport) -> Self {
         Self {
-            moved: std::array::from_fn(|way| moved(report, &FIO_DIRECTIONS[way])),
-            counted: std::array::from_fn(|way| counted(report, &FIO_DIRECTIONS[way])),
+            moved: std::array::from_fn(|direction| moved(report, &FIO_DIRECTIONS[direction])),
+            counted: std::array::from_fn(|direction| counted(report, &FIO_DIRECTIONS[direction])),
         }
     }
 }
@@ -204,27 +204,27 @@ fn options(report: &FioReport, job: &FioJobReport) -> BTreeMap<String, String> {
     all.map(|(name, value)| (name.clone(), text(value))).collect()
 }
 
-struct Told<'a> {
+struct JobFigures<'a> {
     totals: &'a Totals,
     job: &'a FioJobReport,
     name: String,
     options: BTreeMap<String, String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> JobFigures<'a> {
     fn of(report: &FioReport, totals: &'a Totals, job: &'a FioJobReport) -> Self {
         Self { totals, job, name: shown_within(&job.jobname, 40), options: options(report, job) }
     }
 }
 
-impl Told<'_> {
-    fn figures(&self, way: &FioDirection) -> Vec<StatedFigure> {
-        let side = (way.side)(self.job);
+impl JobFigures<'_> {
+    fn figures(&self, direction: &FioDirection) -> Vec<StatedFigure> {
+        let side = (direction.side)(self.job);
         let worked = side.transfers() != 0.0 || bytes(side).is_some();
         // Versions of 2.x write -nan for a direction without transfers.
         let stated = |value: Option<f64>| value.filter(|value| *value != 0.0 && (worked || !value.is_nan()));
-        let name = |what: &str| format!("{}: {} {what}", self.name, way.name);
-        let case = self.case(way, side);
+        let name = |what: &str| format!("{}: {} {what}", self.name, direction.name);
+        let case = self.case(direction, side);
         let like = |metric| match self.job.jobname == ALL_CLIENTS {
             true => Err("it is the sum over all servers of a client, each with disks of its own".to_owned()),
             false => Ok(Like::of(case.clone(), metric)),
@@ -255,7 +255,7 @@ impl Told<'_> {
         if figures.is_empty() {
             return figures;
         }
-        let used = self.used(way, side);
+        let used = self.used(direction, side);
         let impossible = side.impossible_count();
         for figure in &mut figures {
             figure.absurd = figure.absurd.take().or_else(|| impossible.clone());
@@ -266,11 +266,11 @@ impl Told<'_> {
     }
 
     /// The case of plimsoll with the same transfers.
-    fn case(&self, way: &FioDirection, side: &FioSide) -> Case {
+    fn case(&self, direction: &FioDirection, side: &FioSide) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
-        let mut case = Case::of("disk.io").with_word("op", way.op).with_word("pattern", pattern);
-        if way.op == "mixed" {
+        let mut case = Case::of("disk.io").with_word("op", direction.op).with_word("pattern", pattern);
+        if direction.op == "mixed" {
             // An unknown share is taken as half, which moves most: each direction has its own
             // limit.
             case = case.with_count("read-share", 50);
@@ -330,8 +330,9 @@ impl Told<'_> {
         const SPARE: f64 = 1.5;
         // Options by which a latency starts before the transfer.
         const OTHERS: [&str; 4] = ["io_submit_mode", "read_iolog", "verify", "replay_redirect"];
-        let told = !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
-        if !told || self.job.jobname == ALL_CLIENTS || side.transfers() < MIN_TRANSFERS {
+        let job_figures =
+            !self.job.options.is_empty() && !OTHERS.iter().any(|key| self.options.contains_key(*key));
+        if !job_figures || self.job.jobname == ALL_CLIENTS || side.transfers() < MIN_TRANSFERS {
             return None;
         }
         let one = self.engine().is_some_and(|engine| ONE_AT_A_TIME.contains(&engine));
@@ -373,26 +374,26 @@ impl Told<'_> {
         }
     }
 
-    fn used(&self, way: &FioDirection, side: &FioSide) -> DiskUse {
+    fn used(&self, direction: &FioDirection, side: &FioSide) -> DiskUse {
         let cached = self.cached();
         let by_calls = CACHED.contains(&self.engine().unwrap_or("psync"));
-        let reads_directly = way.name == "read" && by_calls && cached == Some(false);
+        let reads_directly = direction.name == "read" && by_calls && cached == Some(false);
         // Neighbouring requests in a queue may be merged; those at random offsets are not.
         let lone = self.is_random() || self.is_one_at_a_time() && reads_directly;
         DiskUse {
             cached,
             reads_directly,
             syncs: self.syncs(),
-            syncs_each: way.name == "write" && self.syncs_each(),
+            syncs_each: direction.name == "write" && self.syncs_each(),
             block: bytes(side).map(|bytes| bytes / side.transfers()).filter(|block| block.is_finite()),
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
-            writes: way.name == "write",
-            moved: self.totals.moved[way.index],
+            writes: direction.name == "write",
+            moved: self.totals.moved[direction.index],
             own: bytes(side).unwrap_or(0.0),
             random: self.is_random().then(|| side.transfers()),
             seconds: duration(side).map(|seconds| seconds.value()),
-            counted: self.totals.counted[way.index].clone(),
+            counted: self.totals.counted[direction.index].clone(),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
             lone_seconds: side.latency_ns().filter(|ns| lone && ns.is_finite()).map(|ns| ns * 1e-9),
@@ -403,8 +404,8 @@ impl Told<'_> {
     /// Whether transfers went through the page cache. Some versions do not write the options.
     fn cached(&self) -> Option<bool> {
         // Global options may be incomplete (a client of 2.6 writes only unified_rw_reporting).
-        let told = ["direct", "buffered", "rw", "readwrite", "ioengine"];
-        if self.job.options.is_empty() && !told.iter().any(|key| self.options.contains_key(*key)) {
+        let job_figures = ["direct", "buffered", "rw", "readwrite", "ioengine"];
+        if self.job.options.is_empty() && !job_figures.iter().any(|key| self.options.contains_key(*key)) {
             return None;
         }
         if !CACHED.contains(&self.engine().unwrap_or("psync")) {
@@ -506,21 +507,21 @@ fn duration(side: &FioSide) -> Option<Seconds> {
     side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).times(1e-3))
 }
 
-fn moved(report: &FioReport, way: &FioDirection) -> f64 {
+fn moved(report: &FioReport, direction: &FioDirection) -> f64 {
     let all = report.jobs.iter().chain(&report.client_stats).filter(|job| job.jobname != ALL_CLIENTS);
-    all.filter_map(|job| bytes((way.side)(job))).sum()
+    all.filter_map(|job| bytes((direction.side)(job))).sum()
 }
 
-fn counted(report: &FioReport, way: &FioDirection) -> Vec<DiskCounters> {
+fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
     /// Most disks that are read; a job has few.
     const MAX_DISKS: usize = 64;
     let count = |disk: &FioDisk| {
-        let [requests, merged] = (way.requests)(disk)?;
+        let [requests, merged] = (direction.requests)(disk)?;
         Some(DiskCounters {
             name: shown_within(&disk.name, 40),
             asked: requests + merged,
             requests,
-            bytes: (way.sectors)(disk).map(|sectors| sectors * SECTOR_BYTES),
+            bytes: (direction.sectors)(disk).map(|sectors| sectors * SECTOR_BYTES),
             silent: disk.read_ios == Some(0.0) && disk.write_ios == Some(0.0),
         })
     };
@@ -530,49 +531,59 @@ fn counted(report: &FioReport, way: &FioDirection) -> Vec<DiskCounters> {
 /// The bandwidth of the jobs of a group, which run simultaneously unless an option makes one wait.
 fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
-    let mut groups: BTreeMap<i64, Vec<Told<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<i64, Vec<JobFigures<'_>>> = BTreeMap::new();
     for job in &report.jobs {
         if let Some(group) = job.groupid {
-            groups.entry(group).or_default().push(Told::of(report, totals, job));
+            groups.entry(group).or_default().push(JobFigures::of(report, totals, job));
         }
     }
     let mut figures = Vec::new();
     for (group, all) in groups {
-        let waits = |told: &Told<'_>| WAITS.iter().any(|key| told.options.contains_key(*key));
+        let waits =
+            |job_figures: &JobFigures<'_>| WAITS.iter().any(|key| job_figures.options.contains_key(*key));
         if all.len() < 2 || all.iter().any(waits) {
             continue;
         }
         figures.extend(
-            FIO_DIRECTIONS.iter().filter(|way| way.op != "trim").filter_map(|way| sum(group, &all, way)),
+            FIO_DIRECTIONS
+                .iter()
+                .filter(|direction| direction.op != "trim")
+                .filter_map(|direction| sum(group, &all, direction)),
         );
     }
     figures
 }
 
-fn sum(group: i64, all: &[Told<'_>], way: &FioDirection) -> Option<StatedFigure> {
-    let sides: Vec<&FioSide> = all.iter().map(|told| (way.side)(told.job)).collect();
+fn sum(group: i64, all: &[JobFigures<'_>], direction: &FioDirection) -> Option<StatedFigure> {
+    let sides: Vec<&FioSide> = all.iter().map(|job_figures| (direction.side)(job_figures.job)).collect();
     let total: f64 = sides.iter().filter_map(|side| bytes(side)).sum();
     let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
     let jobs = sides.iter().filter(|side| bandwidth(side).is_some_and(|b| b > 0.0)).count();
     if jobs < 2 || seconds <= 0.0 {
         return None;
     }
-    let first = all.iter().find(|told| bandwidth((way.side)(told.job)).is_some_and(|b| b > 0.0))?;
-    let mut used = first.used(way, (way.side)(first.job));
-    used.cached = first.cached().filter(|cached| all.iter().all(|told| told.cached() == Some(*cached)));
-    used.paths = all.iter().flat_map(Told::paths).collect();
+    let first = all
+        .iter()
+        .find(|job_figures| bandwidth((direction.side)(job_figures.job)).is_some_and(|b| b > 0.0))?;
+    let mut used = first.used(direction, (direction.side)(first.job));
+    used.cached =
+        first.cached().filter(|cached| all.iter().all(|job_figures| job_figures.cached() == Some(*cached)));
+    used.paths = all.iter().flat_map(JobFigures::paths).collect();
     used.lone_seconds = None;
     used.own = total;
-    let random = |told: &Told<'_>| told.is_random().then(|| (way.side)(told.job).transfers());
+    let random = |job_figures: &JobFigures<'_>| {
+        job_figures.is_random().then(|| (direction.side)(job_figures.job).transfers())
+    };
     used.random = all.iter().map(random).sum();
     used.seconds = Some(seconds);
-    used.syncs = all.iter().any(Told::syncs);
+    used.syncs = all.iter().any(JobFigures::syncs);
     used.reads_directly &= used.cached == Some(false);
-    let name = format!("{jobs} jobs of group {group}: {} bandwidth", way.name);
-    let case = first.case(way, (way.side)(first.job));
+    let name = format!("{jobs} jobs of group {group}: {} bandwidth", direction.name);
+    let case = first.case(direction, (direction.side)(first.job));
     let mut figure =
         StatedFigure::new(&name, total / seconds, Unit::BytePerSecond, Ok(Like::of(case, "throughput")));
-    figure.void = all.iter().any(|told| told.job.error != 0).then(|| "one of its jobs failed".to_owned());
+    figure.void =
+        all.iter().any(|job_figures| job_figures.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);
     Some(figure)
 }

@@ -368,7 +368,7 @@ fn used(report: &StatedReport, sum: &IntervalSum, streams: u64, is_sent: bool) -
         streams,
         segment: start.tcp_mss_default.or(start.tcp_mss).filter(|bytes| *bytes > 0.0),
         seconds: sum.seconds,
-        each_way: None,
+        both_directions: None,
         asked,
         is_sent,
         datagram: is_udp.then(|| start.test_start.blksize.unwrap_or(0.0)),
@@ -383,13 +383,14 @@ fn with_ways(report: &StatedReport, mut figure: StatedFigure, is_back: bool) -> 
         Some((stream.sends()?, tcp.or_else(|| udp.and_then(|sum| sum.rate()))?))
     };
     let rates: Vec<(bool, f64)> = report.end.streams.iter().filter_map(rate).collect();
-    let way = |forward: bool| rates.iter().filter(|(sends, _)| *sends == forward).map(|(_, rate)| rate).sum();
-    let (there, back): (f64, f64) = (way(true), way(false));
+    let direction =
+        |forward: bool| rates.iter().filter(|(sends, _)| *sends == forward).map(|(_, rate)| rate).sum();
+    let (there, back): (f64, f64) = (direction(true), direction(false));
     if let Subject::Link(used) = &mut figure.subject
         && there > 0.0
         && back > 0.0
     {
-        used.each_way = Some(if is_back { [back, there] } else { [there, back] });
+        used.both_directions = Some(if is_back { [back, there] } else { [there, back] });
     }
     figure
 }

@@ -256,20 +256,20 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         ..LinkUse::default()
     };
     let message = number("LOCAL_SEND_SIZE").or(number("REMOTE_SEND_SIZE")).filter(|bytes| *bytes >= 1.0);
-    let figure = |way: &ReceiverKeys, rate: f64| {
-        let figure = stream(way.rate, rate * bits, message, used.clone(), is_udp);
-        let moved = number(way.bytes).unwrap_or(0.0) * 8.0;
+    let figure = |direction: &ReceiverKeys, rate: f64| {
+        let figure = stream(direction.rate, rate * bits, message, used.clone(), is_udp);
+        let moved = number(direction.bytes).unwrap_or(0.0) * 8.0;
         let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
-        let sent = number(way.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
+        let sent = number(direction.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
         figure.contradiction =
-            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", way.rate, way.sent));
+            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", direction.rate, direction.sent));
         figure
     };
     let direction = fields.word("DIRECTION").unwrap_or_default();
     let received =
-        RECEIVER_KEYS.iter().filter(|way| direction.is_empty() || direction.contains(way.direction));
+        RECEIVER_KEYS.iter().filter(|keys| direction.is_empty() || direction.contains(keys.direction));
     let received: Vec<(&ReceiverKeys, f64)> =
-        received.filter_map(|way| Some((way, number(way.rate)?))).collect();
+        received.filter_map(|keys| Some((keys, number(keys.rate)?))).collect();
     let some: Vec<&(&ReceiverKeys, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
         // An end that does not receive in this test has 0.
@@ -278,8 +278,8 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
             vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
         }
-        ([], Some((way, rate)), _) => vec![figure(way, *rate)],
-        (some, ..) => some.iter().map(|(way, rate)| figure(way, *rate)).collect(),
+        ([], Some((direction, rate)), _) => vec![figure(direction, *rate)],
+        (some, ..) => some.iter().map(|(direction, rate)| figure(direction, *rate)).collect(),
     })
 }
 

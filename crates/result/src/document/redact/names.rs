@@ -125,7 +125,7 @@ impl Names {
             if !path::is_kernels(&nic.name) && self.host(&nic.name).is_none() {
                 self.interfaces += 1;
                 let replacement = format!("nic-{}", self.interfaces);
-                self.stands_for(&nic.name, replacement);
+                self.replace_by(&nic.name, replacement);
             }
         }
         let Some(storage) = &machine.storage else { return };
@@ -151,7 +151,7 @@ impl Names {
         }
         if let Some((server, share)) = source.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
             self.enter_end(server);
-            return share.split('/').for_each(|part| self.stands_for(part, "path".to_owned()));
+            return share.split('/').for_each(|part| self.replace_by(part, "path".to_owned()));
         }
         if let Some(name) = source.strip_prefix("/dev/mapper/") {
             self.device(name);
@@ -170,7 +170,7 @@ impl Names {
 
     fn device(&mut self, name: &str) {
         if !path::is_kernels(name) {
-            self.stands_for(name, "device".to_owned());
+            self.replace_by(name, "device".to_owned());
         }
     }
 
@@ -193,11 +193,11 @@ impl Names {
             self.machines += 1;
             format!("host-{}", self.machines)
         });
-        self.stands_for(short, replacement.clone());
-        self.stands_for(name, replacement);
+        self.replace_by(short, replacement.clone());
+        self.replace_by(name, replacement);
     }
 
-    fn stands_for(&mut self, name: &str, replacement: String) {
+    fn replace_by(&mut self, name: &str, replacement: String) {
         if name.is_empty() {
             return;
         }

@@ -128,7 +128,7 @@ fn a_host_called_like_a_word_of_the_document_keeps_it_readable() {
         metrics.map(|m| format!("{} {:?} {}", m.name, limit(m), tools(m))).collect()
     };
     let mut run = fixture::run();
-    run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::heard("fio", &[]), 0.03)];
+    run.measurements[0].metrics[0].tool_results = vec![ToolResult::of(&fixture::tool_run("fio", &[]), 0.03)];
     assert!(words(&run)[0].ends_with(" fio"), "{:?}", words(&run));
     for name in [
         "cpu",

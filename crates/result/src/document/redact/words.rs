@@ -37,9 +37,9 @@ pub(super) fn without_long_hex(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;
     while !rest.is_empty() {
-        let apart = !out.ends_with(|c: char| c.is_ascii_alphanumeric());
+        let starts_word = !out.ends_with(|c: char| c.is_ascii_alphanumeric());
         if let Some((uuid, after)) = rest.split_at_checked(36)
-            && apart
+            && starts_word
             && is_uuid(uuid)
         {
             out += "uuid";

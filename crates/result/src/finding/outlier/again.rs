@@ -210,7 +210,7 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
                 gone.insert(one.suspect.finding, one);
             }
             Some(second) => {
-                second.told(finding, one.far, one.decided == SequentialDecision::Low);
+                second.add_retest(finding, one.far, one.decided == SequentialDecision::Low);
                 kept.insert(one.suspect.of());
             }
             None if one.unusable > 0 => unsure(finding),
@@ -271,13 +271,13 @@ impl<'a> Second<'a> {
     }
 
     /// Adds the retest and its cause to the finding; `times` retests repeated the outlier.
-    fn told(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
+    fn add_retest(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
         let cause = cause(&self.own, self.away, &UsualLosses::of(std::slice::from_ref(&self.control)))
             .or(before.clone());
-        let told = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
-        let head = finding.text.strip_suffix(&told(before.as_deref())).unwrap_or(&finding.text);
+        let add_retest = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
+        let head = finding.text.strip_suffix(&add_retest(before.as_deref())).unwrap_or(&finding.text);
         let again = match self.away {
             ..0.0 => format!("{} below", percent(-self.away, 2)),
             _ => format!("{} above", percent(self.away, 2)),
@@ -288,7 +288,7 @@ impl<'a> Second<'a> {
         finding.text = format!(
             "{head}. Measured again alone{often}: {}, {again} {node}{}{unsure}",
             self.own.shown(),
-            told(cause.as_deref())
+            add_retest(cause.as_deref())
         );
         if !is_confirmed {
             finding.code = NOT_CONFIRMED.to_owned();

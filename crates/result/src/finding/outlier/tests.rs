@@ -110,11 +110,14 @@ fn a_slower_clock_is_a_cause() {
     assert!(find(&all)[0].text.ends_with("its core clock is 20 % lower"), "{:?}", find(&all));
     let hot = || Note { code: Warning::TOO_HOT.to_owned(), text: String::new() };
     all[4].warnings.push(hot());
-    let told = find(&all)[0].text.clone();
-    assert!(told.ends_with("its core clock is 20 % lower, because its processor was too hot"), "{told}");
+    let add_retest = find(&all)[0].text.clone();
+    assert!(
+        add_retest.ends_with("its core clock is 20 % lower, because its processor was too hot"),
+        "{add_retest}"
+    );
     all[4].conditions.clock_hz = None;
-    let told = find(&all)[0].text.clone();
-    assert!(told.ends_with("its processor slowed itself down because it was too hot"), "{told}");
+    let add_retest = find(&all)[0].text.clone();
+    assert!(add_retest.ends_with("its processor slowed itself down because it was too hot"), "{add_retest}");
     all.iter_mut().for_each(|m| m.warnings = vec![hot()]);
     assert!(find(&all)[0].text.ends_with("Cause unknown"), "{:?}", find(&all));
 }

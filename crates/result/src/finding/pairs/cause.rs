@@ -91,11 +91,11 @@ impl KnownLinks {
         let more = |own: f64, read: fn(&LinkFacts) -> f64| {
             own > 0.0 && self.usual(number, |node| Some(read(node))).is_none_or(|others| own > 2.0 * others)
         };
-        let told = |count: f64, what: &str| format!("its interface counted {} {what}", count.ceil());
+        let reported = |count: f64, what: &str| format!("its interface counted {} {what}", count.ceil());
         if more(node.errors, |node| node.errors) {
-            return Some(told(node.errors, "errors"));
+            return Some(reported(node.errors, "errors"));
         }
-        more(node.drops, |node| node.drops).then(|| told(node.drops, "dropped packets"))
+        more(node.drops, |node| node.drops).then(|| reported(node.drops, "dropped packets"))
     }
 
     fn full(&self, number: u32, node: &LinkFacts) -> Option<String> {

@@ -152,10 +152,10 @@ fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
     far.connect(near.local_addr().unwrap()).unwrap();
     far.set_read_timeout(Some(END_LOOK_TIME)).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
+    let reported = stop.clone();
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        while !told.load(Ordering::Relaxed) {
+        while !reported.load(Ordering::Relaxed) {
             if let Ok(n) = far.recv(&mut buffer) {
                 far.send(&buffer[..n]).unwrap();
             }

@@ -166,8 +166,9 @@ pub(super) fn filter(message: &[u8]) -> Option<Filter> {
 /// Whether a selector matches all packets: the masks of its keys are zero.
 fn matches_all(selector: &[u8]) -> bool {
     let keys = selector.get(SELECTOR..).unwrap_or_default();
-    let said = selector.get(2).copied().map(usize::from);
-    said == Some(keys.len() / SELECTOR_KEY) && keys.chunks(SELECTOR_KEY).all(|key| u32_at(key, 0) == Some(0))
+    let stated = selector.get(2).copied().map(usize::from);
+    stated == Some(keys.len() / SELECTOR_KEY)
+        && keys.chunks(SELECTOR_KEY).all(|key| u32_at(key, 0) == Some(0))
 }
 
 fn actions(bytes: &[u8]) -> Option<u64> {

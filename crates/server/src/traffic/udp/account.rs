@@ -3,7 +3,7 @@
 //! A datagram of 16 bytes or more starts with tag, number and send time; one of 8 bytes or more
 //! with tag and number; a smaller one can only be counted.
 
-use crate::traffic::course::Recorder;
+use crate::traffic::timeline::Recorder;
 
 /// Numbers that are checked for duplicates: 2²⁰, a quarter of a second at four million datagrams
 /// per second. Later arrivals count as lost.
@@ -108,7 +108,7 @@ pub struct StreamAccount {
     foreign: u64,
     jitter: Jitter,
     span: Option<(u64, u64)>,
-    course: Recorder,
+    timeline: Recorder,
 }
 
 /// Final counts of an account, in datagrams.
@@ -138,10 +138,10 @@ pub struct DatagramTally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the sender reports {}, but number {seen} arrived: client and server must be the same build",
-    plimsoll_units::text::counted(*said, "datagram")
+    plimsoll_units::text::counted(*stated, "datagram")
 )]
 pub struct Impossible {
-    said: u64,
+    stated: u64,
     seen: u64,
 }
 
@@ -167,7 +167,7 @@ impl StreamAccount {
             foreign: 0,
             jitter: Jitter::default(),
             span: None,
-            course: Recorder::default(),
+            timeline: Recorder::default(),
         }
     }
 
@@ -199,14 +199,14 @@ impl StreamAccount {
             }
         }
         if self.unique > before {
-            self.course.arrive(now, self.size as u64);
+            self.timeline.arrive(now, self.size as u64);
         }
         self.span = Some((self.span.map_or(now, |span| span.0), now));
     }
 
     fn sent_at(&mut self, sent: u64, now: u64) {
         self.jitter.arrive(sent, now);
-        self.course.transit(now, now.wrapping_sub(sent));
+        self.timeline.transit(now, now.wrapping_sub(sent));
     }
 
     /// Records a number given by its low 32 bits; false for one before the first.
@@ -237,8 +237,8 @@ impl StreamAccount {
     }
 
     /// Returns the arrivals over time.
-    pub fn course(&self) -> &Recorder {
-        &self.course
+    pub fn timeline(&self) -> &Recorder {
+        &self.timeline
     }
 
     /// Returns the number of datagrams received so far, without duplicates.
@@ -249,7 +249,7 @@ impl StreamAccount {
     /// Closes the account with the sender's count. Fails if a higher number arrived.
     pub fn conclude(self, sent: u64) -> Result<DatagramTally, Impossible> {
         if self.next > sent {
-            return Err(Impossible { said: sent, seen: self.next - 1 });
+            return Err(Impossible { stated: sent, seen: self.next - 1 });
         }
         // Without numbers, any excess over the sender's count must be copies.
         let received = self.unique.min(sent);

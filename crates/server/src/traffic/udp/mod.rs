@@ -16,8 +16,8 @@ use flow::{FlowEnd, FlowReceived, FlowSent, FlowShape};
 use pace::DatagramPace;
 
 use super::account::{CounterReading, CounterSource};
-use super::course::Recorder;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
+use super::timeline::Recorder;
 use super::{
     LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reason,
 };
@@ -237,7 +237,7 @@ fn sent(streams: &[FlowSent]) -> UdpSent {
 fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();
-    let course = Recorder::together(streams.iter().map(|s| s.account.course().clone()));
+    let timeline = Recorder::together(streams.iter().map(|s| s.account.timeline().clone()));
     let mut all = DatagramTally::default();
     for (number, stream) in streams.into_iter().enumerate() {
         let sent = totals.get(number).copied().unwrap_or_default();
@@ -255,6 +255,6 @@ fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, L
         span_nanos: all.span(),
         dropped,
         cpu_nanos: nanos(cpu),
-        course,
+        timeline,
     })
 }

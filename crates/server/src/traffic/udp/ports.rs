@@ -255,8 +255,8 @@ mod tests {
         let local = listener.local_addr().unwrap();
         let expected = Expected::default();
         let place = expected.expect(local, [127, 0, 0, 2].into(), 1).unwrap();
-        let stranger = UdpSocket::bind(here()).unwrap();
-        stranger.send_to(&hello(&place.token, 0), local).unwrap();
+        let pending = UdpSocket::bind(here()).unwrap();
+        pending.send_to(&hello(&place.token, 0), local).unwrap();
         expected.take_from(&listener);
         assert!(place.arrivals.is_empty());
     }

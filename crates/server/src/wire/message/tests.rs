@@ -26,14 +26,15 @@ fn refused(text: &str) -> String {
 fn messages_round_trip() {
     let join = Join { session: Hex128::random().unwrap(), stream: 3, sockets: Sockets::default() };
     let looks = vec![TcpLook { at: u64::MAX, ..TcpLook::default() }; MAX_LOOKS];
-    let course = Course { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
-    let report = FarEndReport {
+    let timeline =
+        ArrivalTimeline { width: 1, bytes: vec![u64::MAX; MAX_LOOKS], delays: vec![Some(1); MAX_LOOKS] };
+    let report = EndReport {
         sent: Some(SendingReport { looks, ..SendingReport::default() }),
-        received: Some(ReceivingReport { hashes: vec![u64::MAX], course, ..ReceivingReport::default() }),
-        ..FarEndReport::default()
+        received: Some(ReceivingReport { hashes: vec![u64::MAX], timeline, ..ReceivingReport::default() }),
+        ..EndReport::default()
     };
     for message in [
-        Message::Open { beside: None },
+        Message::Open { other_session: None },
         Message::Join(join),
         Message::Tcp(tcp()),
         Message::Sent(vec![0, u64::MAX]),
@@ -64,10 +65,10 @@ fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
         let (bytes, delays) = (vec![most; MAX_LOOKS], vec![Some(day); MAX_LOOKS]);
         let received = Some(ReceivingReport {
             hashes,
-            course: Course { width: day, bytes, delays },
+            timeline: ArrivalTimeline { width: day, bytes, delays },
             ..ReceivingReport::default()
         });
-        Message::Done(Box::new(FarEndReport { sent, received, ..FarEndReport::default() })).to_json()
+        Message::Done(Box::new(EndReport { sent, received, ..EndReport::default() })).to_json()
     };
     assert!(with(MAX_LOOKS).len() < 60_000 && Message::parse(&with(MAX_LOOKS)).is_ok());
     assert!(Message::parse(&with(MAX_LOOKS + 1)).unwrap_err().contains("status requests"));
@@ -75,24 +76,24 @@ fn the_longest_report_fits_a_frame_and_more_looks_are_refused() {
 
 #[test]
 fn a_course_and_a_shaping_that_cannot_be_are_refused() {
-    let udp = |course: Course| {
-        let received = Some(UdpReceived { course, ..UdpReceived::default() });
+    let udp = |timeline: ArrivalTimeline| {
+        let received = Some(UdpReceived { timeline, ..UdpReceived::default() });
         Message::parse(&Message::UdpDone(Box::new(UdpReport { received, ..UdpReport::default() })).to_json())
     };
-    let tcp = |course: Course| {
-        let received = Some(ReceivingReport { course, ..ReceivingReport::default() });
-        Message::parse(
-            &Message::Done(Box::new(FarEndReport { received, ..FarEndReport::default() })).to_json(),
-        )
+    let tcp = |timeline: ArrivalTimeline| {
+        let received = Some(ReceivingReport { timeline, ..ReceivingReport::default() });
+        Message::parse(&Message::Done(Box::new(EndReport { received, ..EndReport::default() })).to_json())
     };
-    let good = Course { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
-    assert!(udp(good.clone()).is_ok() && tcp(good.clone()).is_ok() && udp(Course::default()).is_ok());
+    let good = ArrivalTimeline { width: 1 << 20, bytes: vec![1; 3], delays: vec![None, Some(5), None] };
+    assert!(
+        udp(good.clone()).is_ok() && tcp(good.clone()).is_ok() && udp(ArrivalTimeline::default()).is_ok()
+    );
     for bad in [
-        Course { width: 0, ..good.clone() },
-        Course { width: u64::MAX, ..good.clone() },
-        Course { bytes: vec![1; MAX_LOOKS + 1], delays: Vec::new(), ..good.clone() },
-        Course { delays: vec![None], ..good.clone() },
-        Course { delays: vec![None, Some(u64::MAX), None], ..good.clone() },
+        ArrivalTimeline { width: 0, ..good.clone() },
+        ArrivalTimeline { width: u64::MAX, ..good.clone() },
+        ArrivalTimeline { bytes: vec![1; MAX_LOOKS + 1], delays: Vec::new(), ..good.clone() },
+        ArrivalTimeline { delays: vec![None], ..good.clone() },
+        ArrivalTimeline { delays: vec![None, Some(u64::MAX), None], ..good.clone() },
     ] {
         assert!(udp(bad.clone()).is_err() && tcp(bad).is_err());
     }

@@ -68,11 +68,11 @@ fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fa
     let is = |file: &str, content: &str| format!("srv/{file} = {content}\n");
     let no_image = is("disk.img", "bytes");
     let whole = format!("{}{}", mount("/srv/image", ""), is("image", &image));
-    assert_eq!(told(&whole, LOOP)?, "", "another file is mounted, and it is whole");
+    assert_eq!(reported(&whole, LOOP)?, "", "another file is mounted, and it is whole");
     let blobs = format!("{}{}", mount("/srv/image", ""), is("image", &erofs(1)));
-    assert!(told(&blobs, LOOP)?.starts_with(may), "the image is in several files");
+    assert!(reported(&blobs, LOOP)?.starts_with(may), "the image is in several files");
     for source in ["/srv/gone", "disk.img", "./gone", "none", "/srv/other.img"] {
-        assert!(told(&mount(source, ""), LOOP)?.starts_with(may), "{source}");
+        assert!(reported(&mount(source, ""), LOOP)?.starts_with(may), "{source}");
     }
     // Renamed, with another image at the path.
     let at = |offset: usize| format!("{}{image}", "\\x00".repeat(offset));
@@ -86,11 +86,15 @@ fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fa
     assert!(swapped(",fsoffset=4096", 4096, &at(4096))?.starts_with(may));
     assert_eq!(swapped(",fsoffset=4096", 4096, "bytes")?, "");
     let hidden = format!("{MOUNTS}{ON_FILE}sys/fs/erofs/erofs-37/x = 1\n");
-    assert!(told(&hidden, LOOP)?.contains("in a mount namespace that cannot be seen"));
+    assert!(reported(&hidden, LOOP)?.contains("in a mount namespace that cannot be seen"));
     let listed = format!(
         "{whole}sys/fs/erofs/erofs-37/x = 1\nsys/fs/erofs/loop4/x = 1\nsys/fs/erofs/features/x = 1\n"
     );
-    assert_eq!(told(&listed, LOOP)?, "");
-    assert_eq!(told(&mount("/srv/gone", ""), DISK)?, "", "a device is claimed by what is mounted from it");
+    assert_eq!(reported(&listed, LOOP)?, "");
+    assert_eq!(
+        reported(&mount("/srv/gone", ""), DISK)?,
+        "",
+        "a device is claimed by what is mounted from it"
+    );
     Ok(())
 }

@@ -262,8 +262,8 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
     ];
     for (has, word, reason) in words {
         let there = made.truth.iter().any(|(fates, _)| fates.contains(&has));
-        let said = |side: &&str| text.contains(&format!("{word} in {side} {reason}"));
-        assert_eq!(["A", "B", "A and B"].iter().any(said), there, "{word}:\n{text}");
+        let stated = |side: &&str| text.contains(&format!("{word} in {side} {reason}"));
+        assert_eq!(["A", "B", "A and B"].iter().any(stated), there, "{word}:\n{text}");
     }
 }
 

@@ -319,11 +319,11 @@ fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> 
                 continue;
             }
         };
-        let Some((_, beside)) = found.iter_mut().find(|(known, _)| *known == into) else {
+        let Some((_, existing)) = found.iter_mut().find(|(known, _)| *known == into) else {
             found.push((*line, cells.clone()));
             continue;
         };
-        for (cell, more) in beside.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
+        for (cell, more) in existing.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
             *cell = format!("{cell} {before}{more}{after}");
         }
     }

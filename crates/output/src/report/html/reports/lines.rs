@@ -67,11 +67,11 @@ impl ReportLines {
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);
-        let beside = |one: &ChartSeries| !matches!(one.role, SeriesRole::Limit | SeriesRole::Theory);
-        let count = self.series.iter().filter(|one| beside(one)).count();
-        let apart = MIN_LABEL_DISTANCE.min(0.6 / count.max(1) as f64);
-        for (place, one) in self.series.iter_mut().filter(|one| beside(one)).enumerate() {
-            let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * apart;
+        let is_measured = |one: &ChartSeries| !matches!(one.role, SeriesRole::Limit | SeriesRole::Theory);
+        let count = self.series.iter().filter(|one| is_measured(one)).count();
+        let distance = MIN_LABEL_DISTANCE.min(0.6 / count.max(1) as f64);
+        for (place, one) in self.series.iter_mut().filter(|one| is_measured(one)).enumerate() {
+            let shift = (place as f64 - (count as f64 - 1.0) / 2.0) * distance;
             one.points.iter_mut().filter_map(|p| p.first_mut()).for_each(|x| *x = x.map(|x| x + shift));
         }
         let scale = if is_wide(&self.series) { AxisScale::Log } else { AxisScale::Linear };

@@ -111,7 +111,7 @@ impl<'a> Plot<'a> {
     }
 
     /// Returns the published numbers of reference tools and theory for a point.
-    pub(super) fn beside(
+    pub(super) fn published_numbers(
         &self,
         baseline: &'a PublishedReport,
         point: PlottedPoint<'a>,
@@ -143,7 +143,9 @@ impl<'a> Plot<'a> {
                 lines.add("limit, this run", SeriesRole::Limit, at(value, None, point.words()));
             }
             published(&mut lines, &title, "", SeriesRole::Published, column, *point, point.figure, unit);
-            for figure in self.beside(baseline, *point).filter(|f| !f.source.starts_with("efficiency")) {
+            for figure in
+                self.published_numbers(baseline, *point).filter(|f| !f.source.starts_with("efficiency"))
+            {
                 let (name, role) = match figure.source {
                     "theoretical" => ("theory", SeriesRole::Theory),
                     program => (program, SeriesRole::Program),
@@ -166,8 +168,10 @@ impl<'a> Plot<'a> {
         if !own.is_empty() {
             return own;
         }
-        let others =
-            self.beside(baseline, point).filter(|f| f.is_reference()).filter_map(|f| f.matched.as_ref());
+        let others = self
+            .published_numbers(baseline, point)
+            .filter(|f| f.is_reference())
+            .filter_map(|f| f.matched.as_ref());
         let same = others.filter(|m| m.metric == point.matched.metric && m.case != point.matched.case);
         same.flat_map(|matched| PointToday::of(run, matched).tools()).collect()
     }

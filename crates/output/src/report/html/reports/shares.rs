@@ -29,7 +29,7 @@ pub(super) fn chart(
                 lines.add(&name, SeriesRole::Tool, at(share, point.words()));
             }
         }
-        for figure in plot.beside(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
+        for figure in plot.published_numbers(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
             let (of, role) = match figure.source {
                 // An efficiency in the text belongs to no single point.
                 "efficiency-own" => {

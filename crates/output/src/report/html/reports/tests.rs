@@ -5,7 +5,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_result::fixture;
 
 use super::super::data::{ChartSeries, SeriesRole};
-use super::super::{PageCompanions, page as page_of};
+use super::super::{PageExtras, page as page_of};
 use super::plot::points;
 use super::*;
 
@@ -60,9 +60,9 @@ fn each_believed_point_of_a_report_is_drawn_once_with_its_source() {
         for series in own {
             assert!(series.name.contains(&baseline.title()), "{}", series.name);
             assert_eq!(series.labels.len(), series.points.len());
-            let told = series.points.iter().zip(&series.labels).filter(|(p, _)| p[1].is_some());
-            assert!(told.clone().all(|(_, label)| label.contains("printed")), "{:?}", series.labels);
-            let mut at: Vec<u64> = told.map(|(p, _)| p[0].unwrap().to_bits()).collect();
+            let reported = series.points.iter().zip(&series.labels).filter(|(p, _)| p[1].is_some());
+            assert!(reported.clone().all(|(_, label)| label.contains("printed")), "{:?}", series.labels);
+            let mut at: Vec<u64> = reported.map(|(p, _)| p[0].unwrap().to_bits()).collect();
             at.sort_unstable();
             at.dedup();
             assert_eq!(at.len(), drawn(&[series]), "a point stands twice in {}", series.name);
@@ -114,7 +114,7 @@ fn marks_are_of_every_metric_and_of_the_report_that_is_replayed() {
 fn titles_are_told_apart_and_stand_on_the_page() {
     for baseline in reports() {
         let mut titles: Vec<String> = plots(&baseline).iter().map(plot::Plot::title).collect();
-        let page = page_of(&[replay(&baseline)], &PageCompanions::default()).unwrap();
+        let page = page_of(&[replay(&baseline)], &PageExtras::default()).unwrap();
         for title in &titles {
             assert!(page.contains(&format!("<strong>{title}</strong>")), "{title}");
         }
@@ -179,7 +179,7 @@ fn a_series_of_the_plan_stands_with_the_report_and_nowhere_else() {
     timed.metrics[0].samples = vec![1e10; 30];
     run.measurements.push(timed);
     let over_time = |run: &Run| {
-        let page = page_of(std::slice::from_ref(run), &PageCompanions::default()).unwrap();
+        let page = page_of(std::slice::from_ref(run), &PageExtras::default()).unwrap();
         page.matches("over time\",\"note\"").count()
     };
     assert_eq!(over_time(&run), 1);
@@ -219,7 +219,7 @@ fn what_a_tool_did_otherwise_is_in_the_note_and_the_hover() {
     use plimsoll_model::measurement::{Note, ToolResult};
     let case = "disk.io/op=read/pattern=random/block=1K/threads=1";
     let mut disk = fixture::measured(case, "throughput", plimsoll_units::quantity::Unit::BytePerSecond, 20e6);
-    let mut tool_result = ToolResult::of(&fixture::heard("java", &[(20e6, 800e6)]), 0.03);
+    let mut tool_result = ToolResult::of(&fixture::tool_run("java", &[(20e6, 800e6)]), 0.03);
     tool_result.warnings =
         vec![Note { code: "reference-differs".to_owned(), text: "it used the page cache".to_owned() }];
     disk.metrics[0].tool_results = vec![tool_result];

@@ -112,7 +112,7 @@ fn trend(series: &TrendSeries) -> Markup {
         div.trend {
             @if let (Some(first), Some(last)) = (trend.points.first(), trend.points.last()) {
                 p.head {
-                    span title=(shown_within(&trend.case, 300)) { (name(series, &said(&trend.case))) }
+                    span title=(shown_within(&trend.case, 300)) { (name(series, &describe(&trend.case))) }
                     span.value {
                         (human(last.median))
                         @if let Some(share) = last.of_limit { span.note { " · " (percent(share, 3)) " of limit" } }
@@ -136,7 +136,7 @@ fn trend(series: &TrendSeries) -> Markup {
 }
 
 /// Returns the case's label, without its subsystem.
-fn said(id: &str) -> String {
+fn describe(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }
 
@@ -154,7 +154,7 @@ fn runs(of: &OfMachine<'_>) -> Markup {
 
 fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
     let line = &run.entry.line;
-    let counts = line.counts.said().join(" · ");
+    let counts = line.counts.lines().join(" · ");
     let is_bad = line.counts.failed + line.counts.invalid > 0 || line.status == RunStatus::Partial;
     let took = if line.elapsed_s > 0.0 { span(line.elapsed_s) } else { "–".to_owned() };
     html! {
@@ -165,7 +165,7 @@ fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
             td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
             td { (run.quiet.word) }
             td.n { (took) }
-            @if !redacted { td { (shown_within(&line.said.line().unwrap_or_default(), 300)) } }
+            @if !redacted { td { (shown_within(&line.remarks.line().unwrap_or_default(), 300)) } }
         }
     }
 }

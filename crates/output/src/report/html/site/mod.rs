@@ -26,7 +26,7 @@ use plimsoll_units::text::shown_within;
 use sha2::{Digest, Sha256};
 
 use super::parts::{self, VerdictText};
-use super::{LIBRARY, PageCompanions, SCRIPT, gauge, hash, made, plain, title, with_scripts};
+use super::{LIBRARY, PageExtras, SCRIPT, gauge, hash, made, plain, title, with_scripts};
 use crate::report::context::of_whom;
 use crate::report::trend::{LevelChange, between};
 
@@ -157,9 +157,9 @@ pub fn library() -> (String, &'static str) {
 /// # Errors
 /// A number cannot be represented in JSON.
 pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
-    let mut made = made(std::slice::from_ref(run), &PageCompanions::default())?;
-    let way = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
-    made.bodies.insert(0, way);
+    let mut made = made(std::slice::from_ref(run), &PageExtras::default())?;
+    let navigation = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
+    made.bodies.insert(0, navigation);
     let script = script();
     // `file:` permits the library when the page is opened from disk.
     let sources = format!("{} {} file:", hash(LIBRARY), hash(&script));

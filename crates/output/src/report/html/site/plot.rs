@@ -52,13 +52,13 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
     let points = &series.trend.points;
     let values: Vec<f64> = points.iter().map(|point| point.median).collect();
     let scale = PlotScale::of(&values);
-    let told = |index: &usize| points.get(*index).map(|point| (*index, point));
+    let reported = |index: &usize| points.get(*index).map(|point| (*index, point));
     let mut shown: Vec<usize> = match points.len() {
         few if few <= MOST_POINTS => (0..few).collect(),
         many => changes.iter().map(|change| change.at).chain([many - 1]).collect(),
     };
     shown.dedup();
-    let last = points.last().map(|point| said(point, series)).unwrap_or_default();
+    let last = points.last().map(|point| describe(point, series)).unwrap_or_default();
     html! {
         svg.plot viewBox=(format!("0 0 {DRAWING_WIDTH} {HEIGHT}")) role="img"
             aria-label=(format!("{} runs, {} changes of level, last {last}", points.len(), changes.len())) {
@@ -74,10 +74,10 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
                     path.level d=(format!("M{:.1} {:.1}H{:.1}", ends[0], scale.y(level.median), ends[1])) {}
                 }
             }
-            @for (index, point) in shown.iter().filter_map(told) {
+            @for (index, point) in shown.iter().filter_map(reported) {
                 a href=(format!("../{}", names::run(&point.run.id))) {
                     circle.point cx=(format!("{:.1}", scale.x(index as f64))) cy=(format!("{:.1}", scale.y(point.median))) r="3" {
-                        title { (when(&point.run.started)) ": " (said(point, series)) }
+                        title { (when(&point.run.started)) ": " (describe(point, series)) }
                     }
                 }
             }
@@ -85,7 +85,7 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
     }
 }
 
-fn said(point: &TrendPoint, series: &TrendSeries) -> String {
+fn describe(point: &TrendPoint, series: &TrendSeries) -> String {
     let share = point.of_limit.map(|share| format!(", {} of limit", percent(share, 3))).unwrap_or_default();
     format!("{}{share}", Quantity::new(point.median, series.trend.unit))
 }

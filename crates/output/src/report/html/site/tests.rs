@@ -28,7 +28,7 @@ fn entry(n: usize) -> StoredRun {
         host: Some(HOSTILE.to_owned()),
         status: RunStatus::Complete,
         counts: CaseCounts { ok: 3, ..CaseCounts::default() },
-        said: RunRemarks { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
+        remarks: RunRemarks { tags: vec!["nightly".to_owned()], note: Some(HOSTILE.to_owned()) },
     };
     StoredRun { line, machine: "m-1".to_owned(), nodes: 1 }
 }
@@ -119,7 +119,8 @@ fn of_a_redacted_site_what_the_history_and_the_user_call_things_is_left_out() {
     let mut entries: Vec<StoredRun> = (0..24).map(entry).collect();
     for line in entries.iter_mut().map(|entry| &mut entry.line) {
         (line.plan, line.host) = ("secret plan".to_owned(), Some("secret host".to_owned()));
-        line.said = RunRemarks { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
+        line.remarks =
+            RunRemarks { tags: vec!["secret-tag".to_owned()], note: Some("secret note".to_owned()) };
     }
     let run = fixture::run();
     let open = machine(&of(&entries, &run, false));

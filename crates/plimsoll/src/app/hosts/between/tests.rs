@@ -58,7 +58,7 @@ fn case() -> Case {
 
 #[test]
 fn a_pair_is_a_cell_and_one_that_failed_is_named() {
-    let lost = CannotMeasure::far_end("no\nroute");
+    let lost = CannotMeasure::server_failed("no\nroute");
     let pairs = [
         between(0, 1, figure(100.0, 1e9)),
         between(0, 2, figure(50.0, 2e9)),
@@ -71,8 +71,8 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!(cells, [(0, 1, 100.0), (0, 2, 50.0)]);
     // The interfaces differ in speed, so no limit can depend on it.
     assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
-    let told = made.facts.warnings[0].to_string();
-    assert_eq!(told, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
+    let reported = made.facts.warnings[0].to_string();
+    assert_eq!(reported, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
     assert_eq!(at_once(case(), &all).unwrap().ended, Some(lost));
     let sum = at_once(case(), &all[..2]).unwrap();
     assert_eq!(sum.values("goodput")[0], 150.0);

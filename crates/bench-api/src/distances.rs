@@ -22,14 +22,14 @@ const MOST_PAIRS: usize = 8;
 
 /// Topology that must stay constant for the results of a case to be comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
+pub enum FixedTopology {
     /// Sharing of cores, which determines arithmetic results.
     OnCores,
     /// Sharing of caches, which determines memory results.
     AtCaches,
 }
 
-impl Stay {
+impl FixedTopology {
     /// Whether the topology differs between two probes.
     #[must_use]
     pub fn has_moved(self, one: CpuDistances, other: CpuDistances) -> bool {
@@ -78,24 +78,24 @@ impl CpuDistances {
 
 /// Probes the distance between neighbouring CPUs of a case.
 pub struct NeighbourDistances {
-    stay: Stay,
+    topology: FixedTopology,
     pairs: Vec<ThreadPair>,
-    shown_apart: bool,
+    shows_distances: bool,
     seen: Option<[CpuDistances; 2]>,
 }
 
 impl NeighbourDistances {
     /// Creates threads for neighbouring pairs of `cpus`; none on bare metal, where CPUs do not
     /// move.
-    pub fn of(machine: &Machine, stay: Stay, cpus: &[usize]) -> Self {
+    pub fn of(machine: &Machine, topology: FixedTopology, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
         cpus.dedup();
         let virtually = machine.virtualisation.is_virtual == Some(true);
         let neighbours = cpus.windows(2).filter(|_| virtually).take(MOST_PAIRS);
         let pairs = neighbours.filter_map(|pair| ThreadPair::new([pair[0], pair[1]]).ok()).collect();
-        let shown_apart = machine.cpu.cores_of(&cpus.iter().copied().collect()) == Some(cpus.len());
-        Self { stay, pairs, shown_apart, seen: None }
+        let shows_distances = machine.cpu.cores_of(&cpus.iter().copied().collect()) == Some(cpus.len());
+        Self { topology, pairs, shows_distances, seen: None }
     }
 
     /// Returns the current mean latency between neighbours, in seconds. `clock_hz` is the clock of
@@ -123,8 +123,9 @@ impl NeighbourDistances {
     /// Returns a warning if the CPUs moved during the case or shared a core throughout.
     pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
-        let together = self.stay == Stay::OnCores && self.shown_apart && far.is_of_one_core();
-        if self.stay.has_moved(near, far) {
+        let together =
+            self.topology == FixedTopology::OnCores && self.shows_distances && far.is_of_one_core();
+        if self.topology.has_moved(near, far) {
             Some(MovedCpus::Moved { least: near.seconds, most: far.seconds })
         } else {
             together.then_some(MovedCpus::OnOneCore { most: far.seconds })
@@ -199,41 +200,54 @@ mod tests {
     #[test]
     fn neighbours_of_a_guest_are_looked_at_and_told_apart() {
         let allowed: Vec<usize> = Machine::discover(&Root::live()).cpu.allowed.iter().take(2).collect();
-        let mut apart = NeighbourDistances::of(&machine(Some(true)), Stay::AtCaches, &allowed);
-        assert_eq!(apart.pairs.len(), allowed.len() - 1);
-        if let Some(seconds) = apart.look(None) {
-            assert!(seconds > 0.0 && apart.seen == Some([CpuDistances { seconds, clock_hz: None }; 2]));
-            assert_eq!(apart.warning(), None, "one place is no move");
+        let mut distances = NeighbourDistances::of(&machine(Some(true)), FixedTopology::AtCaches, &allowed);
+        assert_eq!(distances.pairs.len(), allowed.len() - 1);
+        if let Some(seconds) = distances.look(None) {
+            assert!(seconds > 0.0 && distances.seen == Some([CpuDistances { seconds, clock_hz: None }; 2]));
+            assert_eq!(distances.warning(), None, "one place is no move");
         }
-        assert!(NeighbourDistances::of(&machine(Some(false)), Stay::AtCaches, &allowed).pairs.is_empty());
-        assert!(NeighbourDistances::of(&machine(Some(true)), Stay::AtCaches, &[0, 0]).pairs.is_empty());
+        assert!(
+            NeighbourDistances::of(&machine(Some(false)), FixedTopology::AtCaches, &allowed).pairs.is_empty()
+        );
+        assert!(
+            NeighbourDistances::of(&machine(Some(true)), FixedTopology::AtCaches, &[0, 0]).pairs.is_empty()
+        );
     }
 
-    fn seen(stay: Stay, times: &[f64], clock_hz: Option<f64>) -> Option<MovedCpus> {
-        let mut apart = NeighbourDistances { stay, pairs: Vec::new(), shown_apart: true, seen: None };
-        times.iter().for_each(|seconds| apart.see(CpuDistances { seconds: *seconds, clock_hz }));
-        apart.warning()
+    fn seen(topology: FixedTopology, times: &[f64], clock_hz: Option<f64>) -> Option<MovedCpus> {
+        let mut distances =
+            NeighbourDistances { topology, pairs: Vec::new(), shows_distances: true, seen: None };
+        times.iter().for_each(|seconds| distances.see(CpuDistances { seconds: *seconds, clock_hz }));
+        distances.warning()
     }
 
     #[test]
     fn a_move_is_told_with_both_times() {
-        assert_eq!(seen(Stay::AtCaches, &[50e-9, 60e-9], None), None);
-        assert_eq!(seen(Stay::OnCores, &[27e-9, 110e-9], None), None);
-        assert!(matches!(seen(Stay::OnCores, &[10e-9, 27e-9], None), Some(MovedCpus::Moved { .. })));
-        let told = seen(Stay::AtCaches, &[130e-9, 60e-9, 50e-9], None).expect("moved").to_string();
-        assert!(told.contains("50") && told.contains("130"), "{told}");
+        assert_eq!(seen(FixedTopology::AtCaches, &[50e-9, 60e-9], None), None);
+        assert_eq!(seen(FixedTopology::OnCores, &[27e-9, 110e-9], None), None);
+        assert!(matches!(seen(FixedTopology::OnCores, &[10e-9, 27e-9], None), Some(MovedCpus::Moved { .. })));
+        let reported =
+            seen(FixedTopology::AtCaches, &[130e-9, 60e-9, 50e-9], None).expect("moved").to_string();
+        assert!(reported.contains("50") && reported.contains("130"), "{reported}");
     }
 
     #[test]
     fn threads_of_one_core_are_known_by_cycles() {
         let one_core = |times: &[f64], hz| {
-            matches!(seen(Stay::OnCores, times, Some(hz)), Some(MovedCpus::OnOneCore { .. }))
+            matches!(seen(FixedTopology::OnCores, times, Some(hz)), Some(MovedCpus::OnOneCore { .. }))
         };
         // Measured on one core of a busy host, and between cores of two chips.
         assert!(one_core(&[15.6e-9, 15.9e-9], 3.9e9));
         assert!(one_core(&[10e-9, 15.6e-9], 3.9e9) && one_core(&[25e-9], 2.5e9));
         assert!(!one_core(&[17e-9], 5.5e9) && !one_core(&[27e-9], 3.9e9) && !one_core(&[42e-9], 2.5e9));
-        assert!(matches!(seen(Stay::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)), Some(MovedCpus::Moved { .. })));
-        assert_eq!(seen(Stay::AtCaches, &[15.6e-9], Some(3.9e9)), None, "memory does not depend on it");
+        assert!(matches!(
+            seen(FixedTopology::OnCores, &[15.6e-9, 27e-9], Some(3.9e9)),
+            Some(MovedCpus::Moved { .. })
+        ));
+        assert_eq!(
+            seen(FixedTopology::AtCaches, &[15.6e-9], Some(3.9e9)),
+            None,
+            "memory does not depend on it"
+        );
     }
 }

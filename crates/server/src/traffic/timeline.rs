@@ -1,6 +1,6 @@
 //! Arrivals over time in equal stretches, merged in pairs when there are too many.
 
-use crate::wire::{Course, MAX_LOOKS};
+use crate::wire::{ArrivalTimeline, MAX_LOOKS};
 
 /// Length of the first stretches, ns: about 1 ms.
 const FIRST_STRETCH_NS: u64 = 1 << 20;
@@ -64,10 +64,10 @@ impl Recorder {
     }
 
     /// Sums streams that started together. Each stream's delays are relative to its shortest.
-    pub fn together(streams: impl IntoIterator<Item = Self>) -> Course {
+    pub fn together(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);
-        let mut all = Course { width, ..Course::default() };
+        let mut all = ArrivalTimeline { width, ..ArrivalTimeline::default() };
         for stream in &mut streams {
             while stream.width < width {
                 stream.double();
@@ -87,7 +87,7 @@ impl Recorder {
         if !all.delays.is_empty() {
             all.delays.resize(all.bytes.len(), None);
         }
-        if all.bytes.is_empty() { Course::default() } else { all }
+        if all.bytes.is_empty() { ArrivalTimeline::default() } else { all }
     }
 }
 
@@ -106,12 +106,12 @@ mod tests {
                 streams[*stream].arrive(*at, *bytes);
                 streams[*stream].transit(*at, *transit);
             }
-            let course = Recorder::together(streams);
-            prop_assert!(course.bytes.len() <= MAX_LOOKS);
-            prop_assert_eq!(course.bytes.iter().sum::<u64>(), arrivals.iter().map(|a| a.1).sum::<u64>());
-            prop_assert_eq!(course.delays.len(), course.bytes.len());
+            let timeline = Recorder::together(streams);
+            prop_assert!(timeline.bytes.len() <= MAX_LOOKS);
+            prop_assert_eq!(timeline.bytes.iter().sum::<u64>(), arrivals.iter().map(|a| a.1).sum::<u64>());
+            prop_assert_eq!(timeline.delays.len(), timeline.bytes.len());
             for (at, bytes, ..) in &arrivals {
-                prop_assert!(course.bytes[(at / course.width) as usize] >= *bytes);
+                prop_assert!(timeline.bytes[(at / timeline.width) as usize] >= *bytes);
             }
         }
     }
@@ -126,9 +126,9 @@ mod tests {
             one.arrive(at, 1);
             one.transit(at, transit);
         }
-        let course = Recorder::together([one]);
-        assert_eq!(course.bytes, [2, 0, 0, 2]);
-        assert_eq!(course.delays, [Some(0), None, None, Some(100)]);
-        assert_eq!(Recorder::together([]), Course::default());
+        let timeline = Recorder::together([one]);
+        assert_eq!(timeline.bytes, [2, 0, 0, 2]);
+        assert_eq!(timeline.delays, [Some(0), None, None, Some(100)]);
+        assert_eq!(Recorder::together([]), ArrivalTimeline::default());
     }
 }

@@ -1,8 +1,8 @@
-//! `disk.knee`: increases depth × threads until the rate stops growing. The figure is the rate at
+//! `disk.saturation`: increases depth × threads until the rate stops growing. The figure is the rate at
 //! the saturation point, the fewest transfers in flight with 95 % of the highest rate.
 
 use crate::findings;
-use crate::io::sweep::Knee;
+use crate::io::sweep::SaturationSweep;
 use crate::io::transfers::Transfers;
 use crate::io::{DiskIo, limit};
 use crate::job::most_in_flight;
@@ -12,7 +12,7 @@ use crate::metrics::{
 use crate::storage::file::requested_size;
 use crate::words;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, PATTERN, Parsed, PreparedCase, Say,
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, PATTERN, Parsed, PreparedCase,
     default_threads,
 };
 use plimsoll_machine::Machine;
@@ -22,26 +22,31 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark `disk.knee`.
-pub struct DiskKnee;
+/// The benchmark `disk.saturation`.
+pub struct DiskSaturation;
 
 /// Deepest queue per thread of the search.
 const MAX_SEARCH_DEPTH: u64 = 256;
 
-impl Benchmark for DiskKnee {
+impl Benchmark for DiskSaturation {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.knee",
             about: "depth and threads at which the rate stops growing (by --only)",
             file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
-            words: &[Say::Word("saturation point,"), PATTERN, Say::Value("op"), Say::Value("block")],
+            words: &[
+                LabelPart::Word("saturation point,"),
+                PATTERN,
+                LabelPart::Value("op"),
+                LabelPart::Value("block"),
+            ],
             keys: &["op", "read-share", "pattern", "block", "size", "engine", "cache", "sync"],
             by_default: false,
             curves: words::CURVES,
             shares_worker: true,
             waits_for_a_device: true,
             limits: limit::of_a_search,
-            findings: |run| findings::queue::find(run, &DiskKnee, &DiskIo),
+            findings: |run| findings::queue::find(run, &DiskSaturation, &DiskIo),
             point: words::point,
             ..Descriptor::USUAL
         }
@@ -61,7 +66,7 @@ impl Benchmark for DiskKnee {
                     .with_floor(),
                 Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a transfer at the saturation point")
-                    .said("latency", "")
+                    .shown_between("latency", "")
                     .with_floor(),
                 Metric::new(CPU_METRIC, Unit::Second, Better::Lower).about("processor time of a transfer"),
                 Metric::new(DEPTH_METRIC, Unit::One, Better::Lower)
@@ -75,7 +80,7 @@ impl Benchmark for DiskKnee {
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {
-        words::knee(measurement).into_iter().collect()
+        words::saturation(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
@@ -106,7 +111,7 @@ impl Benchmark for DiskKnee {
         threads.push(most);
         let job: DiskTransfers = parsed.read()?;
         let team = |threads: u64| Transfers::new(&format!("{case}#{threads}"), with_queue(&job, threads), cx);
-        Ok(Box::new(Knee::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
+        Ok(Box::new(SaturationSweep::new(threads.into_iter().map(team).collect::<Result<_, _>>()?)))
     }
 }
 
@@ -131,7 +136,7 @@ mod tests {
     }
 
     fn ids(group: &Group) -> Vec<String> {
-        let candidates = DiskKnee.cases(&bare(), group).expect("cases");
+        let candidates = DiskSaturation.cases(&bare(), group).expect("cases");
         candidates.iter().map(|candidate| candidate.case.to_string()).collect()
     }
 
@@ -140,7 +145,7 @@ mod tests {
         let ids = ids(&Group::default());
         assert_eq!(ids, ["disk.knee/op=read/pattern=random/block=4K/engine=io_uring/cache=direct"]);
         let job: DiskTransfers =
-            DiskKnee.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
+            DiskSaturation.cases(&bare(), &Group::default()).expect("cases")[0].parsed.read().expect("a job");
         let job = with_queue(&job, 2);
         assert_eq!((job.depth, job.threads), (MAX_SEARCH_DEPTH, 2));
     }

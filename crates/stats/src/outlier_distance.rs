@@ -26,7 +26,7 @@ const TAILS: usize = 20;
 /// It is a robust scale times the quantile of Student's t for Bonferroni's bound, with degrees of
 /// freedom fitted to simulations of normal values (`tests`). From 20 values on, it allows for
 /// exponential tails. 0 if more than half of the values are equal; infinite below three values.
-pub fn apart(values: &[f64], looked_at: usize) -> f64 {
+pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     let n = values.len();
     if n < 3 {
         return f64::INFINITY;
@@ -88,7 +88,7 @@ mod tests {
         let mut any_far = || {
             (0..CASES).any(|_| {
                 let mut values: Vec<f64> = (0..machines).map(|_| draw(&mut uniform)).collect();
-                let reach = apart(&values, machines * CASES);
+                let reach = outlier_distance(&values, machines * CASES);
                 values.sort_by(f64::total_cmp);
                 let centre = median_of_sorted(&values);
                 values.iter().any(|value| (value - centre).abs() > reach)
@@ -120,14 +120,14 @@ mod tests {
     fn what_is_far_stands_apart_also_where_few_are_known() {
         for machines in [4, 5, 8, 40, 600] {
             let values: Vec<f64> = (0..machines).map(|n| f64::from(n % 4) * 0.001).collect();
-            let reach = apart(&values, machines as usize * CASES);
+            let reach = outlier_distance(&values, machines as usize * CASES);
             assert!(reach < 0.25, "{machines}: {reach}");
         }
         // A fifth are outliers.
         let (near, far) = ((0..32).map(|n| f64::from(n % 5) * 0.001), (0..8).map(|_| 0.5));
-        assert!(apart(&near.chain(far).collect::<Vec<_>>(), 40 * CASES) < 0.2);
-        assert_eq!(apart(&[1.0, 1.0, 1.0, 5.0], 4), 0.0);
-        assert_eq!(apart(&[1.0, 2.0], 2), f64::INFINITY);
+        assert!(outlier_distance(&near.chain(far).collect::<Vec<_>>(), 40 * CASES) < 0.2);
+        assert_eq!(outlier_distance(&[1.0, 1.0, 1.0, 5.0], 4), 0.0);
+        assert_eq!(outlier_distance(&[1.0, 2.0], 2), f64::INFINITY);
     }
 
     proptest! {
@@ -136,13 +136,13 @@ mod tests {
             values in prop::collection::vec(-9.0..9.0_f64, 3..60), unit in 0.1..9.0_f64, zero in -9.0..9.0_f64
         ) {
             let other: Vec<f64> = values.iter().map(|value| value * unit + zero).collect();
-            let (one, other) = (apart(&values, 100) * unit, apart(&other, 100));
+            let (one, other) = (outlier_distance(&values, 100) * unit, outlier_distance(&other, 100));
             prop_assert!((one - other).abs() <= 1e-6 * one.abs().max(1.0), "{} {}", one, other);
         }
 
         #[test]
         fn more_that_is_looked_at_asks_for_more(values in prop::collection::vec(-9.0..9.0_f64, 3..60), more in 1..99_usize) {
-            prop_assert!(apart(&values, 100 + more) >= apart(&values, 100));
+            prop_assert!(outlier_distance(&values, 100 + more) >= outlier_distance(&values, 100));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use plimsoll_model::case::Case;
 
 /// The answers of a run, by command. Clones share them.
-pub(super) struct Said<A>(Rc<RefCell<ByCommand<A>>>);
+pub(super) struct CachedAnswers<A>(Rc<RefCell<ByCommand<A>>>);
 
 type ByCommand<A> = BTreeMap<Vec<String>, Vec<Shared<A>>>;
 
@@ -18,19 +18,19 @@ struct Shared<A> {
     cases: Vec<Case>,
 }
 
-impl<A> Default for Said<A> {
+impl<A> Default for CachedAnswers<A> {
     fn default() -> Self {
         Self(Rc::default())
     }
 }
 
-impl<A> Clone for Said<A> {
+impl<A> Clone for CachedAnswers<A> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 }
 
-impl<A: Clone> Said<A> {
+impl<A: Clone> CachedAnswers<A> {
     /// Returns an answer that the case does not have yet, and the case for which it was given.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
@@ -53,14 +53,14 @@ mod tests {
     #[test]
     fn a_case_takes_each_answer_once_and_its_own_never() {
         let case = |op: &str| Case::of("disk.io").with_word("op", op);
-        let (said, command) = (Said::default(), vec!["iozone".to_owned()]);
-        assert_eq!(said.take(&command, &case("read")), None);
-        said.keep(command.clone(), case("read"), 1);
-        assert_eq!(said.take(&command, &case("read")), None, "a repeat is a reading of its own");
-        said.keep(command.clone(), case("read"), 2);
-        let taken = || said.take(&command, &case("write"));
+        let (answers, command) = (CachedAnswers::default(), vec!["iozone".to_owned()]);
+        assert_eq!(answers.take(&command, &case("read")), None);
+        answers.keep(command.clone(), case("read"), 1);
+        assert_eq!(answers.take(&command, &case("read")), None, "a repeat is a reading of its own");
+        answers.keep(command.clone(), case("read"), 2);
+        let taken = || answers.take(&command, &case("write"));
         assert_eq!([taken(), taken()], [Some((1, Some(case("read")))), Some((2, Some(case("read"))))]);
         assert_eq!(taken(), None);
-        assert_eq!(said.take(&["other".to_owned()], &case("write")), None);
+        assert_eq!(answers.take(&["other".to_owned()], &case("write")), None);
     }
 }

@@ -10,11 +10,11 @@ use rand_chacha::ChaCha8Rng;
 use plimsoll_bench::Prepared;
 use plimsoll_model::sample::{CannotMeasure, FailureCause, Paired, Sample, SampleAmount, ToolRun};
 use plimsoll_model::warning::Warn;
-use plimsoll_reference::{Companion, fact};
+use plimsoll_reference::{PreparedTool, fact};
 use plimsoll_stats::Seed;
 
 pub(super) struct ReferenceRuns {
-    all: Vec<Companion>,
+    all: Vec<PreparedTool>,
     /// Results of this round by tool: the metric and any further passes.
     fresh: Vec<BTreeMap<String, f64>>,
     generator: ChaCha8Rng,
@@ -29,7 +29,7 @@ const MIN_PAIRS: usize = 3;
 
 impl ReferenceRuns {
     /// `allowed` is the time limit for all tools in s; `None` is unlimited.
-    pub(super) fn new(all: Vec<Companion>, seed: Seed, allowed: Option<f64>) -> Self {
+    pub(super) fn new(all: Vec<PreparedTool>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
         Self { all, fresh, generator: seed.generator(), allowed, seconds: 0.0 }
@@ -39,13 +39,13 @@ impl ReferenceRuns {
         self.seconds >= self.allowed
     }
 
-    fn wants(&self, companion: &Companion) -> bool {
-        let most = if self.is_late() { companion.pairs.min(MIN_PAIRS) } else { companion.pairs };
-        companion.prepared.is_some() && companion.about.pairs.len() < most
+    fn wants(&self, tool_run: &PreparedTool) -> bool {
+        let most = if self.is_late() { tool_run.pairs.min(MIN_PAIRS) } else { tool_run.pairs };
+        tool_run.prepared.is_some() && tool_run.about.pairs.len() < most
     }
 
     pub(super) fn want_more(&self) -> bool {
-        self.all.iter().any(|companion| self.wants(companion))
+        self.all.iter().any(|tool_run| self.wants(tool_run))
     }
 
     /// Returns the tools to run before and after plimsoll's own sample in this round.
@@ -59,18 +59,22 @@ impl ReferenceRuns {
     }
 
     /// Runs the tools `turns` in turn while the case is paused. Fails only on an interrupt.
-    pub(super) fn hear(&mut self, turns: &[usize], own: &mut dyn Prepared) -> Result<(), CannotMeasure> {
+    pub(super) fn take_readings(
+        &mut self,
+        turns: &[usize],
+        own: &mut dyn Prepared,
+    ) -> Result<(), CannotMeasure> {
         if turns.is_empty() {
             return Ok(());
         }
         own.pause();
-        let heard = turns.iter().try_for_each(|i| self.hear_one(*i));
+        let finish = turns.iter().try_for_each(|i| self.take_reading(*i));
         own.resume();
-        heard
+        finish
     }
 
-    fn hear_one(&mut self, index: usize) -> Result<(), CannotMeasure> {
-        let Companion { about, prepared, .. } = &mut self.all[index];
+    fn take_reading(&mut self, index: usize) -> Result<(), CannotMeasure> {
+        let PreparedTool { about, prepared, .. } = &mut self.all[index];
         let Some(tool) = prepared else { return Ok(()) };
         match tool.sample(SampleAmount::Seconds(0.0)) {
             Ok(sample) => self.fresh[index] = sample.values,
@@ -86,45 +90,44 @@ impl ReferenceRuns {
     /// Drops all pairs, those of this round included: they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
-        let of_one = |companion: &mut Companion| {
-            std::iter::once(&mut companion.about)
-                .chain(&mut companion.passes)
-                .for_each(|beside| beside.pairs.clear());
+        let of_one = |tool_run: &mut PreparedTool| {
+            std::iter::once(&mut tool_run.about)
+                .chain(&mut tool_run.passes)
+                .for_each(|tool_run| tool_run.pairs.clear());
         };
         self.all.iter_mut().for_each(of_one);
     }
 
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
-        for (companion, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
+        for (tool_run, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
             let fresh = std::mem::take(fresh);
-            let Some(tool) = fresh.get(&companion.about.metric).copied() else { continue };
-            match comparable(sample, &companion.about.metric, headline) {
+            let Some(tool) = fresh.get(&tool_run.about.metric).copied() else { continue };
+            match comparable(sample, &tool_run.about.metric, headline) {
                 Some(own) => {
-                    companion.about.pairs.push(Paired { own, tool });
-                    for pass in &mut companion.passes {
+                    tool_run.about.pairs.push(Paired { own, tool });
+                    for pass in &mut tool_run.passes {
                         pass.pairs.extend(fresh.get(&pass.name).map(|tool| Paired { own, tool: *tool }));
                     }
                 }
                 None => {
-                    companion.about.unavailable = Some("the case has no such metric".to_owned());
-                    companion.prepared = None;
+                    tool_run.about.unavailable = Some("the case has no such metric".to_owned());
+                    tool_run.prepared = None;
                 }
             }
         }
     }
 
-    pub(super) fn heard(self) -> Vec<ToolRun> {
+    pub(super) fn finish(self) -> Vec<ToolRun> {
         let late = self.is_late();
-        let told = |companion: Companion| {
-            let hurried =
-                late && companion.prepared.is_some() && companion.about.pairs.len() < companion.pairs;
-            let (mut about, wanted, mut passes) = (companion.about, companion.pairs, companion.passes);
-            let facts = companion.prepared.map(|tool| tool.facts()).unwrap_or_default();
+        let reported = |tool_run: PreparedTool| {
+            let hurried = late && tool_run.prepared.is_some() && tool_run.about.pairs.len() < tool_run.pairs;
+            let (mut about, wanted, mut passes) = (tool_run.about, tool_run.pairs, tool_run.passes);
+            let facts = tool_run.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
             if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST_STATISTIC) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
-                    .for_each(|beside| with_our_best(&mut beside.pairs));
+                    .for_each(|tool_run| with_our_best(&mut tool_run.pairs));
             }
             if hurried {
                 about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
@@ -134,7 +137,7 @@ impl ReferenceRuns {
             about.version = about.version.or(version);
             with_passes(about, passes)
         };
-        self.all.into_iter().flat_map(told).collect()
+        self.all.into_iter().flat_map(reported).collect()
     }
 }
 

@@ -15,10 +15,10 @@ use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, 
 use plimsoll_model::warning::{Note, Warn};
 use plimsoll_system::leftover::{Registry, Scratch};
 
+use super::answers::CachedAnswers;
 use super::choice::{Choice, chosen};
 use super::fact;
 use super::process::{Order, ProcessError, RunningProgram, SelfLauncher, failed};
-use super::said::Said;
 use super::tools::huge_pages;
 use super::version::{ask_version, digest, libraries};
 use super::{
@@ -34,7 +34,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
 
 /// Reference tools of a run, and how they are started.
-pub struct Companions {
+pub struct ReferenceTools {
     /// Selects the tools for each case.
     pub selection: Selection,
     /// Starts the tools.
@@ -55,7 +55,7 @@ pub struct Companions {
     pub through: Option<Result<Through, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
-    said: Said<ToolOutput>,
+    answers: CachedAnswers<ToolOutput>,
 }
 
 /// Selects the tools for each case of a run.
@@ -104,7 +104,7 @@ pub struct RemoteServer {
 }
 
 /// A tool that is ready to run with a case, or why it is not.
-pub struct Companion {
+pub struct PreparedTool {
     /// Entry in the results.
     pub about: ToolRun,
     /// Further passes of the same readings.
@@ -115,7 +115,7 @@ pub struct Companion {
     pub prepared: Option<Box<dyn Prepared>>,
 }
 
-impl Companions {
+impl ReferenceTools {
     /// Prepares to run tools in directories below `parent`; looks for none of them yet.
     pub fn new(
         selection: Selection,
@@ -136,7 +136,7 @@ impl Companions {
             through: None,
             versions: BTreeMap::new(),
             hung: Hung::default(),
-            said: Said::default(),
+            answers: CachedAnswers::default(),
         }
     }
 
@@ -147,21 +147,21 @@ impl Companions {
     }
 
     /// Prepares the tools for this case.
-    pub fn beside(
+    pub fn prepare_tools(
         &mut self,
         against: &Against,
         case: &Case,
         machine: &Machine,
         offer: &Offer,
-    ) -> Vec<Companion> {
+    ) -> Vec<PreparedTool> {
         let picked = self.selection.chosen(against, case, machine);
         let mut offer = offer.clone();
         let file = offer.file.as_ref().and_then(|file| std::fs::metadata(file).ok());
         offer.file_bytes = offer.file_bytes.or(file.map(|file| file.len()));
-        picked.into_iter().map(|choice| self.companion(case, machine, &offer, choice)).collect()
+        picked.into_iter().map(|choice| self.prepare(case, machine, &offer, choice)).collect()
     }
 
-    fn companion(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> Companion {
+    fn prepare(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> PreparedTool {
         let Choice { pairing, found } = choice;
         let (name, found) = match found {
             Ok(found) => (named(found.ref_tool, case), Ok(found)),
@@ -170,15 +170,15 @@ impl Companions {
         let passes = found.as_ref().map(|found| found.ref_tool.passes(case)).unwrap_or_default();
         let version = found.as_ref().ok().and_then(|found| self.version(found));
         let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
-        let told = prepared.as_ref().ok();
+        let reported = prepared.as_ref().ok();
         let about = ToolRun {
             name,
             version,
             metric: pairing.metric.to_owned(),
             definition: pairing.definition,
             note: pairing.note.to_owned(),
-            command: told.map(Runs::shown_command).unwrap_or_default(),
-            input: told.map(Runs::shown_input).unwrap_or_default(),
+            command: reported.map(Runs::shown_command).unwrap_or_default(),
+            input: reported.map(Runs::shown_input).unwrap_or_default(),
             achieved: Default::default(),
             pairs: Vec::new(),
             warnings: Vec::new(),
@@ -192,7 +192,7 @@ impl Companions {
             ..about.clone()
         };
         let passes = passes.into_iter().map(pass).collect();
-        Companion { about, passes, pairs: pairing.pairs, prepared }
+        PreparedTool { about, passes, pairs: pairing.pairs, prepared }
     }
 
     fn prepared(
@@ -234,7 +234,7 @@ impl Companions {
             libraries: libraries.unwrap_or_default(),
             digest,
             hung: Rc::clone(&self.hung),
-            said: self.said.clone(),
+            answers: self.answers.clone(),
             facts: Facts::default(),
         })
     }
@@ -372,7 +372,7 @@ struct Runs {
     libraries: Vec<String>,
     digest: Option<String>,
     hung: Hung,
-    said: Said<ToolOutput>,
+    answers: CachedAnswers<ToolOutput>,
     facts: Facts,
 }
 
@@ -410,16 +410,16 @@ impl Runs {
     }
 
     /// Returns an answer, preferably a shared one of another case, with that case.
-    fn heard(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
+    fn read_output(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
         }
         let (command, case) = (self.shown_command(), self.making.case.clone());
-        if let Some(taken) = self.said.take(&command, &case) {
+        if let Some(taken) = self.answers.take(&command, &case) {
             return Ok(taken);
         }
         let answer = self.answer()?;
-        self.said.keep(command, case, answer.clone());
+        self.answers.keep(command, case, answer.clone());
         Ok((answer, None))
     }
 
@@ -434,7 +434,7 @@ impl Runs {
         }
         let _server = self.served()?;
         let begun = std::time::Instant::now();
-        let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.told(&error))?;
+        let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.reported(&error))?;
         let life = begun.elapsed().as_secs_f64();
         if let Some(how) = failed(&done) {
             return Err(CannotMeasure::environment(how));
@@ -466,7 +466,7 @@ impl Runs {
     }
 
     /// Converts the error. A tool that hung is not started again.
-    fn told(&self, error: &ProcessError) -> CannotMeasure {
+    fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
                 return CannotMeasure::new(FailureCause::Interrupted, "interrupted");
@@ -525,7 +525,7 @@ impl Runs {
             }
             select! {
                 recv(looks) -> _ => {}
-                recv(self.interrupts) -> _ => return Err(self.told(&ProcessError::Interrupted)),
+                recv(self.interrupts) -> _ => return Err(self.reported(&ProcessError::Interrupted)),
                 recv(deadline) -> _ => return Err(cannot("did not listen within 5 s".to_owned())),
             }
         }
@@ -563,15 +563,15 @@ fn listens(at: Listens) -> bool {
 impl Prepared for Runs {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
-        let (answer, beside) = self.heard()?;
+        let (answer, prepare_tools) = self.read_output()?;
         let ref_tool = self.found.ref_tool;
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
         let version = ref_tool.tool().version(&answer.text).map(|version| (fact::VERSION, version));
         let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
         let aside = ref_tool.aside(&answer.stderr).into_iter().chain(version).chain(digest);
-        aside.for_each(|(row, value)| reading.tell(&row, value));
+        aside.for_each(|(row, value)| reading.record(&row, value));
         self.facts.achieved = reading.achieved;
-        self.facts.achieved.set_some(&fact::TAKEN_BESIDE, beside.map(|case| case.to_string()));
+        self.facts.achieved.set_some(&fact::TAKEN_DURING_CASE, prepare_tools.map(|case| case.to_string()));
         if !self.libraries.is_empty() {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }

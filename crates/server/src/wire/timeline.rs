@@ -11,7 +11,7 @@ const MAX_RATE: u64 = 1_000_000_000_000_000;
 /// Arrivals at the receiver in equal stretches of time, over all streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Course {
+pub struct ArrivalTimeline {
     /// Length of a stretch, ns; 0 if nothing arrived.
     pub width: u64,
     /// Bytes per stretch, at most [`MAX_LOOKS`] values.
@@ -33,7 +33,7 @@ pub struct Shaping {
     pub into: Option<u64>,
 }
 
-impl Course {
+impl ArrivalTimeline {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         match self {
             Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("a report with too many intervals"),

@@ -1,5 +1,5 @@
 //! The client: opens a session with a private or remote server, joins streams to it, and requests
-//! transfers. Every wait has a deadline. Dropping a [`FarEnd`] kills and reaps its process.
+//! transfers. Every wait has a deadline. Dropping a [`ServerSession`] kills and reaps its process.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::lost_link::{LostLink, lost_links};
-use super::path_fault::{self, PathFault, PathWay};
+use super::path_fault::{self, PathDirection, PathFault};
 use super::process::ServerProcess;
 use super::server::Address;
 use plimsoll_machine::Root;
@@ -61,7 +61,7 @@ pub enum ServerLocation {
 
 /// A session with a server.
 #[derive(Debug)]
-pub struct FarEnd {
+pub struct ServerSession {
     channel: Channel,
     address: SocketAddr,
     key: SharedKey,
@@ -73,7 +73,7 @@ pub struct FarEnd {
     server_links: Vec<LinkLoss>,
 }
 
-impl FarEnd {
+impl ServerSession {
     /// Opens a session, from the address `from` if given. Fails if the server cannot be started or
     /// reached, refuses the key, or is busy.
     pub fn open(place: &ServerLocation, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
@@ -92,7 +92,7 @@ impl FarEnd {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
                 let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
-                CannotMeasure::far_end(format!(
+                CannotMeasure::server_failed(format!(
                     "cannot open a session with the server at {address}{end}: {why}"
                 ))
             })
@@ -111,14 +111,14 @@ impl FarEnd {
         let Session { channel, welcome } = session;
         let ledger = CounterSource::new(Root::live(), route::outgoing(address));
         let (streams, server_links) = (Vec::new(), Vec::new());
-        FarEnd { channel, address, key, welcome, streams, process, from, ledger, server_links }
+        ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
     /// Opens another session with the same server whose work may run concurrently, such as a load.
-    /// Errors as for [`FarEnd::open`].
-    pub fn beside(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
+    /// Errors as for [`ServerSession::open`].
+    pub fn second_session(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed = |why: String| {
-            CannotMeasure::far_end(format!("cannot open a second session with {}: {why}", self.address))
+            CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
         };
         let (address, stream) = reach(&[self.address], from)?;
         let (channel, welcome) =
@@ -133,7 +133,7 @@ impl FarEnd {
     pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
         // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
-        self.beside(self.from)
+        self.second_session(self.from)
     }
 
     /// Starts the transfer that was requested before. Fails if the server is gone.
@@ -168,7 +168,7 @@ impl FarEnd {
     /// Joins `count` further streams. Fails if the server allows fewer or refuses an option.
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
-            return Err(CannotMeasure::far_end(format!(
+            return Err(CannotMeasure::server_failed(format!(
                 "--streams must be at most {} on the server at {}: {count} is not; or start the server with a higher --max-streams",
                 self.welcome.max_streams, self.address
             )));
@@ -243,7 +243,7 @@ impl FarEnd {
     }
 
     fn busy(&self, seconds: u32) -> CannotMeasure {
-        CannotMeasure::far_end(format!(
+        CannotMeasure::server_failed(format!(
             "the server at {} was busy with other clients for {} s: try again in {seconds} s, or start it with --parallel",
             self.address,
             QUEUE.as_secs()
@@ -335,7 +335,7 @@ impl FarEnd {
             true => {
                 CannotMeasure::environment(format!("the server that plimsoll started here refused: {why}"))
             }
-            false => CannotMeasure::far_end(format!("the server at {} refused: {why}", self.address)),
+            false => CannotMeasure::server_failed(format!("the server at {} refused: {why}", self.address)),
         }
     }
 
@@ -358,14 +358,14 @@ impl FarEnd {
             }
             _ => ("the server", "see whether it still runs, and its messages"),
         };
-        CannotMeasure::far_end(format!(
+        CannotMeasure::server_failed(format!(
             "{what} at {} was lost during {during}{end}: {error}; {remedy}",
             self.address
         ))
     }
 }
 
-impl FarEnd {
+impl ServerSession {
     fn path_fault(&mut self, error: &LostTransfer) -> Option<PathFault> {
         match error {
             _ if self.process.is_some() => None,
@@ -378,9 +378,9 @@ impl FarEnd {
             LostTransfer::NoSession => Some(PathFault::SeveralAddresses),
             _ if self.lost_link().is_some() => self.lost_link(),
             LostTransfer::Unacknowledged { segment, sender } => {
-                let way = PathWay::from(*sender);
-                let unknown = PathFault::BlackHole { way, segment: *segment, passes: None };
-                Some(match path_fault::black_hole(self, way, *segment) {
+                let direction = PathDirection::from(*sender);
+                let unknown = PathFault::BlackHole { direction, segment: *segment, passes: None };
+                Some(match path_fault::black_hole(self, direction, *segment) {
                     Ok(hole) => hole.unwrap_or(PathFault::Interrupted),
                     Err(_) => unknown,
                 })
@@ -459,11 +459,11 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
         }
     }
     if tried.is_empty() {
-        return Err(CannotMeasure::far_end(
+        return Err(CannotMeasure::server_failed(
             "the server has no address of the same IP version as --bind; use a --bind address of the server's IP version",
         ));
     }
-    Err(CannotMeasure::far_end(format!(
+    Err(CannotMeasure::server_failed(format!(
         "cannot connect to the server ({}): check that `plimsoll serve` runs there and that its port is open",
         tried.join("; ")
     )))
@@ -472,7 +472,7 @@ fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, 
 fn open_session(
     stream: TcpStream,
     key: &SharedKey,
-    beside: Option<Hex128>,
+    other_session: Option<Hex128>,
 ) -> Result<(Channel, Welcome), String> {
     let refused = |e: WireError| {
         match e {
@@ -489,7 +489,7 @@ fn open_session(
     }
     };
     let mut channel = Channel::connect(stream, key).map_err(refused)?;
-    match channel.ask(&Message::Open { beside }).map_err(|e| e.to_string())? {
+    match channel.ask(&Message::Open { other_session }).map_err(|e| e.to_string())? {
         Message::Welcome(welcome) => Ok((channel, welcome)),
         Message::Busy { seconds } => {
             Err(format!("it has as many sessions as it allows (--max-sessions); try again in {seconds} s"))

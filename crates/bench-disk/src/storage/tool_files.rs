@@ -13,7 +13,7 @@ use crate::backing::dir::check_dir;
 use crate::backing::regular_file::TestFile;
 use crate::display::human;
 use crate::load::data::TestData;
-use crate::storage::file::{Filled, LentFile, TOOL_FILE_KEY};
+use crate::storage::file::{Filled, SecondFile, TOOL_FILE_KEY};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
@@ -22,51 +22,51 @@ use plimsoll_machine::storage::Medium;
 use plimsoll_model::sample::Writable;
 
 /// Provides files for tools on request.
-pub(crate) struct Lender {
+pub(crate) struct ToolFiles {
     own: Arc<TestFile>,
     /// Bytes of the file that the case uses.
     bytes: u64,
     /// Filled bytes of the file.
     all: u64,
     seed: u64,
-    shelf: LentFile,
-    lent: Option<Lent>,
+    shelf: SecondFile,
+    tool_file: Option<ToolFile>,
     /// Samples of tools in the case's own file: each refill must differ.
     turns: u64,
 }
 
-enum Lent {
+enum ToolFile {
     /// A second file, or an unused part of the device.
-    Apart,
+    Second,
     /// The case's own file, for lack of room.
     Own { why: String },
 }
 
-impl Lender {
+impl ToolFiles {
     /// Creates a lender for the first `bytes` of a filled file.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
-        let shelf = cx.keep.take::<LentFile>(TOOL_FILE_KEY).unwrap_or_default();
+        let shelf = cx.keep.take::<SecondFile>(TOOL_FILE_KEY).unwrap_or_default();
         cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
         let own = Arc::clone(&filled.file);
-        Lender { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, lent: None, turns: 0 }
+        ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, tool_file: None, turns: 0 }
     }
 
     /// Returns a filled file, in at most half of the time until `until`: the case needs the rest.
     ///
     /// # Errors
     /// It cannot be filled, or not in time.
-    pub(crate) fn lend(&mut self, until: Option<Instant>) -> Result<Writable, String> {
+    pub(crate) fn provide_file(&mut self, until: Option<Instant>) -> Result<Writable, String> {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
-        let apart = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
-        let (lent, place) = match apart? {
-            Ok(place) => (Lent::Apart, place),
+        let second = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
+        let (tool_file, place) = match second? {
+            Ok(place) => (ToolFile::Second, place),
             Err(why) => {
                 let place = Writable { file: self.own.seen_by_others(), offset: 0, bytes: self.bytes };
-                (Lent::Own { why }, place)
+                (ToolFile::Own { why }, place)
             }
         };
-        self.lent = Some(lent);
+        self.tool_file = Some(tool_file);
         Ok(place)
     }
 
@@ -130,11 +130,11 @@ impl Lender {
 
     /// Whether tools write to the case's own file.
     pub(crate) fn shares(&self) -> bool {
-        matches!(self.lent, Some(Lent::Own { .. }))
+        matches!(self.tool_file, Some(ToolFile::Own { .. }))
     }
 
     pub(crate) fn warning(&self) -> Option<FileWarning> {
-        let Some(Lent::Own { why }) = &self.lent else { return None };
+        let Some(ToolFile::Own { why }) = &self.tool_file else { return None };
         Some(FileWarning::SharedWithTool { why: why.clone() })
     }
 }
@@ -154,15 +154,15 @@ mod tests {
         let facts = check_dir(dir.path()).expect("usable");
         let own = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("file"));
         let bytes = 4 * CHUNK as u64;
-        let shelf = LentFile::default();
-        let mut lender = Lender { own, bytes, all: bytes, seed: 1, shelf, lent: None, turns: 0 };
+        let shelf = SecondFile::default();
+        let mut tool_files = ToolFiles { own, bytes, all: bytes, seed: 1, shelf, tool_file: None, turns: 0 };
         let over = Some(Instant::now());
-        if lender.own.file_system().medium != Some(Medium::Memory) {
-            let why = lender.lend(over).expect_err("no time");
+        if tool_files.own.file_system().medium != Some(Medium::Memory) {
+            let why = tool_files.provide_file(over).expect_err("no time");
             assert!(why.contains("the budget ended"), "{why}");
         }
-        lender.lent = Some(Lent::Own { why: String::new() });
-        assert!(matches!(lender.take_back(over), Err(FillError::Late { .. })));
-        assert!(lender.take_back(None).is_ok());
+        tool_files.tool_file = Some(ToolFile::Own { why: String::new() });
+        assert!(matches!(tool_files.take_back(over), Err(FillError::Late { .. })));
+        assert!(tool_files.take_back(None).is_ok());
     }
 }

@@ -17,7 +17,7 @@ const LEAST_POINTS: usize = 5;
 
 /// Returns a finding for each `memory.loaded-latency` that starts without load.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
-    run.of(LoadedLatency.name()).filter_map(told).collect()
+    run.of(LoadedLatency.name()).filter_map(describe).collect()
 }
 
 /// A point of the curve, in bytes per second and seconds.
@@ -34,7 +34,7 @@ impl LoadedPoint {
     }
 }
 
-fn told(measurement: &Measurement) -> Option<PlainFinding> {
+fn describe(measurement: &Measurement) -> Option<PlainFinding> {
     let curve = measurement.headline()?.curve.as_ref()?;
     let mut points: Vec<LoadedPoint> = curve.iter().filter_map(LoadedPoint::of).collect();
     points.sort_by(|a, b| a.bandwidth.total_cmp(&b.bandwidth));
@@ -46,15 +46,15 @@ fn told(measurement: &Measurement) -> Option<PlainFinding> {
     let rise = top / idle.latency - 1.0;
     let time = |seconds: f64| Quantity::new(seconds, Unit::Second).to_string();
     let rate = |bytes: f64| Quantity::new(bytes, Unit::BytePerSecond).to_string();
-    let knee = (rise >= LEAST_RISE).then(|| knee(&points, top)).flatten();
+    let saturation_point = (rise >= LEAST_RISE).then(|| saturation_point(&points, top)).flatten();
     let loading = measurement.case.threads().saturating_sub(1);
     let who = counted(loading, "loading thread");
-    let text = match knee {
-        Some(knee) => format!(
+    let text = match saturation_point {
+        Some(saturation_point) => format!(
             "memory latency under load: saturation point at {}, where the latency is {} ({} without load). The highest bandwidth of {who} is {}, \
              with a latency of {}",
-            rate(knee.bandwidth),
-            time(knee.latency),
+            rate(saturation_point.bandwidth),
+            time(saturation_point.latency),
             time(idle.latency),
             rate(most.bandwidth),
             time(most.latency)
@@ -70,7 +70,7 @@ fn told(measurement: &Measurement) -> Option<PlainFinding> {
     let point = |at: &LoadedPoint| json!({ BANDWIDTH_METRIC: at.bandwidth, LATENCY_METRIC: at.latency });
     let evidence = json!({
         "case": measurement.case.id(),
-        "saturation_point": knee.as_ref().map(point),
+        "saturation_point": saturation_point.as_ref().map(point),
         "unloaded": idle.latency,
         "rise": rise,
         "curve": points.iter().map(point).collect::<Vec<_>>(),
@@ -80,7 +80,7 @@ fn told(measurement: &Measurement) -> Option<PlainFinding> {
 
 /// Returns the point farthest below the line from no load to the highest load, in shares of both
 /// ranges (Satopää et al., "Finding a Kneedle in a Haystack", ICDCS workshops 2011).
-fn knee(points: &[LoadedPoint], top: f64) -> Option<LoadedPoint> {
+fn saturation_point(points: &[LoadedPoint], top: f64) -> Option<LoadedPoint> {
     let (idle, most) = (points.first()?, points.last()?);
     let gain =
         |at: &LoadedPoint| at.bandwidth / most.bandwidth - (at.latency - idle.latency) / (top - idle.latency);

@@ -75,11 +75,11 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         cpus: PinnedCpus(plimsoll_bench::place(&machine, machine.cpu.allowed.len())),
     };
     let refused = |e: ServeError| Failure {
-        code: if e.is_no_address() { code::USAGE } else { code::FAR_END },
+        code: if e.is_no_address() { code::USAGE } else { code::SERVER_FAILED },
         line: e.to_string(),
     };
     let (stop, stopped) = UnixStream::pair().map_err(|e| Failure::environment(e.to_string()))?;
-    super::signals::told_through(&stop)?;
+    super::signals::notify_parent(&stop)?;
     let server = match typed.bind.as_slice() {
         [] => Server::bind_any(typed.port, settings.clone()),
         some => {
@@ -152,7 +152,7 @@ fn log(happening: Happening) {
 pub(super) fn private() -> Result<ExitCode, Failure> {
     plimsoll_system::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());
-    served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::FAR_END })
+    served.map(|()| ExitCode::SUCCESS).map_err(|e| Failure { line: e.to_string(), code: code::SERVER_FAILED })
 }
 
 #[cfg(test)]
@@ -161,11 +161,11 @@ mod tests {
 
     #[test]
     fn clients_are_told_an_address_that_answers() {
-        let told = |address: &str| place(Some(address.parse().unwrap()), 7546);
-        assert_eq!(told("127.0.0.1:5983"), "127.0.0.1:5983");
-        assert_eq!(told("[::1]:7546"), "[::1]:7546");
-        assert_eq!(told("[fe80::1%2]:7546"), "[fe80::1%INTERFACE]:7546");
-        let any = told("0.0.0.0:7000");
+        let reported = |address: &str| place(Some(address.parse().unwrap()), 7546);
+        assert_eq!(reported("127.0.0.1:5983"), "127.0.0.1:5983");
+        assert_eq!(reported("[::1]:7546"), "[::1]:7546");
+        assert_eq!(reported("[fe80::1%2]:7546"), "[fe80::1%INTERFACE]:7546");
+        let any = reported("0.0.0.0:7000");
         assert!(any.ends_with(":7000") && !any.starts_with("0.0.0.0"), "{any}");
     }
 }
