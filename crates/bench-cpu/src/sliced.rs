@@ -120,7 +120,7 @@ impl<L: SlicedLoad> Slices<L> {
         Conditions {
             clock_hz: outcome.clock_hz(),
             // Under a quota the result is the delivered rate and excludes nothing.
-            excluded: self.quota.is_none().then(|| outcome.set_aside()),
+            excluded: self.quota.is_none().then(|| outcome.excluded_share()),
             delivered: Some(self.delivered(outcome)),
             excluded_by: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),

@@ -1,5 +1,5 @@
-//! `disk.saturation`: increases depth × threads until the rate stops growing. The figure is the rate at
-//! the saturation point, the fewest transfers in flight with 95 % of the highest rate.
+//! `disk.knee`: increases depth × threads until the rate stops growing. The figure is the
+//! rate at the saturation point, the fewest transfers in flight with 95 % of the highest rate.
 
 use crate::findings;
 use crate::io::sweep::SaturationSweep;
@@ -22,7 +22,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_units::quantity::Unit;
 
-/// The benchmark `disk.saturation`.
+/// The benchmark `disk.knee`.
 pub struct DiskSaturation;
 
 /// Deepest queue per thread of the search.
@@ -115,7 +115,8 @@ impl Benchmark for DiskSaturation {
     }
 }
 
-/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or less if the buffers limit it.
+/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or less if the buffers
+/// limit it.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
     let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }

@@ -161,7 +161,7 @@ impl CountedBlocks {
         if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
     }
 
-    fn set_aside(&self) -> f64 {
+    fn excluded_share(&self) -> f64 {
         if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
     }
 }
@@ -386,7 +386,7 @@ impl Prepared for Batches {
             values,
             conditions: Conditions {
                 clock_hz,
-                excluded: Some(counted.set_aside()),
+                excluded: Some(counted.excluded_share()),
                 delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
                 core_to_core: self.distances.look(clock_hz),
                 excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
@@ -453,11 +453,11 @@ mod tests {
         let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, disturbed: off_cpu, off_cpu };
         let mut counted = CountedBlocks::default();
         counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
-        assert_eq!((counted.blocks, counted.seconds, counted.set_aside()), (10, 1.0, 0.75));
+        assert_eq!((counted.blocks, counted.seconds, counted.excluded_share()), (10, 1.0, 0.75));
         assert_eq!(counted.off_cpu(), 1.5 / 4.0);
         counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
         assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
-        assert_eq!(CountedBlocks::default().set_aside(), 0.0);
+        assert_eq!(CountedBlocks::default().excluded_share(), 0.0);
     }
 
     #[test]

@@ -57,10 +57,11 @@ pub(super) struct CountedPasses {
     pub(super) passes: f64,
     pub(super) seconds: f64,
     /// Share of the time in excluded laps.
-    pub(super) set_aside: f64,
+    pub(super) excluded_share: f64,
     /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
     pub(super) off_cpu: f64,
-    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] although no thread left its CPU.
+    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] although no thread left its
+    /// CPU.
     pub(super) slow: f64,
 }
 
@@ -122,14 +123,15 @@ impl LapRound {
         counted.slow = slow(&laps);
         let all = self.seconds();
         if all > 0.0 {
-            counted.set_aside = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
+            counted.excluded_share = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
             counted.off_cpu = disturbed.iter().map(|lap| lap.off_cpu * lap.seconds).sum::<f64>() / all;
         }
         counted
     }
 }
 
-/// Returns the share of the work in laps slower by [`SLOW_LAP_FACTOR`] than the median; 0 for few laps.
+/// Returns the share of the work in laps slower by [`SLOW_LAP_FACTOR`] than the median; 0 for few
+/// laps.
 fn slow(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
     let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
@@ -238,7 +240,7 @@ mod tests {
         let counted = round(&laps).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
         assert!(
-            (counted.set_aside - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
+            (counted.excluded_share - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
             "{counted:?}"
         );
         assert_eq!(
@@ -247,12 +249,12 @@ mod tests {
         );
         let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
-        assert!((counted.set_aside - 0.8).abs() < 1e-12);
+        assert!((counted.excluded_share - 0.8).abs() < 1e-12);
         assert_eq!(round(&[]).counted(0.02), CountedPasses::default());
         // A thread that starts late was not off its CPU: the lap is excluded without such a cause.
         let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
         let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
-        assert_eq!((counted.set_aside, counted.off_cpu), (0.5, 0.0));
+        assert_eq!((counted.excluded_share, counted.off_cpu), (0.5, 0.0));
     }
 
     #[test]

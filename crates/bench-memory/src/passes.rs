@@ -157,7 +157,7 @@ impl Prepared for Passes {
                 .into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
-                excluded: Some(counted.set_aside),
+                excluded: Some(counted.excluded_share),
                 delivered: Some(program as f64 * round.passes() / round.seconds()),
                 core_to_core: self.distances.look(round.clock_hz),
                 excluded_by: ExcludedBy {

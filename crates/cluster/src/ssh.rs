@@ -83,8 +83,8 @@ pub struct Connection<'a> {
     lost: Option<String>,
 }
 
-/// Runs the order on one node. The session accepts more requests if [`RunOrder::stays`] is set. Errors
-/// are one line.
+/// Runs the order on one node. The session accepts more requests if [`RunOrder::stays`] is set.
+/// Errors are one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,

@@ -2,8 +2,8 @@
 //!
 //! A low measurement of a [`FigureCheck`] is repeated until Wald's sequential test
 //! ([`plimsoll_stats::Sequential`]) decides between "usual" and "real loss". Thresholds come from
-//! the derived limit, from this machine's history or from its fleet ([`UsualFigures`]). Pure: measurements
-//! in, a verdict out.
+//! the derived limit, from this machine's history or from its fleet ([`UsualFigures`]). Pure:
+//! measurements in, a verdict out.
 //!
 //! A machine is sick if a loss is real, and either a new quota causes it or no other guest or
 //! container can have taken what is missing; if it has less of something than is usual

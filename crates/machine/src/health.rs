@@ -1,6 +1,6 @@
 //! Health of the hardware: wear, temperature, throttling and faults. [`Health::read`] reads
-//! everything, once per stored run; a [`CounterFiles`] reads counters cheaply around a case. Values that
-//! only root may read are listed in [`Health::missing`].
+//! everything, once per stored run; a [`CounterFiles`] reads counters cheaply around a case. Values
+//! that only root may read are listed in [`Health::missing`].
 
 mod counters;
 mod energy;

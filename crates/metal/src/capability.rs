@@ -94,7 +94,8 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
 }
 
 impl InstructionLoop {
-    /// Measures [`InstructionLoop::probed`] on the calling thread's core; `None` as in [`per_cycle`].
+    /// Measures [`InstructionLoop::probed`] on the calling thread's core; `None` as in
+    /// [`per_cycle`].
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);

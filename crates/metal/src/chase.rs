@@ -243,7 +243,8 @@ impl Cycle {
     }
 }
 
-/// A chase as a [`SlicedLoad`], a step per iteration. Without effect if [`chase`](Self::chase) failed.
+/// A chase as a [`SlicedLoad`], a step per iteration. Without effect if [`chase`](Self::chase)
+/// failed.
 #[derive(Debug)]
 pub struct Chaser {
     chase: Result<Chase, ChaseError>,

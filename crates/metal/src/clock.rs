@@ -63,6 +63,7 @@ pub struct ProbeWork {
 }
 
 impl ProbeWork {
+    /// Scalar instructions only.
     pub const SCALAR: Self = Self { vectors: None };
 
     /// Returns floating-point work of an instruction set.

@@ -34,8 +34,8 @@ const SLICE_SECONDS: f64 = 25e-6;
 const TIMES_UNCERTAINTY: f64 = 500.0;
 /// Spread above which a load gets the longest slices.
 const STEADY_SPREAD: f64 = 0.05;
-/// Default [`SlicedLoad::spread`]: undisturbed work in registers and near caches agrees to a few per
-/// mille, and the ends of a slice are as uncertain.
+/// Default [`SlicedLoad::spread`]: undisturbed work in registers and near caches agrees to a few
+/// per mille, and the ends of a slice are as uncertain.
 const SPREAD: f64 = 0.02;
 /// Shortest timing for calibration: 1000 × the timer step.
 const CALIBRATION_SECONDS: f64 = 50e-6;
@@ -92,7 +92,7 @@ pub struct CpuOutcome {
     /// Core clock in the kept slices, in Hz; `None` if it cannot be probed.
     pub clock_hz: Option<f64>,
     /// Excluded share of the time, 0 to 1. Memory contention counts with its uncontended time.
-    pub set_aside: f64,
+    pub excluded_share: f64,
     /// Reasons for the exclusion.
     pub causes: Causes,
     /// Share of the clock probes that found the core's vector units in use by another thread, if
@@ -167,8 +167,8 @@ impl TeamOutcome {
     }
 
     /// Mean excluded share of the processors' time, 0 to 1.
-    pub fn set_aside(&self) -> f64 {
-        self.cpus.iter().map(|cpu| cpu.set_aside).sum::<f64>() / self.cpus.len() as f64
+    pub fn excluded_share(&self) -> f64 {
+        self.cpus.iter().map(|cpu| cpu.excluded_share).sum::<f64>() / self.cpus.len() as f64
     }
 }
 
@@ -390,7 +390,7 @@ fn outcome(
     // Every sharing thread spans the same time, so the processor's time is their mean.
     let excluded = books.excluded();
     let present = seconds / threads as f64 - excluded.contended;
-    let set_aside = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
+    let excluded_share = (1.0 - kept.seconds / present).clamp(0.0, 1.0);
     Ok(CpuOutcome {
         cpu,
         threads,
@@ -398,18 +398,18 @@ fn outcome(
         kept: kept.slices,
         turns_per_second: kept.turns / kept.seconds,
         clock_hz: clock_known.then(|| kept.cycles / kept.seconds),
-        set_aside,
-        causes: causes(&excluded, set_aside),
+        excluded_share,
+        causes: causes(&excluded, excluded_share),
         units_shared: None,
     })
 }
 
-fn causes(excluded: &ExcludedTime, set_aside: f64) -> Causes {
+fn causes(excluded: &ExcludedTime, excluded_share: f64) -> Causes {
     let ExcludedTime { switched, clock, second, contended, other, taken, second_cost, second_work } =
         *excluded;
     let second = second - contended;
     let all = switched + clock + second + other;
-    let part = |seconds: f64| if all > 0.0 { seconds / all * set_aside } else { 0.0 };
+    let part = |seconds: f64| if all > 0.0 { seconds / all * excluded_share } else { 0.0 };
     Causes {
         switched: part(switched),
         clock: part(clock),

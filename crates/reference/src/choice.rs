@@ -81,7 +81,8 @@ pub(super) struct Absent {
     pub why: String,
 }
 
-/// Selects the tools for a case, in the order of [`REF_TOOLS`]; `plan` names the benchmarks of the run.
+/// Selects the tools for a case, in the order of [`REF_TOOLS`]; `plan` names the benchmarks of the
+/// run.
 pub(super) fn chosen(
     against: &Against,
     search: &ProgramSearch,

@@ -2,7 +2,8 @@
 //! and one line in [`REF_TOOLS`].
 //!
 //! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
-//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case itself.
+//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case
+//! itself.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -13,8 +13,8 @@ const COUNTER_UNIT_BYTES: u64 = 512;
 /// Largest relative deviation of the device's bytes from the case's for the same requests.
 const ALIKE: f64 = 0.02;
 
-/// Largest share of requests that may belong to another program. Each [`MIN_TRANSFER_BYTES`] bytes (a typical
-/// small request) beyond the case's own count as one.
+/// Largest share of requests that may belong to another program. Each [`MIN_TRANSFER_BYTES`] bytes
+/// (a typical small request) beyond the case's own count as one.
 const FOREIGN: f64 = 0.05;
 const MIN_TRANSFER_BYTES: f64 = 4096.0;
 

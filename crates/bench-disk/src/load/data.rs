@@ -247,7 +247,8 @@ impl TestData {
         }
     }
 
-    /// Like [`TestData::address`], for partial sectors: writes the covered bytes of the sector number.
+    /// Like [`TestData::address`], for partial sectors: writes the covered bytes of the sector
+    /// number.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
         self.shifts = true;
         self.serial = self.serial.wrapping_add(1);

@@ -104,7 +104,8 @@ impl TransferTally {
         }
     }
 
-    /// Adds the times of one transfer, buffered until other times follow or [`TransferTally::release`].
+    /// Adds the times of one transfer, buffered until other times follow or
+    /// [`TransferTally::release`].
     pub fn time(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.release();

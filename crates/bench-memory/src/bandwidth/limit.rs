@@ -151,7 +151,8 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
     }
 }
 
-/// Returns the bandwidth of the channels, for [`BANDWIDTH_METRIC`] times its share of the bus traffic.
+/// Returns the bandwidth of the channels, for [`BANDWIDTH_METRIC`] times its share of the bus
+/// traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
     if question.metric != BANDWIDTH_METRIC {

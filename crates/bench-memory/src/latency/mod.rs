@@ -336,7 +336,7 @@ impl Prepared for Chasing {
             values: [(LATENCY_METRIC.to_owned(), latency)].into(),
             conditions: Conditions {
                 clock_hz,
-                excluded: Some(outcome.set_aside()),
+                excluded: Some(outcome.excluded_share()),
                 delivered: Some(1.0 / outcome.delivered_turns_per_second),
                 excluded_by: ExcludedBy::of(&outcome.causes()),
                 more: own.into_iter().collect(),

@@ -27,10 +27,12 @@ pub struct GateCommand {
     /// Also measure all cores at once; use it only while no other work runs
     #[arg(long)]
     pub exclusive: bool,
-    /// Machines of the same kind that say what is usual: a document that plimsoll gather --json wrote
+    /// Machines of the same kind that say what is usual: a document that plimsoll gather --json
+    /// wrote
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// The history whose runs of this machine say what is usual; none: use limits only [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// The history whose runs of this machine say what is usual; none: use limits only [default:
+    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.
@@ -42,7 +44,8 @@ pub struct GateCommand {
     /// Highest probability that a gate calls a healthy machine sick
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
-    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog [default: 6, or what stopped it: 2 to 5, 130; nagios: 3; npd: 2]
+    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog
+    /// [default: 6, or what stopped it: 2 to 5, 130; nagios: 3; npd: 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
     /// No progress line

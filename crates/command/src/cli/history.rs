@@ -48,8 +48,8 @@ pub enum HistoryRequest {
     List,
     /// Print a stored run, or figures over time: 'memory.*'
     Show {
-        /// A run (its id, the beginning of it, last, last~1, a tag), a benchmark (memory, network.tcp) or a glob on case
-        /// ids
+        /// A run (its id, the beginning of it, last, last~1, a tag), a benchmark (memory,
+        /// network.tcp) or a glob on case ids
         #[arg(value_name = "RUN|CASES")]
         what: String,
         /// Figures of runs that began so long ago at most
@@ -87,8 +87,9 @@ pub enum HistoryRequest {
     },
     /// Accept a lasting change: baselines begin with the first run at the level of this one
     ///
-    /// Until then, runs since a lasting loss are in no baseline:lastN, and compare --fail-on fails. The first run of the level gets the
-    /// tag 'accepted'; 'history tag RUN accepted --remove' takes it back.
+    /// Until then, runs since a lasting loss are in no baseline:lastN, and compare --fail-on fails.
+    /// The first run of the level gets the tag 'accepted'; 'history tag RUN accepted --remove'
+    /// takes it back.
     Accept {
         /// A run at the new level: its id, the beginning of it, last, last~1
         #[arg(value_name = "RUN")]

@@ -17,8 +17,8 @@ pub const SLURM: &str = "slurm";
 /// Other machines that run the command instead of this one.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
-    /// Do this on these machines and join their results: names as your ssh (or other launcher) knows them, @FILE with a name on
-    /// each line, or slurm for the nodes of this allocation
+    /// Do this on these machines and join their results: names as your ssh (or other launcher)
+    /// knows them, @FILE with a name on each line, or slurm for the nodes of this allocation
     #[arg(long, value_name = "HOST,…|@FILE|slurm", value_delimiter = ',', help_heading = "Other machines")]
     pub hosts: Vec<String>,
     /// Do this on the hosts of this Ansible inventory (INI form)
@@ -27,8 +27,8 @@ pub struct Hosts {
     /// Do this on N hosts at a time [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
-    /// How a program is started on a host: ssh, srun, kubectl, mpirun, or a command that contains {host}, such as
-    /// 'docker exec -i {host}' [default: ssh; srun with --hosts slurm]
+    /// How a program is started on a host: ssh, srun, kubectl, mpirun, or a command that contains
+    /// {host}, such as 'docker exec -i {host}' [default: ssh; srun with --hosts slurm]
     #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
     pub launcher: Option<String>,
     /// A static plimsoll for hosts of another architecture [default: this program, for all]

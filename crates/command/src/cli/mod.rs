@@ -194,7 +194,8 @@ pub struct Common {
     /// Show what would be measured, and end
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, or as many as a quota gives, where it matters]
+    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, or as many as a
+    /// quota gives, where it matters]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, as --precision needs]
@@ -203,29 +204,34 @@ pub struct Common {
     /// Time of one sample [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
-    /// Take samples until the 95 % confidence interval is within ± this share of the median [default: 1%]
+    /// Take samples until the 95 % confidence interval is within ± this share of the median
+    /// [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time limit for the samples of all cases together, such as 10m; reference tools (--against) and pairs of machines take
-    /// additional time [default: none]
+    /// Time limit for the samples of all cases together, such as 10m; reference tools (--against)
+    /// and pairs of machines take additional time [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure everything N times, in a new random order each time
     #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply the plan's volumes, work and file sizes by this, such as 0.01; the number of samples stays
+    /// Multiply the plan's volumes, work and file sizes by this, such as 0.01; the number of
+    /// samples stays
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run on the same machine, with its own plan: the run's id as plimsoll history shows it, or last
+    /// Continue an interrupted run on the same machine, with its own plan: the run's id as plimsoll
+    /// history shows it, or last
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// Directory for test files: selects the disk that is measured [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Limits of your own, such as from a data sheet: see examples/limits.toml, and limits-vm.toml there for a rented machine
+    /// Limits of your own, such as from a data sheet: see examples/limits.toml, and limits-vm.toml
+    /// there for a rented machine
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Measure reference tools in the same run: installed (the best one for each case), all, or names (see plimsoll references)
+    /// Measure reference tools in the same run: installed (the best one for each case), all, or
+    /// names (see plimsoll references)
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
     /// Two tools are equivalent within this share [default: 3%]
@@ -237,8 +243,8 @@ pub struct Common {
     /// Server of a reference tool on another host, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
-    /// End with exit code 1 unless this holds: 'memory.bandwidth/* bandwidth >= 80% of limit', '… of baseline' (the last 10
-    /// runs of the plan), '… >= 10 GB/s'
+    /// End with exit code 1 unless this holds: 'memory.bandwidth/* bandwidth >= 80% of limit', '…
+    /// of baseline' (the last 10 runs of the plan), '… >= 10 GB/s'
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Seed of all random numbers [default: a new one each time]
@@ -253,10 +259,12 @@ pub struct Common {
     /// Write events as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-")]
     pub events: Option<PathBuf>,
-    /// Keep the run in the history in this directory; none: keep no history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Keep the run in the history in this directory; none: keep no history [default: plimsoll in
+    /// $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories in --json and --html, not in the history
+    /// Replace host names, addresses, serial numbers, user names and directories in --json and
+    /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
     /// No progress line
@@ -268,11 +276,12 @@ pub struct Common {
     /// A block device in the place of test files: `plimsoll disk` alone takes it.
     #[arg(skip)]
     pub target: Option<RawTarget>,
-    /// The servers that a plan's network cases are measured to: `plimsoll run` alone takes them here, `plimsoll network`
-    /// among its parameters.
+    /// The servers that a plan's network cases are measured to: `plimsoll run` alone takes them
+    /// here, `plimsoll network` among its parameters.
     #[arg(skip)]
     pub server: Vec<String>,
-    /// What becomes of options of a job file that have no counterpart: `plimsoll run` alone takes it.
+    /// What becomes of options of a job file that have no counterpart: `plimsoll run` alone takes
+    /// it.
     #[arg(skip)]
     pub ignore_unsupported: bool,
 }
@@ -283,8 +292,9 @@ struct DeviceFlags {
     /// Measure this block device itself instead of a file in --dir; it is only read
     #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
     target: Option<PathBuf>,
-    /// Also write to it: ALL DATA ON IT IS LOST. Names the device of --target once more. SERIAL as lsblk -o NAME,SERIAL shows it (without one: the size in
-    /// bytes). Refused while anybody uses the device or anything is recognised on it
+    /// Also write to it: ALL DATA ON IT IS LOST. Names the device of --target once more. SERIAL as
+    /// lsblk -o NAME,SERIAL shows it (without one: the size in bytes). Refused while anybody uses
+    /// the device or anything is recognised on it
     #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
     destroy_data_on: Option<Consent>,
 }

@@ -21,20 +21,23 @@ pub struct Compare {
     /// Also rank figures per money: the price of each run, or a file with NAME=PRICE on each line
     #[arg(long, value_name = "A=PRICE/h,B=…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
-    /// Also print one score: the weighted geometric mean of these benchmarks, each as a share of the best run
+    /// Also print one score: the weighted geometric mean of these benchmarks, each as a share of
+    /// the best run
     #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
     pub weights: Vec<String>,
-    /// End with exit code 1 on a regression of more than this share, or on a lost figure (see --missing)
+    /// End with exit code 1 on a regression of more than this share, or on a lost figure (see
+    /// --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
-    /// Whether a figure that A has and another run lacks (or has invalid) fails --fail-on and --require
+    /// Whether a figure that A has and another run lacks (or has invalid) fails --fail-on and
+    /// --require
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
     /// Exit code 1 also where noise hides a regression of the --fail-on size
     #[arg(long)]
     pub strict: bool,
-    /// End with exit code 1 unless B, and any further run, meets this: 'memory.bandwidth/* bandwidth >= 80% of limit' (or of baseline, or a
-    /// figure such as 10 GB/s)
+    /// End with exit code 1 unless B, and any further run, meets this: 'memory.bandwidth/*
+    /// bandwidth >= 80% of limit' (or of baseline, or a figure such as 10 GB/s)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Show every metric, not headlines and changes alone
@@ -46,7 +49,8 @@ pub struct Compare {
     /// Also write one HTML file that needs no other; it holds the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories, and names of files by numbers
+    /// Replace host names, addresses, serial numbers, user names and directories, and names of
+    /// files by numbers
     #[arg(long)]
     pub redact: bool,
     /// The history file
@@ -83,11 +87,13 @@ pub struct ReportCommand {
     /// Write one HTML file that needs no other, instead of a table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: the tables of the report that the run's plan replays, with today's figures; several runs of one plan
-    /// fill them together, and what more than one has is taken from the later
+    /// published: the tables of the report that the run's plan replays, with today's figures;
+    /// several runs of one plan fill them together, and what more than one has is taken from the
+    /// later
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
-    /// At most 14 short lines for a forum or a pull request: machine, headlines, share of the limit, checksum of the document
+    /// At most 14 short lines for a forum or a pull request: machine, headlines, share of the
+    /// limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
     /// How --tables are written to stdout
@@ -124,8 +130,8 @@ pub struct CheckCommand {
 /// `plimsoll gather`.
 #[derive(Args, Clone, Debug)]
 pub struct Gather {
-    /// Run documents: files (one may hold many, as a log of several pods does), directories of .json files, or - for
-    /// stdin
+    /// Run documents: files (one may hold many, as a log of several pods does), directories of
+    /// .json files, or - for stdin
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub paths: Vec<PathBuf>,
     /// A file with the names of the machines, one a line: those that are missing are named
@@ -145,10 +151,12 @@ pub struct Gather {
 /// `plimsoll site`.
 #[derive(Args, Clone, Debug)]
 pub struct SiteCommand {
-    /// The directory: a new or empty one, or that of a site, in which only what has changed is written again
+    /// The directory: a new or empty one, or that of a site, in which only what has changed is
+    /// written again
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Replace host names, addresses, serial numbers, user names and directories; leave out tags and notes
+    /// Replace host names, addresses, serial numbers, user names and directories; leave out tags
+    /// and notes
     #[arg(long)]
     pub redact: bool,
     /// The history file
@@ -165,11 +173,12 @@ pub struct Export {
     /// What is written
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: String,
-    /// Which rows formats of rows have: one for each sample, or one for each reference tool of a case
+    /// Which rows formats of rows have: one for each sample, or one for each reference tool of a
+    /// case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Requirements as after a run; a baseline is the last 10 runs before this one. JUnit's document has them as tests; exit
-    /// code 1 unless all hold
+    /// Requirements as after a run; a baseline is the last 10 runs before this one. JUnit's
+    /// document has them as tests; exit code 1 unless all hold
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// To this file, replaced whole, instead of stdout

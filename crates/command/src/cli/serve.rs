@@ -61,8 +61,8 @@ pub struct Serve {
     /// Port to listen on, TCP and UDP
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
     pub port: u16,
-    /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without it a key is made
-    /// for this time and printed
+    /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without
+    /// it a key is made for this time and printed
     #[arg(long, alias = "key-file", value_name = "FILE", conflicts_with = "open")]
     pub key: Option<PathBuf>,
     /// Serve everybody who can reach the port, without a key

@@ -19,6 +19,7 @@ impl Default for CoreCaches {
     }
 }
 
+/// Block sizes of a matrix product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocking {
     /// Columns of a block of A and rows of a strip of B.

@@ -24,6 +24,7 @@ pub struct OperationRow {
     pub rates: &'static [KernelBound],
 }
 
+/// Unit of a kernel's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateUnit {
     /// Floating-point or integer operations, depending on the type.

@@ -52,7 +52,7 @@ fn a_kernel_is_measured_and_its_results_are_the_references() {
         assert_eq!(outcome.cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), cpus);
         // An emulator's multiplication takes no whole number of additions, so the clock is unknown.
         assert!(outcome.turns_per_second() > 0.0 && outcome.clock_hz().is_none_or(|hz| hz > 1e8));
-        assert!((0.0..=1.0).contains(&outcome.set_aside()));
+        assert!((0.0..=1.0).contains(&outcome.excluded_share()));
         assert!(outcome.cpus.iter().all(|cpu| cpu.kept > 0 && cpu.kept <= cpu.slices));
     }
     let mut proven = Proven::default();

@@ -7,9 +7,11 @@ pub enum RequestKind {
     Read,
     /// From the slot's buffer into the file.
     Write,
-    /// Like [`RequestKind::Write`], completed when the data is durable (`RWF_DSYNC`, like `O_DSYNC`).
+    /// Like [`RequestKind::Write`], completed when the data is durable (`RWF_DSYNC`, like
+    /// `O_DSYNC`).
     WriteThrough,
-    /// Like [`RequestKind::WriteThrough`], including the file's metadata (`RWF_SYNC`, like `O_SYNC`).
+    /// Like [`RequestKind::WriteThrough`], including the file's metadata (`RWF_SYNC`, like
+    /// `O_SYNC`).
     WriteSync,
     /// fdatasync(2) of the whole file; offset and length are ignored.
     DataSync,

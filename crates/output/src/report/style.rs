@@ -1,7 +1,7 @@
 //! Terminal style: width, colours, and character set.
 //!
-//! All text for a terminal passes [`Style::styled`]: it escapes control characters, and falls back to
-//! ASCII without UTF-8.
+//! All text for a terminal passes [`Style::styled`]: it escapes control characters, and falls back
+//! to ASCII without UTF-8.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdout};

@@ -135,8 +135,8 @@ impl OutputTarget {
         self.fill_within(None, fill)
     }
 
-    /// Writes like [`OutputTarget::fill`], but waits at most one second for a reader: for interrupted
-    /// runs.
+    /// Writes like [`OutputTarget::fill`], but waits at most one second for a reader: for
+    /// interrupted runs.
     ///
     /// # Errors
     /// Writing failed.

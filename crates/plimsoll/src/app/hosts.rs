@@ -502,8 +502,8 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 }
 
 impl<'a> Fleet<'a> {
-    /// Calls `work` for each node, at most `at_once` in parallel, and `received` with each result and
-    /// node index. Returns whether it was interrupted.
+    /// Calls `work` for each node, at most `at_once` in parallel, and `received` with each result
+    /// and node index. Returns whether it was interrupted.
     fn each<T: Send>(
         &self,
         at_once: usize,
@@ -602,8 +602,8 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
-    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed. Returns the seconds
-    /// since the last line, and its content.
+    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed. Returns
+    /// the seconds since the last line, and its content.
     fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
         if seconds < MAX_PROGRESS_LINES || now == last {

@@ -2,10 +2,10 @@
 //! the time": nodes that differ from nodes with the same measurement.
 //!
 //! A result is an outlier if its distance from the median of all nodes exceeds the false-alarm
-//! threshold of 1 % ([`outlier_distance`], in logarithms, so that half and twice are equally far), 3 %, and
-//! the confidence intervals of the nodes. Noisy cases and few nodes thus need larger differences.
-//! For two nodes, which have no median to differ from, the difference is reported, and the node
-//! further from its limit.
+//! threshold of 1 % ([`outlier_distance`], in logarithms, so that half and twice are equally far),
+//! 3 %, and the confidence intervals of the nodes. Noisy cases and few nodes thus need larger
+//! differences. For two nodes, which have no median to differ from, the difference is reported, and
+//! the node further from its limit.
 //!
 //! Nodes are compared with nodes that have the same device and the same inputs of the limit, such
 //! as memory channels, if at least five nodes share them. Smaller groups are compared with the
@@ -42,8 +42,8 @@ const OUTLIER: &str = "outlier";
 const AHEAD: &str = "ahead";
 /// Least relative distance from the median of an outlier.
 pub(super) const FLOOR: f64 = 0.03;
-/// Replaces [`FLOOR`] for fewer than [`MIN_FLOOR_NODES`] nodes: core clocks of identical machines that do the
-/// same work one after the other differ by 4 %.
+/// Replaces [`FLOOR`] for fewer than [`MIN_FLOOR_NODES`] nodes: core clocks of identical machines
+/// that do the same work one after the other differ by 4 %.
 const FLOOR_OF_FEW: f64 = 0.05;
 /// Nodes from which [`FLOOR`] applies.
 const MIN_FLOOR_NODES: usize = 16;
@@ -187,7 +187,8 @@ fn is_measured(value: f64) -> bool {
         .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
 }
 
-/// Groups results by their properties; groups smaller than [`MIN_OUTLIER_NODES`] join the largest one.
+/// Groups results by their properties; groups smaller than [`MIN_OUTLIER_NODES`] join the largest
+/// one.
 fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {

@@ -1,8 +1,8 @@
 //! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of all 12 measurements": slow pairs.
 //!
 //! A pair is slow if its distance from the centre, in logarithms (half and twice are equally far),
-//! exceeds the false-alarm threshold of 1 % ([`outlier_distance`]), 3 %, and 3.5 robust standard deviations of
-//! its own samples.
+//! exceeds the false-alarm threshold of 1 % ([`outlier_distance`]), 3 %, and 3.5 robust standard
+//! deviations of its own samples.
 //!
 //! A node is slow if most of its pairs in one direction are slow; then it is reported once instead
 //! of its pairs. These pairs must differ from the median of the other nodes' pairs by 3.5 robust

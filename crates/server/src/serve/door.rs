@@ -1,10 +1,10 @@
 //! Accepts and authenticates connections in one loop that never waits for a single one.
 //!
 //! A connection has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame, which
-//! proves that it is no replay. With more than [`MAX_PENDING`] unauthenticated connections the oldest is
-//! closed, so that silent ones cannot lock out clients. A refused connection gets no answer. If no
-//! descriptor is left, reserved ones accept connections, so that authenticated clients get the
-//! reason. A datagram with an expected token gets a socket for its stream.
+//! proves that it is no replay. With more than [`MAX_PENDING`] unauthenticated connections the
+//! oldest is closed, so that silent ones cannot lock out clients. A refused connection gets no
+//! answer. If no descriptor is left, reserved ones accept connections, so that authenticated
+//! clients get the reason. A datagram with an expected token gets a socket for its stream.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

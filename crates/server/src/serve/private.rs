@@ -34,7 +34,8 @@ pub enum PrivateReply {
     Error(String),
 }
 
-/// Serves by the orders on `input` until that is closed; writes one line of [`PrivateReply`] to `output`.
+/// Serves by the orders on `input` until that is closed; writes one line of [`PrivateReply`] to
+/// `output`.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;

@@ -84,7 +84,8 @@ impl Sessions {
         &self.cpus
     }
 
-    /// Opens a session, in the group of `other_session` if that has the same address. `None` at the limit.
+    /// Opens a session, in the group of `other_session` if that has the same address. `None` at the
+    /// limit.
     pub(super) fn open(
         &self,
         client: SocketAddr,
