@@ -24,8 +24,8 @@ use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
-/// Default columns per block: the best of those tried on Zen 4 (see docs/performance.md).
-pub(super) const DEFAULT_BLOCK_COLUMNS: u64 = 192;
+/// Default columns per block: the best of those tried on Zen 4 (see docs/experiments.md).
+pub(super) const BLOCK: u64 = 192;
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this, and so of every register tile.
 const ROUND: u64 = 240;
