@@ -18,7 +18,7 @@ SUITES := $(shell n=$$(nproc); echo $$((n == 1 ? 1 : 2)))
 
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help cargo build run install uninstall test test-program test-release test-crates test-isas test-arm lint bench fuzz dist setup
+.PHONY: help cargo build run install uninstall test test-program test-release test-crates test-isas test-arm lint docs bench fuzz dist setup
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -92,7 +92,15 @@ lint: cargo ## formatting, clippy and docs without a warning, lock files that fi
 	RUSTDOCFLAGS="--deny warnings" "$(CARGO)" doc --locked --workspace --no-deps --quiet
 	"$(CARGO)" metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 
-bench: build ## measure plimsoll's own floor and figures, as docs/performance.md tells
+# The builder of the book, of this version unless one is installed.
+MDBOOK := $(shell command -v mdbook || echo $(CURDIR)/target/tools/bin/mdbook)
+MDBOOK_VERSION := 0.5.4
+
+docs: cargo ## build the documents as a book: target/book/index.html
+	@command -v "$(MDBOOK)" >/dev/null || "$(CARGO)" install --quiet --locked --root target/tools --no-default-features --features search mdbook@$(MDBOOK_VERSION)
+	@"$(MDBOOK)" build docs
+
+bench: build ## measure plimsoll's own floor and figures, as docs/src/performance.md tells
 	@./benches/run
 
 fuzz: cargo ## fuzz what reads the wire, 60 s a target, guided by coverage (SECONDS_EACH=n)

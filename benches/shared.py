@@ -1,6 +1,6 @@
 """What the benches share: running plimsoll and other tools, interleaving them, medians, tables.
 
-A bench is a file beside this one with a function `bench()`, which prints Markdown tables for docs/performance.md.
+A bench is a file beside this one with a function `bench()`, which prints Markdown tables for docs/src/performance.md.
 `benches/run NAME …` runs those that are named, or all of them. Nothing here knows a subsystem.
 """
 

@@ -161,7 +161,7 @@ pub struct UnreadResult {
     pub why: String,
 }
 
-/// Document with all results; its form is described in docs/check.md.
+/// Document with all results; its form is described in docs/src/check.md.
 #[derive(Debug, Serialize)]
 pub struct CheckDocument<'a> {
     schema: &'static str,

@@ -87,7 +87,7 @@ fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
         "{HEAD}| parameter | value | meaning | benchmarks |\n| --- | --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline \
          is bold; which it is can depend on the case (`disk.io`).\n{benchmarks}"
     );
-    is_current("docs/benchmarks.md", &made);
+    is_current("docs/src/benchmarks.md", &made);
 }
 
 #[test]

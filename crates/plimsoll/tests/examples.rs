@@ -1,4 +1,4 @@
-//! Runs the examples of docs/cluster.md for many machines without MPI, as far as possible here.
+//! Runs the examples of docs/src/cluster.md for many machines without MPI, as far as possible here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn pods(name: &str, place: &str) -> (Value, Value) {
 
 #[test]
 fn each_is_short_and_named_in_the_docs() {
-    let docs = fs::read_to_string(example("../docs/cluster.md")).unwrap();
+    let docs = fs::read_to_string(example("../docs/src/cluster.md")).unwrap();
     for name in [
         "kubernetes/plimsoll-job.yaml",
         "kubernetes/plimsoll-daemonset.yaml",
@@ -60,7 +60,7 @@ fn each_is_short_and_named_in_the_docs() {
 
 #[test]
 fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
-    let docs = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
     let dir = scratch();
     let (help, _) = ended(plimsoll(dir.path()).args(["gate", "--help-all"]), 0);
     for name in [
@@ -94,7 +94,7 @@ fn those_of_the_gate_are_short_named_in_the_docs_and_use_options_that_exist() {
 
 #[test]
 fn that_of_the_watch_is_short_named_in_the_docs_and_uses_options_that_exist() {
-    let docs = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
     let dir = scratch();
     let (help, _) = ended(plimsoll(dir.path()).args(["watch", "--help-all"]), 0);
     let name = "systemd/plimsoll-watch.service";
@@ -266,7 +266,7 @@ fn the_jq_queries_of_the_recipes_print_rows() {
         skipped("recipes-jq", "needs jq");
         return;
     }
-    let page = fs::read_to_string(example("../docs/recipes.md")).unwrap();
+    let page = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
     let queries: Vec<&str> = page.lines().filter(|line| line.contains("| jq ")).collect();
     assert_eq!(queries.len(), 3);
     let dir = scratch();

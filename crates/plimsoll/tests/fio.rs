@@ -1,4 +1,4 @@
-//! Job files of fio: check, list, run, refuse; fio's own examples; the tables of docs/fio.md.
+//! Job files of fio: check, list, run, refuse; fio's own examples; the tables of docs/src/fio.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,12 +109,12 @@ fn with_part(page: &str, begin: &str, end: Option<&str>, part: &str) -> String {
 }
 
 fn page() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio.md")).unwrap()
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/fio.md")).unwrap()
 }
 
 #[test]
 fn docs_list_what_becomes_of_each_option() {
-    is_current("docs/fio.md", &with_part(&page(), OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options()));
+    is_current("docs/src/fio.md", &with_part(&page(), OPTIONS_BEGIN, Some(EXAMPLES_BEGIN), &options()));
 }
 
 /// Every example is a plan or is refused by line; most without special needs are plans.
@@ -166,7 +166,7 @@ fn docs_list_which_of_fios_examples_run() {
         100.0 * run as f64 / ordinary as f64,
         others.join(", "),
     );
-    is_current("docs/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
+    is_current("docs/src/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
 }
 
 fn with_job(text: &str) -> tempfile::TempDir {

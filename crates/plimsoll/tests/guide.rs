@@ -1,4 +1,4 @@
-//! Runs every command in `console` blocks of README.md and docs/guide.md in order, with few short
+//! Runs every command in `console` blocks of README.md and docs/src/guide.md in order, with few short
 //! samples and placeholders (HOST, /mnt/data) filled in, and checks its exit code.
 
 use std::path::Path;
@@ -161,7 +161,7 @@ fn every_command_of_the_readme_runs() {
 
 #[test]
 fn every_command_of_the_guide_runs() {
-    run("docs/guide.md");
+    run("docs/src/guide.md");
 }
 
 #[test]

@@ -135,10 +135,10 @@ fn caption(section: &str, title: &str) -> bool {
 }
 
 fn has_heading(document: &str, heading: &str) -> Option<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src").join(document);
     let text = fs::read_to_string(&file).unwrap_or_default();
     let is_it = |line: &str| line.starts_with('#') && line.trim_start_matches('#').trim() == heading;
-    (!text.lines().any(is_it)).then(|| format!("docs/{document} has no heading {heading}"))
+    (!text.lines().any(is_it)).then(|| format!("docs/src/{document} has no heading {heading}"))
 }
 
 /// How plimsoll refuses these arguments; nothing if it takes them.

@@ -1,4 +1,4 @@
-//! docs/warnings.md: every code of a warning with its entry.
+//! docs/src/warnings.md: every code of a warning with its entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -45,7 +45,7 @@ fn every_warning_is_in_the_docs() {
     for Entry { code, meaning, remedy } in ENTRIES {
         writeln!(made, "| `{code}` | {meaning} | {remedy} |").unwrap();
     }
-    is_current("docs/warnings.md", &made);
+    is_current("docs/src/warnings.md", &made);
 }
 
 /// The codes in the sources: the literals of what implements `Warn` and of the causes of lost time.

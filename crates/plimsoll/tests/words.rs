@@ -44,16 +44,16 @@ const RIGHT: &[(&str, &str)] = &[
 const PAGES: &[&str] = &[
     "README.md",
     "SECURITY.md",
-    "docs/check.md",
-    "docs/cluster.md",
-    "docs/experiments.md",
-    "docs/guide.md",
-    "docs/method.md",
-    "docs/performance.md",
-    "docs/plans.md",
-    "docs/recipes.md",
-    "docs/references.md",
-    "docs/safety.md",
+    "docs/src/check.md",
+    "docs/src/cluster.md",
+    "docs/src/experiments.md",
+    "docs/src/guide.md",
+    "docs/src/method.md",
+    "docs/src/performance.md",
+    "docs/src/plans.md",
+    "docs/src/recipes.md",
+    "docs/src/references.md",
+    "docs/src/safety.md",
 ];
 
 fn found(text: &str) -> Vec<&'static str> {

@@ -3,8 +3,8 @@
 //!
 //! A number is marked with a reason and never divided by if it is impossible (above its limit, a
 //! page cache measured as a disk, a send measured as a round trip), not comparable, or in none of
-//! the report's tables; docs/experiments.md has the rules. The notes of the built-in plans describe
-//! how the reports count.
+//! the report's tables; docs/src/experiments.md has the rules. The notes of the built-in plans
+//! describe how the reports count.
 #![forbid(unsafe_code)]
 
 pub mod tables;
@@ -241,9 +241,9 @@ struct ReportData {
     text: &'static str,
 }
 
-/// All reports; two print a year. docs/plans.md names the sources of the data.
-const REPORTS: &[ReportData] = &[
-    ReportData {
+/// All reports; two print a year. docs/src/plans.md names the sources of the data.
+const REPORTS: &[Report] = &[
+    Report {
         name: "ec2-t2micro",
         machine: "EC2 t2.micro",
         year: "2016",
@@ -303,7 +303,7 @@ pub struct OpenPoint {
     pub command: &'static str,
     /// Output of the command, or the reason why there is none.
     pub gives: &'static str,
-    /// File in docs/ that explains it.
+    /// File in docs/src/ that explains it.
     pub document: &'static str,
     /// Heading in that file.
     pub heading: &'static str,
@@ -315,7 +315,7 @@ impl fmt::Display for OpenPoint {
         write!(f, "{open}: {gives}")?;
         match *command {
             "" => Ok(()),
-            _ => write!(f, " (plimsoll {command}; docs/{document}, {heading})"),
+            _ => write!(f, " (plimsoll {command}; docs/src/{document}, {heading})"),
         }
     }
 }

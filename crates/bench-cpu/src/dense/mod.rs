@@ -24,7 +24,7 @@ use plimsoll_model::warning::Warning;
 use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
-/// Default columns per block: the best of those tried on Zen 4 (see docs/experiments.md).
+/// Default columns per block: the best of those tried on Zen 4 (see docs/src/performance.md).
 pub(super) const BLOCK: u64 = 192;
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this, and so of every register tile.

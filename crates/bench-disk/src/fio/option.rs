@@ -282,7 +282,7 @@ pub const OPTIONS: &[FioOption] = &[
     nothing("unlink", OWN_FILE),
     nothing("unlink_each_loop", OWN_FILE),
     nothing("fadvise_hint", "only a mapping advises the kernel of its order"),
-    nothing("allow_mounted_write", "a device in use is never written to: see docs/safety.md"),
+    nothing("allow_mounted_write", "a device in use is never written to: see docs/src/safety.md"),
     nothing("refill_buffers", DATA),
     nothing("scramble_buffers", DATA),
     nothing("iomem", MEMORY).or(&["mem"]),

@@ -313,11 +313,11 @@ const CHECK_EXIT_CODE_HELP: &str =
 
 /// End of `plimsoll watch`, for its help.
 const WATCHED: &str =
-    "A signal stops it, and --resume goes on; --stop ends it. docs/watch.md has a unit for systemd.";
+    "A signal stops it, and --resume goes on; --stop ends it. docs/src/watch.md has a unit for systemd.";
 
 /// Exit codes of `plimsoll gate`, for its help.
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
-    1: no other code says anything about the machine. docs/recipes.md has Slurm, Nagios, systemd and others.";
+    1: no other code says anything about the machine. docs/src/recipes.md has Slurm, Nagios, systemd and others.";
 
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     let benchmarks = plimsoll_bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);

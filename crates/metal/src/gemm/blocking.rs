@@ -37,7 +37,7 @@ const DEEPEST_BYTES: usize = 4 << 10;
 const FEWEST_TILES: usize = 6;
 const MOST_ROWS: usize = 4096;
 /// Maximum bytes of a block of A: with 2 MiB of level 2 on Emerald Rapids as a guest, 1344 KiB (two
-/// thirds) reach 88 % of the peak, 768 KiB 93 % (docs/experiments.md).
+/// thirds) reach 88 % of the peak, 768 KiB 93 % (docs/src/performance.md).
 const MOST_BLOCK: usize = 768 << 10;
 
 impl Blocking {

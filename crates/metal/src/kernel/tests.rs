@@ -269,14 +269,14 @@ fn rows_of_operations_are_whole_and_the_docs_have_them() {
         assert!(!row.rates.is_empty() && !row.about.is_empty(), "{op}");
         table += &format!("| `{op}` | {} |\n", row.about);
     }
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method.md");
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/method.md");
     let text = std::fs::read_to_string(&file).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (kept, after) = rest.split_once(END).unwrap();
     if std::env::var_os("PLIMSOLL_WRITE_DOCS").is_some() {
         std::fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
     } else {
-        assert_eq!(kept, table, "docs/method.md is stale; PLIMSOLL_WRITE_DOCS=1 writes it");
+        assert_eq!(kept, table, "docs/src/method.md is stale; PLIMSOLL_WRITE_DOCS=1 writes it");
     }
 }
 

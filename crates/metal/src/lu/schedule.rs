@@ -49,7 +49,7 @@ pub(super) struct RunningTask {
 /// otherwise threads would be idle before that panel is factored.
 const SCARCE: usize = 2;
 /// At most one in this many threads helps first with the next panel. On 16 CPUs a quarter was
-/// faster than half (Emerald Rapids, N = 8000: docs/experiments.md); of two threads none should.
+/// faster than half (Emerald Rapids, N = 8000, docs/src/performance.md); of two none should.
 const HELPS: usize = 4;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Meaning and remedy of each warning code: the entries of docs/warnings.md.
+//! Meaning and remedy of each warning code: the entries of docs/src/warnings.md.
 
 /// Entry of a code.
 #[derive(Clone, Copy, Debug)]

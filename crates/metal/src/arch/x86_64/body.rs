@@ -73,7 +73,7 @@ macro_rules! parts {
 
 /// Touches the first line of the operands once per iteration of wide vectors. Without it, an
 /// Emerald Rapids core that had just loaded the operands stopped for 1.2 µs after 6 µs of work in
-/// wide registers alone, in one call of five (docs/experiments.md).
+/// wide registers alone, in one call of five (docs/src/experiments.md).
 macro_rules! touch {
     ($bytes:literal) => {
         concat!(".if ", $bytes, " > 16\nprefetcht0 [{rows}]\n.endif")

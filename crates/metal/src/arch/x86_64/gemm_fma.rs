@@ -51,7 +51,7 @@ macro_rules! advance {
 }
 
 /// Eight steps with constant offsets and a prefetch in every second one: fewer instructions lose
-/// less to another thread on the same core (docs/experiments.md).
+/// less to another thread on the same core (docs/src/performance.md).
 macro_rules! eight_steps {
     ($r:literal $type:literal $bytes:literal $vector:literal $columns:literal $each:tt) => {
         concat!(

@@ -15,7 +15,7 @@ pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 4] =
 
 /// Prefetch distances in bytes: past the level-2 cache (`prefetchnta`), into level 1 (`prefetcht0`)
 /// or 2 (`prefetcht1`). Copies beyond the caches gain 6 to 17 % with `prefetcht1` and lose 36 %
-/// with `prefetchnta` on Emerald Rapids, and gain with it on Zen 4 and 5 (docs/experiments.md).
+/// with `prefetchnta` on Emerald Rapids, and gain with it on Zen 4 and 5 (docs/src/performance.md).
 pub(super) const fn distances(hint: &str) -> &'static [u32] {
     match hint.as_bytes() {
         b"" => &[0],

@@ -1,7 +1,7 @@
 //! Export formats: one file each, listed in [`FORMATS`].
 //!
 //! The list defines the values of `--format`, its help, completions and errors, and the table in
-//! docs/recipes.md.
+//! docs/src/recipes.md.
 
 mod bmf;
 mod csv;

@@ -1,4 +1,4 @@
-//! Compares docs/reports.md (each published table and figure, with its counterpart in plimsoll)
+//! Compares docs/src/reports.md (each published table and figure, with its counterpart in plimsoll)
 //! with the data. `PLIMSOLL_WRITE_DOCS=1 cargo test places::` writes the file.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use plimsoll_result::fixture;
 
 use crate::report::html;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reports.md");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reports.md");
 
 /// A run of the report's plan with results for each case.
 fn replay(name: &str) -> Run {
@@ -247,7 +247,7 @@ fn the_list_of_tables_and_figures_is_what_the_data_say() {
     let line = made.lines().zip(written.lines()).find(|(made, written)| made != written);
     assert!(
         made == written,
-        "docs/reports.md is stale, PLIMSOLL_WRITE_DOCS=1 cargo test places:: writes it; first: {line:?}"
+        "docs/src/reports.md is stale, PLIMSOLL_WRITE_DOCS=1 cargo test places:: writes it; first: {line:?}"
     );
 }
 
