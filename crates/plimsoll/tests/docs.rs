@@ -27,12 +27,12 @@ pub(crate) fn is_current(name: &str, made: &str) {
     );
 }
 
-const HEAD: &str = "# Benchmarks, their parameters and their metrics
+const HEAD: &str = "# Benchmarks, parameters and metrics
 
-<!-- Made from the program's own tables by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs::), which fails where this is stale. -->
+<!-- Generated from the program's tables: PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs:: -->
 
-How each figure is measured, and with which limit, is in [method.md](method.md). Names and units are those of the run document
-([schema](../schema/run.v1.json)).
+[method.md](method.md) explains how each figure is measured and where its limit comes from. Names and units are those of the run document
+([schema](../../schema/run.v1.json)). `plimsoll cpu --help-all` shows the parameters of one command.
 
 ## Parameters
 
@@ -53,9 +53,7 @@ fn value(key: &Key) -> &'static str {
 }
 
 fn parameter(key: &Key) -> String {
-    let taking = benchmarks().filter(|b| b.keys().contains(&key.name)).map(|b| format!("`{}`", b.name()));
-    let taking: Vec<String> = taking.collect();
-    format!("| `{}` | {} | {} | {} |\n", key.name, value(key), key.help, taking.join(", "))
+    format!("| `{}` | {} | {} |\n", key.name, value(key), key.help)
 }
 
 fn metric((place, metric): (usize, &Metric)) -> String {
@@ -64,7 +62,7 @@ fn metric((place, metric): (usize, &Metric)) -> String {
         Role::Informative => "informative",
     };
     let name = if place == 0 { format!("**`{}`**", metric.name) } else { format!("`{}`", metric.name) };
-    format!("| {name} | {} | {judged} | {} |\n", metric.unit.name(), metric.about)
+    format!("- {name} ({}, {judged}): {}\n", metric.unit.name(), metric.about)
 }
 
 fn benchmark(one: &dyn Benchmark) -> String {
@@ -73,7 +71,7 @@ fn benchmark(one: &dyn Benchmark) -> String {
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
     let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();
     format!(
-        "\n### {}\n{}.{named} Parameters: {keys}.\n\n| metric | unit | better | what it is |\n| --- | --- | --- | --- |\n{metrics}",
+        "\n### {}\n\n{}.{named} Parameters: {keys}.\n\n{metrics}",
         one.name(),
         one.descriptor().about
     )
@@ -84,8 +82,8 @@ fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
     let parameters: String = KEYS.iter().map(parameter).collect();
     let benchmarks: String = benchmarks().map(benchmark).collect();
     let made = format!(
-        "{HEAD}| parameter | value | meaning | benchmarks |\n| --- | --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline \
-         is bold; which it is can depend on the case (`disk.io`).\n{benchmarks}"
+        "{HEAD}| parameter | value | meaning |\n| --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline is bold. \
+         For `disk.io` it depends on the case. In parentheses: unit, and whether higher or lower is better.\n{benchmarks}"
     );
     is_current("docs/src/benchmarks.md", &made);
 }

@@ -72,12 +72,25 @@ fn meaning(means: OptionMeaning) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The tables of options: supported ones, then the remaining ones by reason.
+/// Option names as one code span.
+fn code(names: &[&str]) -> String {
+    format!("`{}`", names.join(" "))
+}
+
+/// The tables of options: supported ones by what they become, then the remaining ones by reason.
 fn options() -> String {
-    let mut text = "| option | becomes |\n| --- | --- |\n".to_owned();
-    for row in OPTIONS.iter().filter(|row| row.means == OptionMeaning::Taken) {
-        let also: Vec<String> = row.aliases.iter().map(|name| format!(", `{name}`")).collect();
-        text += &format!("| `{}`{} | {} |\n", row.name, also.concat(), row.here);
+    let taken = || OPTIONS.iter().filter(|row| row.means == Means::Taken);
+    let mut parameters: Vec<&str> = Vec::new();
+    for row in taken() {
+        if !parameters.contains(&row.here) {
+            parameters.push(row.here);
+        }
+    }
+    let mut text = "| options | become |\n| --- | --- |\n".to_owned();
+    for here in parameters {
+        let rows = taken().filter(|row| row.here == here);
+        let names = rows.flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
+        text += &format!("| {} | {here} |\n", code(&names.collect::<Vec<_>>()));
     }
     for kind in ["accepted", "accepted, and noted", "refused"] {
         let of_kind = OPTIONS.iter().filter_map(|row| Some((row, meaning(row.means)?)));
@@ -91,9 +104,8 @@ fn options() -> String {
         text +=
             &format!("\n{}{}:\n\n| options | why |\n| --- | --- |\n", kind[..1].to_uppercase(), &kind[1..]);
         for why in reasons {
-            let names =
-                of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| format!("`{}`", row.name));
-            text += &format!("| {} | {why} |\n", names.collect::<Vec<_>>().join(", "));
+            let names = of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| row.name);
+            text += &format!("| {} | {why} |\n", code(&names.collect::<Vec<_>>()));
         }
     }
     text
@@ -127,7 +139,7 @@ fn docs_list_which_of_fios_examples_run() {
         );
     };
     let dir = scratch();
-    let (mut ordinary, mut run, mut rows, mut others) = (0, 0, String::new(), Vec::new());
+    let (mut ordinary, mut run, mut rows) = (0, 0, String::new());
     for path in &examples {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         fs::copy(path, dir.path().join("job.fio")).unwrap();
@@ -139,10 +151,7 @@ fn docs_list_which_of_fios_examples_run() {
         assert!(runs || output.status.code() == Some(2), "{name}: {reported}");
         assert!(runs || all.iter().all(|line| line.starts_with("plimsoll: job.fio:")), "{name}: {reported}");
         match special {
-            Some(what) => {
-                assert!(!runs, "{name} needs {what}");
-                others.push(format!("`{name}` ({what})"));
-            }
+            Some(what) => assert!(!runs, "{name} needs {what}"),
             None => {
                 ordinary += 1;
                 run += usize::from(runs);
@@ -152,19 +161,19 @@ fn docs_list_which_of_fios_examples_run() {
                         reasons.push(reason);
                     }
                 }
-                rows +=
-                    &format!("| `{name}` | {} | {} |\n", if runs { "yes" } else { "no" }, reasons.join(", "));
+                if !runs {
+                    rows += &format!("- `{name}`: {}\n", reasons.join(", "));
+                }
             }
         }
     }
     assert!(run * 100 >= ordinary * 60, "{run} of {ordinary}");
     let text = format!(
-        "Of the {} examples of fio 3.33 (Debian's package `fio-examples`), {} need an engine or hardware of their own; of the \
-         other {ordinary}, {run} run ({:.0} %):\n\n| example | runs | refused for |\n| --- | --- | --- |\n{rows}\nNot counted: {}.\n",
+        "Of the {} examples of fio 3.33 (Debian's package `fio-examples`), {} need an engine or hardware that plimsoll does not \
+         have. Of the other {ordinary}, {run} run ({:.0} %). These are refused, for these reasons:\n\n{rows}",
         examples.len(),
-        others.len(),
+        examples.len() - ordinary,
         100.0 * run as f64 / ordinary as f64,
-        others.join(", "),
     );
     is_current("docs/src/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
 }

@@ -12,9 +12,9 @@ use crate::names::{product, sources};
 
 const HEAD: &str = "# Warnings
 
-<!-- Made from the sources by a test (PLIMSOLL_WRITE_DOCS=1 cargo test --test integration warnings::), which fails where this is stale. -->
+<!-- Generated from the sources: PLIMSOLL_WRITE_DOCS=1 cargo test --test integration warnings:: -->
 
-A warning is about one case. The table of results prints its text, the run document (`warnings`) also its code, which does not change.
+A warning belongs to one case. The table of results shows its text, and the run document (`warnings`) also its code. Codes do not change.
 
 | code | meaning | what to do |
 | --- | --- | --- |

@@ -80,7 +80,7 @@ const OWN_FILE: &str = "the test file is plimsoll's own, filled before it is mea
 const DATA: &str = "what is written cannot be compressed or recognised as a copy";
 const RANDOM: &str = "--seed makes a run repeatable";
 const MEMORY: &str = "buffers are aligned to pages";
-const ENDS: &str = "it only says when fio ends";
+const ENDS: &str = "it only decides when fio ends";
 const DEPRECATED: &str = "fio has given it up, and ignores it";
 const ERRORS: &str = "an error ends the case and is reported";
 
@@ -302,14 +302,14 @@ pub const OPTIONS: &[FioOption] = &[
     nothing("continue_on_error", ERRORS),
     nothing("do_verify", "what was written last is always read back and checked"),
     nothing("verify_fatal", "the first wrong block ends the case"),
-    nothing("verify_dump", "the message says what was read"),
+    nothing("verify_dump", "the message shows the data that was read"),
     nothing("verifysort", "it only orders fio's reads after the load"),
     nothing("verifysort_nr", "it only orders fio's reads after the load"),
     nothing("verify_state_save", ENDS),
     refused("rw_sequencer", &["sequential"], "each transfer takes the next place of its pattern"),
     refused("bs_unaligned", &["0"], "blocks begin at multiples of their size").or(&["blocksize_unaligned"]),
     refused("bs_is_seq_rand", &["0"], "a case is sequential or random"),
-    refused("lockfile", &["none"], "there is one file, which nobody locks"),
+    refused("lockfile", &["none"], "there is one file, and no lock"),
     refused("opendir", &[], "it opens every file of a directory"),
     refused("fill_device", &["0"], "it ends when the file system or device is full").or(&["fill_fs"]),
     refused("file_append", &["0"], "it writes behind the end of a file that exists"),
@@ -329,7 +329,7 @@ pub const OPTIONS: &[FioOption] = &[
     refused("write_hint", &["none"], "writes have no lifetime hints"),
     refused("nowait", &["0"], "transfers may wait in the kernel"),
     refused("force_async", &["0"], "the kernel decides which transfers need a thread"),
-    refused("uncached", &["0"], "RWF_UNCACHED is not asked for"),
+    refused("uncached", &["0"], "RWF_UNCACHED is not used"),
     refused("hipri_percentage", &["100"], "all transfers are polled for, or none"),
     refused("sqthread_poll_cpu", &[], "the kernel's thread is not bound to a CPU"),
     refused("cmd_type", &[], NO_COMMANDS),

@@ -85,7 +85,7 @@ const METRICS: &[Metric] = &[
         .about("share of the time in which the device had something to do")
         .informative(),
     Metric::new(AWAIT, Unit::Second, Better::Lower)
-        .about("time of a request in block layer and device, as iostat counts it; where the device did nothing else")
+        .about("time of a request in block layer and device, as iostat counts it; only if the device did nothing else")
         .informative(),
     Metric::new(SYNC, Unit::Second, Better::Lower)
         .about("time of a call that keeps what was written for good")

@@ -19,7 +19,7 @@ const fn entry(code: &'static str, meaning: &'static str, remedy: &'static str) 
 pub const ENTRIES: &[Entry] = &[
     entry(
         "budget-exceeded",
-        "The case ended after its budget: set-up, a sample or a search that has begun is completed.",
+        "The case ended after its budget: set-up, a sample or a search that was started is completed.",
         "Take shorter samples (`--sample-time`), fewer `--samples`, or give a larger `--budget`.",
     ),
     entry(
@@ -65,7 +65,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "contents-unknown",
-        "The device was read where nobody knows whether it was ever written: unwritten or trimmed parts may be answered without \
+        "It is unknown whether the device was ever written: unwritten or trimmed parts may be answered without \
          touching the medium.",
         "Use `--dir`; or, if nothing on the device is needed, write it first (`--destroy-data-on`).",
     ),
@@ -93,19 +93,19 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "depth-not-reached",
-        "Fewer transfers were in flight than `--depth` asks for: the engine does one at a time, syncs empty the queue, or the \
+        "Fewer transfers were in flight than `--depth` requests: the engine does one at a time, syncs empty the queue, or the \
          device, an I/O limit or one CPU holds it back.",
         "Use io_uring, more `--threads`, or fewer syncs.",
     ),
     entry(
         "device-users-unknown",
         "plimsoll cannot see all users of the device.",
-        "Make sure that nobody else uses it.",
+        "Make sure that no other program or machine uses it.",
     ),
     entry("ends-share-cpu", "Client and server run on one CPU, in turn.", "Allow the process a second CPU."),
     entry(
         "engine-fell-back",
-        "Another I/O engine did the work than was asked for, because the kernel refuses the first.",
+        "Another I/O engine did the work than the requested one, because the kernel refuses the first.",
         "Use `--engine psync`; `kernel.io_uring_disabled` and seccomp decide whether io_uring can be used.",
     ),
     entry(
@@ -135,7 +135,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "latency-search-disturbed",
-        "The search for a latency target failed at depth 1, where the samples meet it: something else used the device meanwhile.",
+        "The search for a latency target failed at depth 1, although the samples there meet it: something else used the device during the search.",
         "Measure again, or take a longer `--sample-time`.",
     ),
     entry(
@@ -182,7 +182,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "memory-shared",
-        "A part of the work took longer although no thread left its CPU, as when others use the same cache or memory.",
+        "A part of the work took longer although no thread left its CPU, as when other programs or guests use the same cache or memory.",
         "Measure when the machine is idle, or choose a dedicated host.",
     ),
     entry(
@@ -217,7 +217,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "not-converged",
-        "The confidence interval did not become as narrow as `--precision` asks for.",
+        "The confidence interval did not become as narrow as `--precision` requires.",
         "Take more or longer samples, or ask for less precision.",
     ),
     entry(
@@ -232,7 +232,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     entry(
         "pages-differ",
-        "The kernel gave other pages than `--pages` asks for.",
+        "The kernel gave other pages than `--pages` requests.",
         "See `/sys/kernel/mm/transparent_hugepage/enabled`, or reserve huge pages.",
     ),
     entry(
