@@ -241,7 +241,7 @@ struct ReportData {
     text: &'static str,
 }
 
-/// All reports; two print a year. docs/src/plans.md names the sources of the data.
+/// All reports; two print a year. docs/src/published.md names them.
 const REPORTS: &[Report] = &[
     Report {
         name: "ec2-t2micro",
