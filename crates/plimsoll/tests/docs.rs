@@ -1,13 +1,20 @@
-//! Generates the tables of parameters and metrics in docs, and the parameters of the plan's schema,
-//! from `KEYS` and the benchmarks. The tests fail if a file is stale; `PLIMSOLL_WRITE_DOCS=1`
-//! writes it.
+//! Generates the metrics in docs from the benchmarks, and the parameters of the plan's schema from
+//! `KEYS`. The tests fail if a file is stale; `PLIMSOLL_WRITE_DOCS=1` writes it.
+//!
+//! Checks the links between the documents, the summary of the book, and the command lines in both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use plimsoll_bench::{Benchmark, Metric, Role, benchmarks};
-use plimsoll_model::case::{KEYS, Key, ValueKind};
+use plimsoll_model::case::KEYS;
 use plimsoll_model::plan::file::SERVER;
+
+use crate::guide::words;
+use crate::support::{plimsoll, scratch};
+
+/// Directory of the book's pages.
+const BOOK: &str = "docs/src";
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
@@ -31,30 +38,12 @@ const HEAD: &str = "# Benchmarks, parameters and metrics
 
 <!-- Generated from the program's tables: PLIMSOLL_WRITE_DOCS=1 cargo test --test integration docs:: -->
 
-[method.md](method.md) explains how each figure is measured and where its limit comes from. Names and units are those of the run document
-([schema](../../schema/run.v1.json)). `plimsoll cpu --help-all` shows the parameters of one command.
-
-## Parameters
-
 A parameter is a flag (`--op fma`), a key of a plan's group (`op = \"fma\"`) and a part of a case's id (`cpu.peak/op=fma/...`). Lists multiply.
+`plimsoll cpu --help-all`, and `memory`, `disk` and `network` with the same option, explain each parameter with its values and default.
 
+Names and units are those of the run document ([schema](../../schema/run.v1.json)). The usual headline is bold; for `disk.io` it depends on the
+case. In parentheses: unit, and whether higher or lower is better. [method.md](method.md) explains how each figure is measured.
 ";
-
-fn value(key: &Key) -> &'static str {
-    match key.kind {
-        ValueKind::Size => "bytes: `4K`",
-        ValueKind::Sizes => "bytes: `4K`, or a mix",
-        ValueKind::Count => "number",
-        ValueKind::Time => "time: `200ms`",
-        ValueKind::Rate => "per second: `100M`",
-        ValueKind::Word => "word",
-        ValueKind::Switch => "`on`, `off`",
-    }
-}
-
-fn parameter(key: &Key) -> String {
-    format!("| `{}` | {} | {} |\n", key.name, value(key), key.help)
-}
 
 fn metric((place, metric): (usize, &Metric)) -> String {
     let judged = match metric.role {
@@ -67,25 +56,15 @@ fn metric((place, metric): (usize, &Metric)) -> String {
 
 fn benchmark(one: &dyn Benchmark) -> String {
     let named = if one.descriptor().by_default { "" } else { " Only if it is named." };
-    let keys: Vec<String> = one.keys().iter().map(|key| format!("`{key}`")).collect();
-    let keys = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+    let keys = if one.keys().is_empty() { "none".to_owned() } else { format!("`{}`", one.keys().join(" ")) };
     let metrics: String = one.all_metrics().iter().enumerate().map(metric).collect();
-    format!(
-        "\n### {}\n\n{}.{named} Parameters: {keys}.\n\n{metrics}",
-        one.name(),
-        one.descriptor().about
-    )
+    format!("\n## {}\n\n{}.{named} Parameters: {keys}.\n\n{metrics}", one.name(), one.descriptor().about)
 }
 
 #[test]
-fn the_tables_of_parameters_and_metrics_are_what_the_benchmarks_say() {
-    let parameters: String = KEYS.iter().map(parameter).collect();
-    let benchmarks: String = benchmarks().map(benchmark).collect();
-    let made = format!(
-        "{HEAD}| parameter | value | meaning |\n| --- | --- | --- |\n{parameters}\n## Metrics\n\nThe usual headline is bold. \
-         For `disk.io` it depends on the case. In parentheses: unit, and whether higher or lower is better.\n{benchmarks}"
-    );
-    is_current("docs/src/benchmarks.md", &made);
+fn the_list_of_metrics_is_that_of_the_benchmarks() {
+    let made: String = benchmarks().map(benchmark).collect();
+    is_current("docs/src/benchmarks.md", &format!("{HEAD}{made}"));
 }
 
 #[test]
@@ -113,4 +92,89 @@ fn described(mut schema: String) -> String {
 fn the_schema_of_plans_describes_each_parameter_as_its_row_does() {
     let name = "schema/plan.v1.json";
     is_current(name, &described(fs::read_to_string(file(name)).unwrap()));
+}
+
+/// The pages of the book and the documents in the repository's root.
+pub(crate) fn pages() -> Vec<String> {
+    let names =
+        fs::read_dir(file(BOOK)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut pages: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("{BOOK}/{name}")).collect();
+    pages.sort();
+    pages.extend(["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned));
+    pages
+}
+
+pub(crate) fn text(page: &str) -> String {
+    fs::read_to_string(file(page)).unwrap()
+}
+
+/// Lines inside or outside of code blocks.
+fn lines(text: &str, inside: bool) -> impl Iterator<Item = &str> {
+    let mut is_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_fence && is_code == inside
+    })
+}
+
+/// Targets of links, without those on the web.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let rest = lines(text, false).flat_map(|line| line.split("](").skip(1));
+    rest.filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://"))
+}
+
+/// The anchor of a heading, as mdBook and GitHub make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_between_the_documents_resolves() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let from = file(&page);
+        for link in links(&text(&page)) {
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { from.clone() } else { from.parent().unwrap().join(path) };
+            let is_heading =
+                |line: &str| line.starts_with('#') && anchor(line.trim_start_matches('#')) == heading;
+            let has_heading =
+                || fs::read_to_string(&target).is_ok_and(|text| lines(&text, false).any(is_heading));
+            if !target.exists() || !(heading.is_empty() || has_heading()) {
+                broken.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_summary_lists_each_page_once() {
+    let summary = format!("{BOOK}/SUMMARY.md");
+    let mut listed: Vec<String> = links(&text(&summary)).map(|link| format!("{BOOK}/{link}")).collect();
+    listed.sort();
+    let is_page = |page: &String| page.starts_with(BOOK) && *page != summary;
+    assert_eq!(listed, pages().into_iter().filter(is_page).collect::<Vec<_>>());
+}
+
+/// Commands with placeholders are not carried out: only their options and values are parsed.
+#[test]
+fn every_command_line_parses() {
+    let dir = scratch();
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for line in lines(&text(&page), true).map(str::trim).filter(|line| line.starts_with("plimsoll ")) {
+            let command = [" | ", " > ", " && ", " #", "  "]
+                .iter()
+                .fold(line, |line, end| line.split(end).next().unwrap());
+            let output = plimsoll(dir.path()).args(&words(command)[1..]).arg("--help").output().unwrap();
+            if !output.status.success() {
+                wrong.push(format!("{page}: {line}\n  {}", String::from_utf8_lossy(&output.stderr)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

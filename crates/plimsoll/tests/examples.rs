@@ -203,6 +203,15 @@ fn pods_have_a_node_each_and_are_not_throttled() {
     }
 }
 
+#[test]
+fn the_workflow_and_the_alerts_are_yaml_and_named_in_the_docs() {
+    let docs = fs::read_to_string(example("../docs/src/recipes.md")).unwrap();
+    for (name, part) in [("github/plimsoll.yml", "jobs"), ("prometheus/rules.yml", "groups")] {
+        assert!(!yaml(name)[part].is_null() && docs.contains(&format!("examples/{name}")), "{name}");
+    }
+    assert!(docs.contains("examples/cron/plimsoll"));
+}
+
 /// Slurm's commands for two nodes, of which the second fails.
 #[test]
 fn nodes_of_an_allocation_are_joined_and_one_that_fails_is_named() {

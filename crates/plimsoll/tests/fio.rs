@@ -46,38 +46,12 @@ fn special(text: &str) -> Option<String> {
         .or_else(xnvme)
 }
 
-/// Subject of an example's first refusal: its option, or simultaneous jobs.
-fn reason(line: &str) -> String {
-    if let Some((_, rest)) = line.split_once("refused: option ") {
-        return format!("`{}`", rest.split(" has no counterpart").next().unwrap_or(rest));
-    }
-    let known = [
-        ("at the same time as", "different jobs at the same time"),
-        ("works in another place", "several places"),
-        ("the job has no size", "no size"),
-    ];
-    let found = known.iter().find(|(words, _)| line.contains(words));
-    found.map_or_else(
-        || line.splitn(3, ": ").last().unwrap_or(line).to_owned(),
-        |(_, short)| (*short).to_owned(),
-    )
-}
-
-fn meaning(means: OptionMeaning) -> Option<(&'static str, &'static str)> {
-    match means {
-        OptionMeaning::Taken | OptionMeaning::Unknown => None,
-        OptionMeaning::Nothing(why) => Some(("accepted", why)),
-        OptionMeaning::Near(_, how) => Some(("accepted, and noted", how)),
-        OptionMeaning::Refused(_, why) => Some(("refused", why)),
-    }
-}
-
 /// Option names as one code span.
 fn code(names: &[&str]) -> String {
     format!("`{}`", names.join(" "))
 }
 
-/// The tables of options: supported ones by what they become, then the remaining ones by reason.
+/// The table of options that become parameters.
 fn options() -> String {
     let taken = || OPTIONS.iter().filter(|row| row.means == Means::Taken);
     let mut parameters: Vec<&str> = Vec::new();
@@ -91,22 +65,6 @@ fn options() -> String {
         let rows = taken().filter(|row| row.here == here);
         let names = rows.flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
         text += &format!("| {} | {here} |\n", code(&names.collect::<Vec<_>>()));
-    }
-    for kind in ["accepted", "accepted, and noted", "refused"] {
-        let of_kind = OPTIONS.iter().filter_map(|row| Some((row, meaning(row.means)?)));
-        let of_kind: Vec<_> = of_kind.filter(|(_, (one, _))| *one == kind).collect();
-        let mut reasons: Vec<&str> = Vec::new();
-        of_kind.iter().for_each(|(_, (_, why))| {
-            if !reasons.contains(why) {
-                reasons.push(why)
-            }
-        });
-        text +=
-            &format!("\n{}{}:\n\n| options | why |\n| --- | --- |\n", kind[..1].to_uppercase(), &kind[1..]);
-        for why in reasons {
-            let names = of_kind.iter().filter(|(_, (_, one))| *one == why).map(|(row, _)| row.name);
-            text += &format!("| {} | {why} |\n", code(&names.collect::<Vec<_>>()));
-        }
     }
     text
 }
@@ -139,7 +97,7 @@ fn docs_list_which_of_fios_examples_run() {
         );
     };
     let dir = scratch();
-    let (mut ordinary, mut run, mut rows) = (0, 0, String::new());
+    let (mut ordinary, mut run, mut refused) = (0, 0, Vec::new());
     for path in &examples {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         fs::copy(path, dir.path().join("job.fio")).unwrap();
@@ -155,25 +113,21 @@ fn docs_list_which_of_fios_examples_run() {
             None => {
                 ordinary += 1;
                 run += usize::from(runs);
-                let mut reasons: Vec<String> = Vec::new();
-                for reason in all.iter().map(|line| reason(line)) {
-                    if !reasons.contains(&reason) {
-                        reasons.push(reason);
-                    }
-                }
                 if !runs {
-                    rows += &format!("- `{name}`: {}\n", reasons.join(", "));
+                    refused.push(name);
                 }
             }
         }
     }
     assert!(run * 100 >= ordinary * 60, "{run} of {ordinary}");
+    let names: Vec<&str> = refused.iter().map(String::as_str).collect();
     let text = format!(
-        "Of the {} examples of fio 3.33 (Debian's package `fio-examples`), {} need an engine or hardware that plimsoll does not \
-         have. Of the other {ordinary}, {run} run ({:.0} %). These are refused, for these reasons:\n\n{rows}",
+        "fio 3.33 has {} examples (Debian's package `fio-examples`); {} need an engine or hardware that plimsoll does not have. \
+         {run} of the other {ordinary} run ({:.0} %). These are refused: {}\n",
         examples.len(),
         examples.len() - ordinary,
         100.0 * run as f64 / ordinary as f64,
+        code(&names),
     );
     is_current("docs/src/fio.md", &with_part(&page(), EXAMPLES_BEGIN, None, &text));
 }
