@@ -89,7 +89,7 @@ impl Benchmark for LoadedLatency {
             &[
                 Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
                     .about("time of a load that depends on the one before, under the most load"),
-                Metric::new(BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second that the loading threads read or write")
                     .with_floor(),
             ]

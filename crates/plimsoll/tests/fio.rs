@@ -53,7 +53,7 @@ fn code(names: &[&str]) -> String {
 
 /// The table of options that become parameters.
 fn options() -> String {
-    let taken = || OPTIONS.iter().filter(|row| row.means == Means::Taken);
+    let taken = || OPTIONS.iter().filter(|row| row.means == OptionMeaning::Taken);
     let mut parameters: Vec<&str> = Vec::new();
     for row in taken() {
         if !parameters.contains(&row.here) {

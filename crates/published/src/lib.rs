@@ -242,8 +242,8 @@ struct ReportData {
 }
 
 /// All reports; two print a year. docs/src/published.md names them.
-const REPORTS: &[Report] = &[
-    Report {
+const REPORTS: &[ReportData] = &[
+    ReportData {
         name: "ec2-t2micro",
         machine: "EC2 t2.micro",
         year: "2016",

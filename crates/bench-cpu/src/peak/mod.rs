@@ -39,7 +39,7 @@ const MAX_THREADS: u64 = 1 << 16;
 pub struct Peak;
 
 /// Share of the limit reached by working kernels (0.995 or more in docs/src/performance.md).
-const REACHED: f64 = 0.97;
+const WORKING_KERNEL_SHARE: f64 = 0.97;
 
 /// Headline; integer operations count as OP/s.
 const FLOPS: Metric = Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::Higher)

@@ -255,8 +255,8 @@ pub const KEYS: &[Key] = &[
         "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
     )
     .overlaid().titled(),
-    key("message", Kind::Size, "message size").axis("message", Spacing::Log).of_one(),
-    key("direction", Kind::Word, "which end sends: up (the client), down (the server), both")
+    key("message", ValueKind::Size, "message size").axis("message", Spacing::Log).of_one(),
+    key("direction", ValueKind::Word, "which end sends: up (the client), down (the server), both")
         .usually("up")
         .overlaid().titled(),
     key("streams", ValueKind::Count, "parallel connections, each with its own thread on client and server")

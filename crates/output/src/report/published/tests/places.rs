@@ -6,8 +6,8 @@ use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::case::Case;
-use plimsoll_model::measurement::{Measurement, Point};
-use plimsoll_published::tables::Kind;
+use plimsoll_model::measurement::{Measurement, SamplePoint};
+use plimsoll_published::tables::TableKind;
 use plimsoll_published::{find, names};
 use plimsoll_result::document::Run;
 use plimsoll_result::fixture;
@@ -49,7 +49,7 @@ fn each_table_is_measured_or_has_a_reason() {
         for table in plimsoll_published::tables::of(&baseline) {
             let is_filled = table.figures().any(|figure| figure.matched.is_some());
             let has_reason = table.figures().any(|figure| !figure.unmatched.is_empty());
-            assert!(table.kind == Kind::Text || is_filled || has_reason, "{name}: {}", table.title);
+            assert!(table.kind == TableKind::Text || is_filled || has_reason, "{name}: {}", table.title);
             tables += 1;
         }
         numbers += baseline.figures.len();
