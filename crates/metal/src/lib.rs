@@ -4,37 +4,32 @@
 //! The crate does a given amount of work and returns the time; it knows no plans, statistics or
 //! output.
 
-pub mod affinity;
-pub mod aio;
 mod arch;
 pub mod backing;
 pub mod block;
 pub mod buffer;
-pub mod capability;
 pub mod chase;
 pub mod clock;
 pub mod counter;
-pub mod cpuid;
-pub mod datagram;
-pub mod discard;
+pub mod cpu;
 #[cfg(test)]
 mod effort;
 pub mod gemm;
 pub mod handover;
-pub mod isa;
+pub mod io;
 pub mod kernel;
 pub mod lu;
-pub mod mapped;
-pub mod numa;
-pub mod nvme;
-pub mod one_core;
-pub mod residency;
+pub mod net;
 pub mod signal;
 pub mod sliced;
 pub mod stream;
-pub mod tcp;
 pub mod team;
 pub mod ticks;
-pub mod uring;
 pub mod usage;
 pub mod watch;
+
+pub use cpu::{affinity, capability, cpuid, isa, numa, one_core};
+
+pub use net::{datagram, tcp};
+
+pub use io::{aio, discard, mapped, nvme, residency, uring};

@@ -7,39 +7,33 @@ mod ending;
 mod export;
 mod formats;
 mod gate;
-mod gather;
-mod generate;
 mod history;
-mod hosted;
 mod hosts;
-mod serving;
-
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use crossbeam_channel::Receiver;
-use plimsoll_metal::clock::{CoreClock, ProbeWork};
-use plimsoll_metal::isa::Absence;
-
 mod named_runs;
-mod plan_menu;
-mod plans;
+mod planning;
 mod prepared;
 mod prices;
 mod progress;
 mod ref_tools;
 mod replay;
 mod resume;
+mod serving;
 mod signals;
 mod site;
 mod watch;
 
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crossbeam_channel::Receiver;
 use plimsoll_bench::Candidate;
 use plimsoll_command::cli::{Common, Measurable, TypedCommand};
 use plimsoll_command::resolve;
 use plimsoll_history::{Location, StoreError};
 use plimsoll_machine::{Health, Machine, Root, saved};
+use plimsoll_metal::clock::{CoreClock, ProbeWork};
+use plimsoll_metal::isa::Absence;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::write;
 use plimsoll_output::report;
@@ -59,6 +53,8 @@ use plimsoll_system::program::OwnProgram;
 use plimsoll_system::wall;
 
 use crate::output::{Begins, OutputError, Outputs, complain};
+use hosts::{gather, hosted};
+use planning::{generate, plan_menu, plans};
 use prepared::PreparedRun;
 use resume::{ResumedRun, RunLock};
 use signals::{interrupts, interrupts_until};

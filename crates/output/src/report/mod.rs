@@ -1,28 +1,20 @@
 //! Presentation of runs and other results; `format` lists the export formats.
 
-pub mod card;
 pub mod check;
 pub mod compare;
-mod conditions;
-mod context;
-mod delivered;
 pub mod doctor;
 mod escape;
 pub mod format;
 pub mod gate;
-mod group;
 pub mod history;
 pub mod html;
-pub mod kernels;
 pub mod machine;
 mod machines;
 mod out;
 mod pairs;
 mod progress;
 pub mod published;
-mod row;
 mod style;
-mod table;
 pub mod target;
 pub mod terminal;
 #[cfg(test)]
@@ -31,7 +23,9 @@ pub mod tidy;
 pub mod tool_results;
 pub mod trend;
 pub mod watch;
-mod wrap;
+
+pub use terminal::{card, kernels};
+pub(crate) use terminal::{conditions, context, delivered, group, row, table, wrap};
 
 pub use format::json;
 pub use style::{Style, Wishes};

@@ -3,6 +3,16 @@
 //! [`Live`] consumes events of the run, [`print()`] formats a stored run; both use the same table.
 //! A broken pipe (`| head`) is no error.
 
+pub mod card;
+pub(crate) mod conditions;
+pub(crate) mod context;
+pub(crate) mod delivered;
+pub(crate) mod group;
+pub mod kernels;
+pub(crate) mod row;
+pub(crate) mod table;
+pub(crate) mod wrap;
+
 use std::io::{self, Write};
 use std::path::Path;
 use std::slice::from_ref;

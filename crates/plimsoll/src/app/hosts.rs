@@ -2,6 +2,8 @@
 
 mod again;
 pub(super) mod between;
+pub(crate) mod gather;
+pub(crate) mod hosted;
 mod kept;
 pub(super) mod tools;
 
@@ -33,7 +35,7 @@ use serde_json::json;
 
 use super::prepared::PreparedRun;
 use super::resume::{self, ResumedRun};
-use super::{Failure, code, complain, ending, gather, interrupts};
+use super::{Failure, code, complain, ending, interrupts};
 use kept::JointRun;
 use tools::OnMachines;
 

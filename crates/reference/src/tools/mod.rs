@@ -1,6 +1,5 @@
 //! One module per reference tool, and helpers that several of them use.
 
-mod bw_mem;
 mod fio;
 mod hpcc;
 mod hpl;
@@ -9,16 +8,13 @@ mod iozone;
 mod iperf;
 mod iperf3;
 mod java;
-mod lat_mem_rd;
 mod likwid;
-mod mbw;
+mod memory;
 mod netperf;
 mod openssl;
 mod osu;
 mod ping;
-mod pmbw;
 mod sockperf;
-mod stream;
 mod sysbench;
 mod xhpl;
 mod xlinpack;
@@ -26,6 +22,8 @@ mod xlinpack;
 #[cfg(test)]
 #[path = "tests/golden.rs"]
 mod golden;
+
+pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;

@@ -4,8 +4,8 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Better;
 use plimsoll_result::document::Run;
 
-use super::row::{HeadlineFigures, MeasurementRow};
-use super::subsystems;
+use crate::report::row::{HeadlineFigures, MeasurementRow};
+use crate::report::subsystems;
 
 /// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other
 /// processes, 79 % of the time excluded`, or for a latency `latency 32 KiB takes 4.42 ns, and 1.62
@@ -13,7 +13,7 @@ use super::subsystems;
 ///
 /// It uses the first subsystem with such a result (the CPU in all built-in plans), and its case
 /// with the smallest delivered share.
-pub(super) fn verdict(run: &Run) -> Option<String> {
+pub(crate) fn verdict(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;
         let share = delivered.value / delivered.undisturbed;

@@ -20,9 +20,9 @@ use plimsoll_run::expected_seconds;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::{counted, shown_bytes};
 
-use super::{Failure, code, complain, printed};
+use crate::app::{Failure, code, complain, printed};
 
-pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
+pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
             // One plan per line, for programs.
@@ -50,7 +50,7 @@ pub(super) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
 }
 
 /// The failure for the first mistake, with the number of further ones.
-pub(super) fn usage(error: UsageError) -> Failure {
+pub(crate) fn usage(error: UsageError) -> Failure {
     let line = error.to_string();
     match error.lines().len() {
         0 | 1 => Failure::usage(line),
@@ -63,7 +63,7 @@ pub(super) fn usage(error: UsageError) -> Failure {
 
 /// The options, with directory or device from the job file if none was typed. Fails if the job file
 /// is wrong, or would write to a device without consent.
-pub(super) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
+pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
         match job.place {
@@ -90,7 +90,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
 }
 
 /// Refuses, for a run on other hosts, a job file that names a local directory or device.
-pub(super) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
+pub(crate) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
     }
@@ -111,7 +111,7 @@ fn job_file(what: &Measurable, common: &Common) -> Result<Option<JobFile>, Failu
     }
 }
 
-pub(super) fn discovered() -> Machine {
+pub(crate) fn discovered() -> Machine {
     let root = Root::live();
     let mut machine = Machine::discover(&root);
     machine.look_behind(&root, Path::new("."));
@@ -170,7 +170,7 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), counted(all, "case")))
 }
 
-pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
+pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let mut limits = typed_limits(typed)?;
     for own in of_plan(plan) {
         limits.extend(own?);
@@ -179,7 +179,7 @@ pub(super) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
 }
 
 /// The limits of the file that was typed; empty without one.
-pub(super) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
+pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let Some(path) = typed else { return Ok(UserLimits::default()) };
     let limits = UserLimits::read(path).map_err(Failure::usage)?;
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
@@ -209,7 +209,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
 }
 
 /// Notes for the reader: those of the plan and of its measured groups, and what was scaled.
-pub(super) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
+pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
             "scaled to {0}: volumes, work, file sizes and numbers of operations, of which each thread has at least {LEAST_OPERATIONS}; a group's file has at least 64 MiB and two blocks for each thread of its largest case, a system of equations goes with the cube root; numbers of samples are as planned; a reference tool gives one pair, and one that needs over 5 s for it is replaced by an installed one that measures the same sooner; a series has {0} of its samples and at least {LEAST_SERIES}, which are shorter",

@@ -8,15 +8,15 @@ use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
-use super::super::{
+use crate::tools::words;
+use crate::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
-use super::words;
 
-pub(super) struct BwMem;
+pub(crate) struct BwMem;
 
 /// Debian's directories of lmbench.
-pub(super) const DIRECTORIES: &[&str] =
+pub(crate) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
 
 /// Smallest working set in bytes.
@@ -43,7 +43,7 @@ fn operation(case: &Case) -> Option<Operation> {
 
 /// Environment that shortens lmbench's calibration: least µs of a measurement, and no correction
 /// for clock and loop, which is negligible for these loops.
-pub(super) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
+pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
 

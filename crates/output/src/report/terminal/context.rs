@@ -6,19 +6,19 @@ use plimsoll_result::document::Run;
 use plimsoll_units::text::counted;
 
 /// Returns the host name, or the number of machines; `None` if a single machine has no name.
-pub(super) fn of_whom(run: &Run) -> Option<String> {
+pub(crate) fn of_whom(run: &Run) -> Option<String> {
     match run.nodes.len() {
         0 | 1 => run.machine.host.clone(),
         count => Some(counted(count, "machine")),
     }
 }
 
-pub(super) fn title(subsystem: &str) -> &str {
+pub(crate) fn title(subsystem: &str) -> &str {
     plimsoll_bench::subsystem(subsystem).map_or(subsystem, |part| part.title)
 }
 
 /// Returns facts about the measured part of the machine, the most relevant first.
-pub(super) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
+pub(crate) fn context(machine: &Machine, first: &Measurement) -> Vec<String> {
     (plimsoll_bench::subsystem_of(&first.case).context)(machine, first)
 }
 

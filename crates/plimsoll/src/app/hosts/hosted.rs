@@ -22,11 +22,11 @@ use plimsoll_run::Alone;
 use plimsoll_server::wire::SharedKey;
 use rustix::process::{Signal, kill_process};
 
-use super::hosts::between::Neighbour;
-use super::hosts::tools::is_on_machines;
-use super::prepared::PreparedRun;
-use super::resume::{self, ResumedRun};
-use super::{Failure, MachineRun, interrupts, printed};
+use crate::app::hosts::between::Neighbour;
+use crate::app::hosts::tools::is_on_machines;
+use crate::app::prepared::PreparedRun;
+use crate::app::resume::{self, ResumedRun};
+use crate::app::{Failure, MachineRun, interrupts, printed};
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -48,8 +48,8 @@ const LONGER: f64 = 3.0;
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
 /// Measures as ordered. Fails if the order cannot be read or stdout cannot be written.
-pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
-    let own = super::own_program()?;
+pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
+    let own = crate::app::own_program()?;
     // From here on, ending also removes the files.
     let interrupts = interrupts()?;
     let files = RunFiles { directory: directory.to_owned(), program: own.clone() };
@@ -83,8 +83,8 @@ pub(super) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
 
 fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
     let ended = match typed {
-        TypedCommand::Doctor(typed) => super::doctor::doctor(&typed),
-        TypedCommand::References { named, install } => super::ref_tools::list(&named, install),
+        TypedCommand::Doctor(typed) => crate::app::doctor::doctor(&typed),
+        TypedCommand::References { named, install } => crate::app::ref_tools::list(&named, install),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
     let ended = match ended {
@@ -186,7 +186,8 @@ impl HostedOrder {
         interrupts: Receiver<()>,
     ) -> Result<Ordered, Failure> {
         let words = std::iter::once("plimsoll".to_owned()).chain(order.words).map(Into::into);
-        let typed = cli::parse(super::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
+        let typed =
+            cli::parse(crate::app::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
         let (what, common) = match typed {
             TypedCommand::Measure { what, common, .. } => (what, common),
             other => return Ok(Ordered::LabelPart(other)),
@@ -225,8 +226,8 @@ impl HostedOrder {
             move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
         // Reports the total number of cases at the start.
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
-        let outputs = super::outputs(&self.common, &self.interrupts)?.counted_by(sender);
-        super::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
+        let outputs = crate::app::outputs(&self.common, &self.interrupts)?.counted_by(sender);
+        crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
     /// Repeats cases with few samples. Returns the answer for the launcher.
@@ -239,7 +240,7 @@ impl HostedOrder {
             planned.sampling.sample_time =
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
-        let document = super::document(&prepared, &plimsoll_system::wall::run_id(), None);
+        let document = crate::app::document(&prepared, &plimsoll_system::wall::run_id(), None);
         let machine_run = MachineRun::new(&prepared, document, self.interrupts.clone(), None);
         let measured = machine_run.and_then(|mut machine_run| {
             machine_run.carry_out(&prepared, &mut Alone, &mut drop);
@@ -253,7 +254,7 @@ impl HostedOrder {
 
     /// Measures on request until the requests end.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
-        let document = super::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
+        let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());
         while let Ok(line) = lines.recv() {
             let answer =

@@ -7,11 +7,11 @@ use plimsoll_command::resolve;
 use plimsoll_machine::Machine;
 use plimsoll_output::report::{Style, Wishes};
 
-use super::{Failure, plans, prepared};
+use crate::app::{Failure, plans, prepared};
 
 /// Replaces an unnamed plan by the one chosen on the terminal, or by the default if there is no
 /// terminal. Fails if the input ends.
-pub(super) fn named(what: Measurable, common: &Common) -> Result<Measurable, Failure> {
+pub(crate) fn named(what: Measurable, common: &Common) -> Result<Measurable, Failure> {
     if what != Measurable::Unnamed {
         return Ok(what);
     }
@@ -75,7 +75,8 @@ fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
     match planned {
         Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
-            let tools = super::ref_tools::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
+            let tools =
+                crate::app::ref_tools::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
             in_words(prepared::expected_seconds(&plan, &planned) + tools)
         }
         // Nothing can be measured, or the options do not fit: an error once it is chosen.

@@ -12,15 +12,15 @@ use plimsoll_metal::buffer::Pages;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::PointerChase;
 
-use super::super::{
+use crate::tools::bw_mem::{DIRECTORIES, environment};
+use crate::tools::last_level_bytes;
+use crate::tools::words;
+use crate::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
     fact,
 };
-use super::bw_mem::{DIRECTORIES, environment};
-use super::last_level_bytes;
-use super::words;
 
-pub(super) struct LatMemRd;
+pub(crate) struct LatMemRd;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
@@ -143,11 +143,11 @@ impl RefTool for LatMemRd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden;
     use super::*;
+    use crate::tools::golden;
 
     const RECORDED: &str =
-        include_str!("../../tests/fixtures/peers/lmbench-3.0-a9-lat_mem_rd-random-16m.txt");
+        include_str!("../../../tests/fixtures/peers/lmbench-3.0-a9-lat_mem_rd-random-16m.txt");
 
     #[test]
     fn the_largest_of_its_areas_stands_beside_one_beyond_them_and_it_is_told() {

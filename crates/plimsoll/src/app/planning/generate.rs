@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use super::{Failure, target, unwritten};
+use crate::app::{Failure, target, unwritten};
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// Writes `man1/*.1` and a file per shell into the directory, which is created. Fails if it cannot
 /// be written, or another user has put something into it.
-pub(super) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
+pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     let made = tempfile::tempdir().and_then(|work| files(work.path()).map(|()| work));
     let work =
         made.map_err(|e| Failure::environment(format!("generate: {}: {e}", name(&std::env::temp_dir()))))?;
@@ -47,7 +47,7 @@ fn name(path: &Path) -> String {
 fn files(directory: &Path) -> io::Result<()> {
     let man = directory.join("man1");
     fs::create_dir_all(&man)?;
-    let command = shown(super::command());
+    let command = shown(crate::app::command());
     for shell in SHELLS {
         clap_complete::generate_to(shell, &mut command.clone(), "plimsoll", directory)?;
     }

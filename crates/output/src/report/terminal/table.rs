@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use plimsoll_model::measurement::Status;
 use unicode_width::UnicodeWidthStr;
 
-use super::group::{ExplainedElsewhere, Meaning, RowGroup, STAR, is_wide};
-use super::row::{Grade, HeadlineFigures, MeasurementRow};
-use super::style::{Style, TextRole};
-use super::wrap::flowed;
+use crate::report::group::{ExplainedElsewhere, Meaning, RowGroup, STAR, is_wide};
+use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
+use crate::report::style::{Style, TextRole};
+use crate::report::wrap::flowed;
 
 /// Column widths. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;
@@ -76,7 +76,7 @@ impl AsciiRoom {
 }
 
 #[derive(Debug)]
-pub(super) struct CaseTable {
+pub(crate) struct CaseTable {
     style: Style,
     layout: FigureLayout,
     room: AsciiRoom,
@@ -87,13 +87,13 @@ pub(super) struct CaseTable {
 }
 
 /// Heading with context, as far as there is room.
-pub(super) struct Heading<'a> {
-    pub(super) title: &'a str,
-    pub(super) context: Vec<String>,
+pub(crate) struct Heading<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) context: Vec<String>,
 }
 
 impl CaseTable {
-    pub(super) fn new(style: Style, known: ExplainedElsewhere) -> Self {
+    pub(crate) fn new(style: Style, known: ExplainedElsewhere) -> Self {
         Self {
             layout: FigureLayout::of(&style),
             room: AsciiRoom::of(&style),
@@ -105,7 +105,7 @@ impl CaseTable {
     }
 
     /// Formats a row, preceded by a heading if a new group starts.
-    pub(super) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
+    pub(crate) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
         let mut out = String::new();
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
             out += &self.end();
@@ -162,7 +162,7 @@ impl CaseTable {
     }
 
     /// Ends the current group with its footnotes and explanations.
-    pub(super) fn end(&mut self) -> String {
+    pub(crate) fn end(&mut self) -> String {
         let Some(group) = self.group.take() else { return String::new() };
         let notes = group.notes.iter().enumerate();
         let notes =

@@ -8,7 +8,7 @@ use plimsoll_metal::kernel::{self, ComputeKernel};
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::wrap::widths;
+use crate::report::wrap::widths;
 
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 

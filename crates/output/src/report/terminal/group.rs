@@ -11,7 +11,7 @@ const NOT_CONVERGED: &str = "not-converged";
 const WIDE_MEANS: &str = "the interval is wider than --precision asks for; use a larger --budget, a longer --sample-time, more --samples, or a looser --precision";
 const FEW_SAMPLES: &str = "few-samples";
 /// Warnings that the interval column shows for rows with a result.
-pub(super) const IN_ITS_COLUMN: [&str; 2] = [NOT_CONVERGED, FEW_SAMPLES];
+pub(crate) const IN_ITS_COLUMN: [&str; 2] = [NOT_CONVERGED, FEW_SAMPLES];
 const MOSTLY: &str = "mostly-excluded";
 /// The mark of [`MOSTLY`] without its share.
 const ALL_EXCLUDED: &str = "mostly excluded";
@@ -22,28 +22,28 @@ const MARK: usize = 40;
 const TEXT: usize = 60;
 
 #[derive(Debug, Default)]
-pub(super) struct RowGroup {
-    pub(super) title: String,
+pub(crate) struct RowGroup {
+    pub(crate) title: String,
     /// Footnotes, in order of their marks.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Explanations of warnings, in order of appearance.
-    pub(super) warnings: Vec<Meaning>,
+    pub(crate) warnings: Vec<Meaning>,
     /// Explanations of further values in the rows.
-    pub(super) remarks: Vec<&'static str>,
+    pub(crate) remarks: Vec<&'static str>,
     reasons: BTreeSet<String>,
     /// Explained texts by their form without numbers.
     texts: BTreeMap<String, String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Meaning {
-    pub(super) mark: &'static str,
-    pub(super) text: String,
+pub(crate) struct Meaning {
+    pub(crate) mark: &'static str,
+    pub(crate) text: String,
 }
 
 /// Warnings explained outside the current group.
 #[derive(Debug, Default)]
-pub(super) struct ExplainedElsewhere {
+pub(crate) struct ExplainedElsewhere {
     /// Codes of warnings explained above the table.
     above: BTreeSet<String>,
     /// General explanations of earlier groups, without numbers.
@@ -51,18 +51,18 @@ pub(super) struct ExplainedElsewhere {
 }
 
 impl ExplainedElsewhere {
-    pub(super) fn above(codes: BTreeSet<String>) -> Self {
+    pub(crate) fn above(codes: BTreeSet<String>) -> Self {
         Self { above: codes, ..Self::default() }
     }
 }
 
 impl RowGroup {
-    pub(super) fn new(title: &str) -> Self {
+    pub(crate) fn new(title: &str) -> Self {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
     /// Returns whether `reason` is new in this group.
-    pub(super) fn is_new(&mut self, reason: &str) -> bool {
+    pub(crate) fn is_new(&mut self, reason: &str) -> bool {
         self.reasons.insert(reason.to_owned())
     }
 
@@ -70,7 +70,7 @@ impl RowGroup {
     /// rows (for general warnings, below the first group). A repeated text that differs only in its
     /// numbers is itself the mark, up to its remedy, if it is short. For rows with a result, the
     /// interval column replaces two of the marks.
-    pub(super) fn marks(
+    pub(crate) fn marks(
         &mut self,
         notes: &[Note],
         has_figure: bool,
@@ -119,14 +119,14 @@ impl RowGroup {
         short(code, text)
     }
 
-    pub(super) fn remark(&mut self, remark: &'static str) {
+    pub(crate) fn remark(&mut self, remark: &'static str) {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
     }
 
     /// Returns the number of a footnote, from 0; adds it if it is new.
-    pub(super) fn footnote(&mut self, note: &str) -> usize {
+    pub(crate) fn footnote(&mut self, note: &str) -> usize {
         self.notes.iter().position(|known| known == note).unwrap_or_else(|| {
             self.notes.push(note.to_owned());
             self.notes.len() - 1
@@ -134,10 +134,10 @@ impl RowGroup {
     }
 }
 
-pub(super) const STAR: &str = "*";
+pub(crate) const STAR: &str = "*";
 
 /// Returns whether a row's confidence interval is wider than requested.
-pub(super) fn is_wide(notes: &[Note]) -> bool {
+pub(crate) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 

@@ -9,13 +9,13 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-use super::super::{
+use crate::tools::last_level_bytes;
+use crate::tools::words;
+use crate::{
     Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
-use super::last_level_bytes;
-use super::words;
 
-pub(super) struct Pmbw;
+pub(crate) struct Pmbw;
 
 const ANSWER: &str = "stats.txt";
 

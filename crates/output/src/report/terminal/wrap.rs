@@ -2,10 +2,10 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::style::{Style, TextRole};
+use crate::report::style::{Style, TextRole};
 
 /// Wraps a text after `lead`, and indents the further lines by its width.
-pub(super) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
+pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
     let indent = lead.width();
     let room = style.width.saturating_sub(indent).max(1);
@@ -19,19 +19,19 @@ pub(super) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
 }
 
 /// Returns the width of each column's widest cell.
-pub(super) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
+pub(crate) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let cells = |column| rows.iter().filter_map(move |row| row.as_ref().get(column));
     (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect()
 }
 
 /// Returns the spaces that pad `text` to `width`.
-pub(super) fn pad(text: &str, width: usize) -> String {
+pub(crate) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
 /// Wraps like [`wrapped`], but keeps numbers with their units and signs with their numbers.
-pub(super) fn flowed(text: &str, room: usize) -> Vec<String> {
+pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()
 }
@@ -59,7 +59,7 @@ fn holds_the_next(word: &str) -> bool {
 }
 
 /// Wraps words to lines of at most `room` columns; longer words are cut. Returns at least one line.
-pub(super) fn wrapped(value: &str, room: usize) -> Vec<String> {
+pub(crate) fn wrapped(value: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in value.split(' ').flat_map(|word| pieces(word, room)) {
         match lines.last_mut() {
@@ -105,7 +105,7 @@ fn cut_up(word: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-pub(super) fn cut(text: &str, room: usize) -> String {
+pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
     }

@@ -16,7 +16,7 @@ use plimsoll_result::fleet;
 use plimsoll_units::text::{counted, shown_bytes, shown_within};
 use serde_json::json;
 
-use super::{Failure, code, complain, ending, target, unwritten};
+use crate::app::{Failure, code, complain, ending, target, unwritten};
 use crate::output::nothing_measured;
 
 /// Largest input file in bytes: a log of more than a thousand machines with all their series.
@@ -29,7 +29,7 @@ const MAX_WHOLE_DOCUMENTS: usize = 100;
 const MAX_NAMES_SHOWN: usize = 5;
 
 /// Joins the documents and prints or writes the result.
-pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
+pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     let [to_json, to_html] = targets(typed)?;
     let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
     if let Some(first) = typed.paths.first()
@@ -40,7 +40,7 @@ pub(super) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     }
     let mut run = run_of(ReadDocuments::of(&typed.paths)?, &expected)?;
     if typed.redact {
-        run = super::shareable(&run, true)?;
+        run = crate::app::shareable(&run, true)?;
     }
     written(&run, to_json.as_ref(), to_html.as_ref())?;
     if ![&to_json, &to_html].into_iter().flatten().any(OutputTarget::is_stdout) {
@@ -77,9 +77,9 @@ fn panicked() -> Failure {
 }
 
 fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
-    super::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
+    crate::app::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
     let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
-    super::refuse_overwriting_input(
+    crate::app::refuse_overwriting_input(
         read.iter().map(PathBuf::as_path),
         [("--json", &typed.json), ("--html", &typed.html)],
     )?;
@@ -227,7 +227,7 @@ fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Fail
 }
 
 /// One run of these; `lost` are findings about missing ones. Fails if there is none.
-pub(super) fn together(
+pub(crate) fn together(
     runs: Vec<Run>,
     expected: &BTreeSet<String>,
     lost: Vec<Finding>,

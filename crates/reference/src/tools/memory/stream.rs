@@ -12,14 +12,14 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 use plimsoll_units::quantity::Unit;
 
-use super::super::{
+use crate::tools::number_after;
+use crate::{
     Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
-use super::number_after;
 
-pub(super) struct StreamBenchmark;
+pub(crate) struct StreamBenchmark;
 
-pub(super) struct StreamTableKernel {
+pub(crate) struct StreamTableKernel {
     /// Start of its line.
     row: &'static str,
     /// Arrays read or written: 8 bytes of each per element.
@@ -27,7 +27,7 @@ pub(super) struct StreamTableKernel {
 }
 
 /// The kernel of the case's operation.
-pub(super) fn kernel(case: &Case) -> Option<StreamTableKernel> {
+pub(crate) fn kernel(case: &Case) -> Option<StreamTableKernel> {
     let op = MemoryStream::of(case).ok()?.op;
     let row = match op {
         StreamOp::Copy => "Copy:",
@@ -41,7 +41,7 @@ pub(super) fn kernel(case: &Case) -> Option<StreamTableKernel> {
 
 impl StreamTableKernel {
     /// Name in the table.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
     }
 }
@@ -53,7 +53,7 @@ struct BestRepetition {
 }
 
 /// A table line, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
-pub(super) struct StreamRow {
+pub(crate) struct StreamRow {
     /// Bytes of one repetition.
     bytes: f64,
     best: f64,
@@ -65,7 +65,7 @@ pub(super) struct StreamRow {
 impl StreamRow {
     /// Reads the line of a kernel on arrays of `elements`; `unit` converts its rates to bytes/s.
     /// Fails if the line is incomplete, or the best rate is not that of the shortest time.
-    pub(super) fn of(
+    pub(crate) fn of(
         table: &str,
         kernel: &StreamTableKernel,
         elements: f64,
@@ -89,7 +89,7 @@ impl StreamRow {
     }
 
     /// The mean rate; the best one if the mean time is imprecise or inconsistent.
-    pub(super) fn mean(&self) -> Result<ToolFigure, String> {
+    pub(crate) fn mean(&self) -> Result<ToolFigure, String> {
         /// Largest rounding of the mean time.
         const MEAN_TIME_ROUNDING: f64 = 0.02;
         let Self { bytes, mean, least, most, .. } = *self;
@@ -101,7 +101,7 @@ impl StreamRow {
     }
 
     /// The rate of the best repetition.
-    pub(super) fn best(&self) -> Result<ToolFigure, String> {
+    pub(crate) fn best(&self) -> Result<ToolFigure, String> {
         Ok(ToolFigure::of(self.best, Account::of(self.bytes, self.least))?.best())
     }
 }
@@ -180,11 +180,11 @@ impl RefTool for StreamBenchmark {
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden;
     use super::*;
+    use crate::tools::golden;
 
-    const TWO: &str = include_str!("../../tests/fixtures/peers/stream-5.10-2threads.txt");
-    const SERIAL: &str = include_str!("../../tests/fixtures/peers/stream-5.10-serial.txt");
+    const TWO: &str = include_str!("../../../tests/fixtures/peers/stream-5.10-2threads.txt");
+    const SERIAL: &str = include_str!("../../../tests/fixtures/peers/stream-5.10-serial.txt");
 
     fn case(op: &str, threads: u64) -> Case {
         Case::of("memory.bandwidth")

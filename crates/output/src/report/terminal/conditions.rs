@@ -14,7 +14,7 @@ const LOADED: f64 = 0.5;
 const STOLEN: f64 = 0.05;
 
 /// Returns the conditions at the start of a run; each note has the code of the warnings it causes.
-pub(super) fn whole(machine: &Machine) -> Vec<Note> {
+pub(crate) fn whole(machine: &Machine) -> Vec<Note> {
     [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)]
         .into_iter()
         .flatten()

@@ -14,41 +14,41 @@ use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
 use plimsoll_units::text::counted;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct MeasurementRow {
-    pub(super) label: String,
+pub(crate) struct MeasurementRow {
+    pub(crate) label: String,
     /// Parameter values that `best` selected; may be empty.
-    pub(super) chosen: String,
-    pub(super) status: Status,
-    pub(super) reason: Option<String>,
-    pub(super) figures: Option<HeadlineFigures>,
-    pub(super) details: String,
-    pub(super) warnings: Vec<Note>,
+    pub(crate) chosen: String,
+    pub(crate) status: Status,
+    pub(crate) reason: Option<String>,
+    pub(crate) figures: Option<HeadlineFigures>,
+    pub(crate) details: String,
+    pub(crate) warnings: Vec<Note>,
     /// Explanations of further values and names, shown once below the rows.
-    pub(super) remarks: Vec<&'static str>,
+    pub(crate) remarks: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HeadlineFigures {
-    pub(super) value: String,
-    pub(super) interval: String,
+pub(crate) struct HeadlineFigures {
+    pub(crate) value: String,
+    pub(crate) interval: String,
     /// Empty if no limit applies.
-    pub(super) limit: String,
+    pub(crate) limit: String,
     /// Source of the limit, or why it is unknown.
-    pub(super) note: Option<String>,
-    pub(super) of_limit: Option<f64>,
+    pub(crate) note: Option<String>,
+    pub(crate) of_limit: Option<f64>,
     /// Delivered value, if it is much less.
-    pub(super) delivered: Option<DeliveredFigure>,
-    pub(super) grade: Grade,
+    pub(crate) delivered: Option<DeliveredFigure>,
+    pub(crate) grade: Grade,
 }
 
 /// Delivered value of a headline, as text and as a share of the limit.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct DeliveredFigure {
-    pub(super) value: String,
-    pub(super) of_limit: Option<f64>,
-    pub(super) cause: &'static str,
+pub(crate) struct DeliveredFigure {
+    pub(crate) value: String,
+    pub(crate) of_limit: Option<f64>,
+    pub(crate) cause: &'static str,
     /// Share of time that the undisturbed value excludes.
-    pub(super) excluded: f64,
+    pub(crate) excluded: f64,
 }
 
 impl DeliveredFigure {
@@ -71,7 +71,7 @@ impl DeliveredFigure {
     }
 
     /// Formats `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         format!(
             "{} delivered: {}, {} of the time excluded",
             self.value,
@@ -83,7 +83,7 @@ impl DeliveredFigure {
 
 /// Rating of a result against its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grade {
+pub(crate) enum Grade {
     Good,
     Fair,
     Poor,
@@ -91,13 +91,13 @@ pub(super) enum Grade {
 }
 
 /// Share of the limit from which a result is good.
-pub(super) const GOOD: f64 = 0.9;
+pub(crate) const GOOD: f64 = 0.9;
 /// Share of the limit below which a result is poor.
 const POOR: f64 = 0.6;
 
 impl Grade {
     /// Rates a headline; a mostly excluded result is at best fair, because no program gets it.
-    pub(super) fn of(measurement: &Measurement) -> Self {
+    pub(crate) fn of(measurement: &Measurement) -> Self {
         let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
         match share {
             None => Self::Unknown,
@@ -107,7 +107,7 @@ impl Grade {
         }
     }
 
-    pub(super) const fn class(self) -> &'static str {
+    pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
             Self::Fair => "fair",
@@ -118,7 +118,7 @@ impl Grade {
 }
 
 impl MeasurementRow {
-    pub(super) fn of(measurement: &Measurement) -> Self {
+    pub(crate) fn of(measurement: &Measurement) -> Self {
         let repeat = match measurement.repeat {
             0 => String::new(),
             n => format!(" (repeat {n})"),
@@ -173,14 +173,14 @@ impl HeadlineFigures {
 
     /// Formats the value, with a much lower delivered one: `103 GFLOP/s undisturbed · 22.1 GFLOP/s
     /// delivered`.
-    pub(super) fn both(&self) -> String {
+    pub(crate) fn both(&self) -> String {
         match &self.delivered {
             None => self.value.clone(),
             Some(delivered) => format!("{} undisturbed · {} delivered", self.value, delivered.value),
         }
     }
 
-    pub(super) fn share(&self) -> String {
+    pub(crate) fn share(&self) -> String {
         match self.of_limit {
             None => String::new(),
             Some(share) if share >= 10.0 => "> 999 %".to_owned(),
@@ -202,7 +202,7 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
 }
 
 /// Formats a compared value, with the delivered one if that is much less.
-pub(super) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
+pub(crate) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
     match delivered {
         None => human(value, unit),
         Some(delivered) => format!("{} ({} delivered)", human(value, unit), human(delivered, unit)),

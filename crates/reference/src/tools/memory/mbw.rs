@@ -9,12 +9,12 @@ use plimsoll_metal::stream::StreamOp;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
-use super::super::{
+use crate::tools::{number_after, word_after};
+use crate::{
     Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
 };
-use super::{number_after, word_after};
 
-pub(super) struct Mbw;
+pub(crate) struct Mbw;
 
 const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
@@ -89,11 +89,11 @@ impl RefTool for Mbw {
 
 #[cfg(test)]
 mod tests {
-    use super::super::golden;
     use super::*;
+    use crate::tools::golden;
 
-    const COPY: &str = include_str!("../../tests/fixtures/peers/mbw-1.2.2-copy.txt");
-    const SMALL: &str = include_str!("../../tests/fixtures/peers/mbw-1.2.2-small.txt");
+    const COPY: &str = include_str!("../../../tests/fixtures/peers/mbw-1.2.2-copy.txt");
+    const SMALL: &str = include_str!("../../../tests/fixtures/peers/mbw-1.2.2-small.txt");
 
     fn case(bytes: u64) -> Case {
         Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", bytes).with_count("threads", 1)

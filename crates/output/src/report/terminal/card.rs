@@ -4,12 +4,12 @@ use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
 use sha2::{Digest, Sha256};
 
-use super::context::{context, of_whom, title};
-use super::row::MeasurementRow;
-use super::style::Style;
-use super::terminal::{tally, when};
-use super::wrap::{cut, pad, widths};
-use super::{conditions, json, subsystems};
+use crate::report::context::{context, of_whom, title};
+use crate::report::row::MeasurementRow;
+use crate::report::style::Style;
+use crate::report::terminal::{tally, when};
+use crate::report::wrap::{cut, pad, widths};
+use crate::report::{conditions, json, subsystems};
 
 const CARD_COLUMNS: usize = 110;
 const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
@@ -24,7 +24,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let when = when(&run.started, style);
     let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
-    lines.extend(super::delivered::verdict(run));
+    lines.extend(crate::report::delivered::verdict(run));
     lines.extend(aligned(&headlines(run)));
     let noted = conditions::whole(&run.machine);
     lines.push(match noted.first() {
@@ -57,7 +57,7 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
 }
 
 /// Returns each benchmark's last case with a result (all CPUs, largest size), with its subsystem.
-pub(super) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
+pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let mut found = Vec::new();
     for subsystem in
         subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|one| one == *name))

@@ -1,0 +1,4 @@
+//! Sockets: streams and datagrams.
+
+pub mod datagram;
+pub mod tcp;

@@ -1,0 +1,5 @@
+//! Built-in plans and plan files: list, menu, generation.
+
+pub(crate) mod generate;
+pub(crate) mod plan_menu;
+pub(crate) mod plans;
