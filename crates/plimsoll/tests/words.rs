@@ -36,7 +36,6 @@ const IN_MESSAGES: &[(&str, &str)] = &[
 const RIGHT: &[(&str, &str)] = &[
     ("command/cli/mod.rs", "peers"),
     ("model/plan/file.rs", "peers"),
-    ("output/report/html/gauge.rs", "peer"),
 ];
 
 /// Pages about the program's structure, which may have such words.

@@ -126,7 +126,7 @@ mod tests {
         let line =
             "plimsoll run standard --hosts a,b --only memory,cpu --samples 7 --json x --precision 2% --quiet";
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
-        let TypedCommand::EachHost { hosts, words, .. } = typed else { panic!("{typed:?}") };
+        let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
         assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
     }

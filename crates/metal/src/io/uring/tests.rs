@@ -224,7 +224,7 @@ fn without_locked_memory_buffers_are_used_unregistered() {
     if rustix::process::geteuid().is_root() {
         command.arg("--bounding-set=-ipc_lock");
     }
-    let inner = "uring::tests::many_buffers_are_registered_or_it_says_why_not";
+    let inner = "io::uring::tests::many_buffers_are_registered_or_it_says_why_not";
     let limited = command
         .args(["prlimit", "--memlock=65536"])
         .arg(program)
