@@ -5,13 +5,13 @@
 //! unchanged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
-use plimsoll_bench_disk::fio::{FileMachine, JobFile, Unsupported, parse};
+use plimsoll_bench_disk::fio::{JobEnvironment, JobFile, Unsupported, parse};
 use plimsoll_model::plan::{Group, Places, file, write};
 
 /// A machine with every variable, a file that includes itself, and one device.
 struct Made;
 
-impl FileMachine for Made {
+impl JobEnvironment for Made {
     fn variable(&self, name: &str) -> Option<String> {
         (name.len() < 8).then(|| name.repeat(3))
     }

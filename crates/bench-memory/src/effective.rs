@@ -64,7 +64,7 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let (steps, fill_rate) = team.run(|_| looked(largest)).ok()?.pop()?;
     Some(EffectiveCache {
         // Lines used by other work now may be free later; a cache of this size is taken as stated.
-        bytes: saturation_point(&steps).unwrap_or(nominal).max(LARGE).min(nominal),
+        bytes: first_slow_area(&steps).unwrap_or(nominal).max(LARGE).min(nominal),
         fill_rate: rounded(fill_rate?).max(LEAST_RATE),
     })
 }
@@ -130,7 +130,7 @@ fn one(bytes: u64) -> Option<AreaTime> {
 
 /// Returns the first area with slow loads (above the geometric mean of fastest and slowest), as the
 /// cache may end within the step. `None` if a cache answers all areas, or without steps.
-fn saturation_point(steps: &[AreaTime]) -> Option<u64> {
+fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
     let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
     let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
     if most < least * TWO_LEVELS {
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn the_knee_is_where_loads_become_slow() {
         // About 100 of 480 MiB.
-        assert_eq!(saturation_point(&steps(&[28.0, 29.0, 31.0, 35.0, 90.0, 110.0, 115.0])), Some(128 * MIB));
-        assert_eq!(saturation_point(&steps(&[12.0, 13.0, 70.0, 90.0])), Some(32 * MIB));
-        assert_eq!(saturation_point(&steps(&[28.0, 29.0, 30.0, 31.0, 33.0, 35.0, 38.0])), None, "all of it");
-        assert_eq!(saturation_point(&steps(&[140.0, 144.0, 146.0])), Some(8 * MIB), "others have all of it");
-        assert_eq!(saturation_point(&[]), None);
+        assert_eq!(first_slow_area(&steps(&[28.0, 29.0, 31.0, 35.0, 90.0, 110.0, 115.0])), Some(128 * MIB));
+        assert_eq!(first_slow_area(&steps(&[12.0, 13.0, 70.0, 90.0])), Some(32 * MIB));
+        assert_eq!(first_slow_area(&steps(&[28.0, 29.0, 30.0, 31.0, 33.0, 35.0, 38.0])), None, "all of it");
+        assert_eq!(first_slow_area(&steps(&[140.0, 144.0, 146.0])), Some(8 * MIB), "others have all of it");
+        assert_eq!(first_slow_area(&[]), None);
     }
 
     #[test]

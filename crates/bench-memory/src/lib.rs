@@ -81,8 +81,8 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the requested sizes, or `defaults`. `sweep` adds every power of two up to well beyond
-/// the caches. The error message names `reported`, the smallest size of the benchmark.
-fn sizes(machine: &Machine, group: &Group, defaults: &[u64], reported: u64) -> Result<Vec<u64>, String> {
+/// the caches. The error message names `least`, the smallest size of the benchmark.
+fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Result<Vec<u64>, String> {
     let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
     if sweeps {
@@ -92,7 +92,7 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64], reported: u64) -> R
     }
     match sizes.iter().find(|size| **size < MIN_WORKING_SET_BYTES) {
         Some(size) => {
-            Err(format!("size must be at least {1}: {0} is not", format_size(*size), format_size(reported)))
+            Err(format!("size must be at least {1}: {0} is not", format_size(*size), format_size(least)))
         }
         None => Ok(sizes),
     }

@@ -65,7 +65,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Result of a node.
 #[derive(Clone, Debug)]
-pub struct MeasuredByMachine {
+pub struct NodeResult {
     /// The run, with the node named as the user names it.
     pub run: Run,
     /// How the run ended.
@@ -91,11 +91,11 @@ pub fn measured<'a>(
     programs: &'a [ProgramCopy],
     order: &RunOrder,
     hold: &'a Hold,
-) -> Result<(MeasuredByMachine, Connection<'a>), String> {
+) -> Result<(NodeResult, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.describe_failure(wrong))?;
     hold.rests();
-    Ok((MeasuredByMachine { run: named(run, &host.name)?, ended }, session))
+    Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
 /// Runs a command on one node. Returns its output and how it ended. Errors are one line.

@@ -116,7 +116,7 @@ impl fmt::Display for Decisions {
 
 /// Result of the gate `--fail-on`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FailureRule {
+pub struct FailOnResult {
     /// Largest loss that passes, as a share.
     pub fail_on: f64,
     /// Metrics that fail.
@@ -140,7 +140,7 @@ pub struct UnjudgedMetrics {
     pub count: usize,
 }
 
-impl FailureRule {
+impl FailOnResult {
     pub(super) fn of(fail_on: f64, compared: &[ComparedMetric], uncompared: &[Uncompared]) -> Self {
         let blind: Vec<&ComparedMetric> =
             compared.iter().filter(|c| c.verdict == DifferenceVerdict::Inconclusive).collect();
@@ -258,7 +258,7 @@ mod tests {
             (Undecided::Migrated, "with vCPUs that the hypervisor migrated", "measure again"),
             (Undecided::Zero, "with 0 on one side", "--require"),
         ];
-        let line = |all: &[ComparedMetric]| FailureRule::of(0.05, all, &[]).blindness().unwrap();
+        let line = |all: &[ComparedMetric]| FailOnResult::of(0.05, all, &[]).blindness().unwrap();
         for (doubt, why, helps) in causes {
             let one = line(&[inconclusive(doubt, Some(0.08))]);
             let begins = "undetectable: regressions of up to 8.0 % in 1 of 1 metrics pass --fail-on 5.0%: 1 ";
@@ -294,7 +294,7 @@ mod tests {
             doubt: None,
             ..inconclusive(Undecided::Noise, Some(0.01))
         };
-        assert_eq!(FailureRule::of(0.05, &[seen], &[]).blindness(), None);
-        assert_eq!(FailureRule::of(0.05, &[], &[]).blindness(), None);
+        assert_eq!(FailOnResult::of(0.05, &[seen], &[]).blindness(), None);
+        assert_eq!(FailOnResult::of(0.05, &[], &[]).blindness(), None);
     }
 }

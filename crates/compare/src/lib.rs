@@ -20,7 +20,7 @@ use serde::Serialize;
 
 pub use alike::ConditionDifference;
 use cases::{CasePair, Members, TakenRuns};
-pub use decided::{Decisions, FailureRule, Tone, UnjudgedMetrics};
+pub use decided::{Decisions, FailOnResult, Tone, UnjudgedMetrics};
 pub use judge::{FAMILY, MOST_TAKEN, Undecided};
 use judge::{JudgedDifference, OfRun, SideLogarithm, Why};
 pub use noise::{Floors, NoiseFloor, RunNoise};
@@ -160,7 +160,7 @@ pub struct Comparison {
     /// Summary of the differences from the first side.
     pub decided: Decisions,
     /// Result of the gate; null without `--fail-on`.
-    pub gate: Option<FailureRule>,
+    pub gate: Option<FailOnResult>,
     /// Scores, best first; empty without weights.
     pub scores: Vec<Score>,
     /// Weighted cases that are in no score.
@@ -216,7 +216,7 @@ pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOption
         notes: Vec::new(),
         ranked,
         decided: Decisions::of(&compared, &uncompared),
-        gate: wanted.fail_on.map(|share| FailureRule::of(share, &compared, &uncompared)),
+        gate: wanted.fail_on.map(|share| FailOnResult::of(share, &compared, &uncompared)),
         compared,
         uncompared,
         scores,

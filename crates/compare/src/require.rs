@@ -306,14 +306,14 @@ impl Requirement {
             RequiredBound::OfLimit(bound) => match metric.of_limit {
                 Some(share) => holds(
                     self.relation.holds(share, bound),
-                    format!("{shown}, {} of limit", share_text(share, bound)),
+                    format!("{shown}, {} of limit", exact(share, bound)),
                 ),
                 None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
             RequiredBound::OfBaseline(bound) => {
                 match baseline(measurement, metric).filter(|base| *base > 0.0) {
                     Some(base) => {
-                        let found = format!("{shown}, {} of the baseline", share_text(value / base, bound));
+                        let found = format!("{shown}, {} of the baseline", exact(value / base, bound));
                         holds(self.relation.holds(value / base, bound), found)
                     }
                     None => holds(false, format!("{shown}, but the baseline has no such figure")),
@@ -323,7 +323,7 @@ impl Requirement {
                 Some(middle) => {
                     let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
-                    let found = format!("{shown}, {} {side} the machines' median", share_text(away, bound));
+                    let found = format!("{shown}, {} {side} the machines' median", exact(away, bound));
                     holds(self.relation.holds(away, bound), found)
                 }
                 None => holds(false, format!("{shown}, but no other machine has such a figure")),
@@ -341,7 +341,7 @@ impl Requirement {
 }
 
 /// Formats a share with enough digits to differ from the bound.
-fn share_text(share: f64, bound: f64) -> String {
+fn exact(share: f64, bound: f64) -> String {
     let [shown, _] = write_distinct([share, bound], USUAL_DIGITS, percent);
     shown
 }

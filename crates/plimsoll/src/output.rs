@@ -36,7 +36,7 @@ pub struct Outputs {
     given_up: Option<Location>,
     /// Cases that have ended, and the function that receives their number.
     ended: usize,
-    counter: Option<Box<dyn Fn(usize)>>,
+    on_ended: Option<Box<dyn Fn(usize)>>,
 }
 
 /// Whether a run is new or resumed.
@@ -115,14 +115,14 @@ impl Outputs {
             redact: common.redact,
             given_up,
             ended: 0,
-            counter: None,
+            on_ended: None,
         })
     }
 
-    /// Calls `counter` with the number of ended cases whenever one ends.
+    /// Calls `on_ended` with the number of ended cases whenever one ends.
     #[must_use]
-    pub fn counted_by(self, counter: impl Fn(usize) + 'static) -> Self {
-        Self { counter: Some(Box::new(counter)), ..self }
+    pub fn on_ended(self, on_ended: impl Fn(usize) + 'static) -> Self {
+        Self { on_ended: Some(Box::new(on_ended)), ..self }
     }
 
     /// Starts the outputs of a new or resumed run.
@@ -164,7 +164,7 @@ impl Outputs {
     pub fn event(&mut self, event: &RunEvent) {
         if let RunEvent::Measured { .. } = event {
             self.ended += 1;
-            self.counter.iter().for_each(|counter| counter(self.ended));
+            self.on_ended.iter().for_each(|on_ended| on_ended(self.ended));
         }
         match (&mut self.table, event) {
             (Some(table), _) => table.event(event),

@@ -147,9 +147,9 @@ impl Maker<'_> {
         let chosen = rating::chosen(&limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
-        let tool_run = outcome.tool_results.iter().filter(|tool_run| tool_run.metric == metric.name);
-        let tool_results = tool_run
-            .map(|tool_run| ToolResult::of(tool_run, self.margin).with_shares(chosen.as_ref()))
+        let tool_runs = outcome.tool_results.iter().filter(|tool_runs| tool_runs.metric == metric.name);
+        let tool_results = tool_runs
+            .map(|tool_runs| ToolResult::of(tool_runs, self.margin).with_shares(chosen.as_ref()))
             .collect();
         Some(MetricResult {
             series: samples.iter().map(|s| point(s)).collect(),

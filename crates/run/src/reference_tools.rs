@@ -39,13 +39,13 @@ impl ReferenceRuns {
         self.seconds >= self.allowed
     }
 
-    fn wants(&self, tool_run: &PreparedTool) -> bool {
-        let most = if self.is_late() { tool_run.pairs.min(MIN_PAIRS) } else { tool_run.pairs };
-        tool_run.prepared.is_some() && tool_run.about.pairs.len() < most
+    fn wants(&self, prepared: &PreparedTool) -> bool {
+        let most = if self.is_late() { prepared.pairs.min(MIN_PAIRS) } else { prepared.pairs };
+        prepared.prepared.is_some() && prepared.about.pairs.len() < most
     }
 
     pub(super) fn want_more(&self) -> bool {
-        self.all.iter().any(|tool_run| self.wants(tool_run))
+        self.all.iter().any(|prepared| self.wants(prepared))
     }
 
     /// Returns the tools to run before and after plimsoll's own sample in this round.
@@ -90,28 +90,28 @@ impl ReferenceRuns {
     /// Drops all pairs, those of this round included: they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
-        let of_one = |tool_run: &mut PreparedTool| {
-            std::iter::once(&mut tool_run.about)
-                .chain(&mut tool_run.passes)
-                .for_each(|tool_run| tool_run.pairs.clear());
+        let of_one = |prepared: &mut PreparedTool| {
+            std::iter::once(&mut prepared.about)
+                .chain(&mut prepared.passes)
+                .for_each(|prepared| prepared.pairs.clear());
         };
         self.all.iter_mut().for_each(of_one);
     }
 
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
-        for (tool_run, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
+        for (prepared, fresh) in self.all.iter_mut().zip(&mut self.fresh) {
             let fresh = std::mem::take(fresh);
-            let Some(tool) = fresh.get(&tool_run.about.metric).copied() else { continue };
-            match comparable(sample, &tool_run.about.metric, headline) {
+            let Some(tool) = fresh.get(&prepared.about.metric).copied() else { continue };
+            match comparable(sample, &prepared.about.metric, headline) {
                 Some(own) => {
-                    tool_run.about.pairs.push(Paired { own, tool });
-                    for pass in &mut tool_run.passes {
+                    prepared.about.pairs.push(Paired { own, tool });
+                    for pass in &mut prepared.passes {
                         pass.pairs.extend(fresh.get(&pass.name).map(|tool| Paired { own, tool: *tool }));
                     }
                 }
                 None => {
-                    tool_run.about.unavailable = Some("the case has no such metric".to_owned());
-                    tool_run.prepared = None;
+                    prepared.about.unavailable = Some("the case has no such metric".to_owned());
+                    prepared.prepared = None;
                 }
             }
         }
@@ -119,15 +119,15 @@ impl ReferenceRuns {
 
     pub(super) fn finish(self) -> Vec<ToolRun> {
         let late = self.is_late();
-        let reported = |tool_run: PreparedTool| {
-            let hurried = late && tool_run.prepared.is_some() && tool_run.about.pairs.len() < tool_run.pairs;
-            let (mut about, wanted, mut passes) = (tool_run.about, tool_run.pairs, tool_run.passes);
-            let facts = tool_run.prepared.map(|tool| tool.facts()).unwrap_or_default();
+        let reported = |prepared: PreparedTool| {
+            let hurried = late && prepared.prepared.is_some() && prepared.about.pairs.len() < prepared.pairs;
+            let (mut about, wanted, mut passes) = (prepared.about, prepared.pairs, prepared.passes);
+            let facts = prepared.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
             if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST_STATISTIC) {
                 std::iter::once(&mut about)
                     .chain(&mut passes)
-                    .for_each(|tool_run| with_our_best(&mut tool_run.pairs));
+                    .for_each(|prepared| with_our_best(&mut prepared.pairs));
             }
             if hurried {
                 about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());

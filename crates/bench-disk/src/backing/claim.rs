@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::backing::blkid;
 use crate::backing::block_device::{Looked, RawError};
-use plimsoll_machine::disk::openers::{self, VisibleProcesses};
+use plimsoll_machine::disk::openers::{self, OpenerSearch};
 use plimsoll_machine::disk::stack::Stack;
 use plimsoll_machine::disk::thing::{FileId, Thing};
 use plimsoll_machine::disk::users::{self, DeviceUse, LowerDevice};
@@ -145,7 +145,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
 }
 
 /// Explains the refusal if a process holds, or may hold, the device.
-fn held(name: &str, found: &DeviceUse, seen: &VisibleProcesses) -> Option<String> {
+fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
             "" => "is".to_owned(),

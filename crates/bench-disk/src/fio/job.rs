@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::mistake::{FileLine, Mistake};
 use super::option::{self, OptionMeaning};
-use super::syntax::{FileMachine, GivenOption, JobSection};
+use super::syntax::{GivenOption, JobEnvironment, JobSection};
 use super::value::{self, Base, ListDirection, SECOND};
 use plimsoll_model::case::Value;
 use plimsoll_units::text::shown_within;
@@ -173,7 +173,7 @@ impl JobLoad {
 
 struct JobReader<'a> {
     section: &'a JobSection,
-    around: &'a dyn FileMachine,
+    around: &'a dyn JobEnvironment,
     base: Base,
     load: JobLoad,
     job: FioWorkload,
@@ -183,7 +183,7 @@ struct JobReader<'a> {
 /// Parses a job; errors and unsupported options go to `wrong`. `before`: names of the jobs above.
 pub(super) fn read(
     section: &JobSection,
-    around: &dyn FileMachine,
+    around: &dyn JobEnvironment,
     before: &[String],
     wrong: &mut Vec<Mistake>,
 ) -> FioWorkload {

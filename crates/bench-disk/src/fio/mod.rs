@@ -25,7 +25,7 @@ use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
 use plimsoll_model::plan::{self, Group, Places, Position, SamplingOptions};
 use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
-pub use syntax::FileMachine;
+pub use syntax::JobEnvironment;
 
 /// Extension of a job file.
 pub const ENDING: &str = ".fio";
@@ -97,7 +97,7 @@ pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String
 pub fn parse(
     file: &str,
     text: &str,
-    around: &dyn FileMachine,
+    around: &dyn JobEnvironment,
     unsupported: Unsupported,
 ) -> Result<JobFile, Vec<String>> {
     let mut wrong = Vec::new();
@@ -294,7 +294,7 @@ struct Here {
     folder: PathBuf,
 }
 
-impl FileMachine for Here {
+impl JobEnvironment for Here {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }

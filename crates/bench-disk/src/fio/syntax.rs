@@ -16,7 +16,7 @@ const MAX_VALUE: usize = 16_384;
 const MAX_NESTED: usize = 8;
 
 /// Environment of a job file on the machine that reads it.
-pub trait FileMachine {
+pub trait JobEnvironment {
     /// Returns an environment variable.
     fn variable(&self, name: &str) -> Option<String>;
 
@@ -72,7 +72,7 @@ pub(super) struct JobSection {
 pub(super) fn sections(
     file: &str,
     text: &str,
-    around: &dyn FileMachine,
+    around: &dyn JobEnvironment,
     wrong: &mut Vec<Mistake>,
 ) -> Vec<JobSection> {
     let mut reader = Reader {
@@ -106,7 +106,7 @@ enum SectionContext {
 }
 
 struct Reader<'a> {
-    around: &'a dyn FileMachine,
+    around: &'a dyn JobEnvironment,
     wrong: &'a mut Vec<Mistake>,
     global: Vec<GivenOption>,
     jobs: Vec<JobSection>,

@@ -5,7 +5,7 @@ use super::*;
 /// A machine with one device and one file to include.
 struct Made;
 
-impl FileMachine for Made {
+impl JobEnvironment for Made {
     fn variable(&self, name: &str) -> Option<String> {
         (name == "SIZE").then(|| "64m".to_owned())
     }
@@ -354,7 +354,7 @@ fn an_option_of_another_engine_or_version_has_a_true_reason() {
 fn what_the_environment_holds_is_in_no_text() {
     const SECRET: &str = "s3cret";
     struct Env;
-    impl FileMachine for Env {
+    impl JobEnvironment for Env {
         fn variable(&self, name: &str) -> Option<String> {
             (name == "KEY").then(|| SECRET.to_owned())
         }

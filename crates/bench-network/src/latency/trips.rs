@@ -146,8 +146,8 @@ impl RoundTrips {
         let mut times = vec![f64::INFINITY; ways.len()];
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
         for _ in 0..trials {
-            for (direction, best) in ways.iter().zip(&mut times) {
-                self.sit(&all, *direction);
+            for (placement, best) in ways.iter().zip(&mut times) {
+                self.sit(&all, *placement);
                 let (trips, _) = self.measure(TripsEnd::Elapsed(TRIAL))?;
                 if trips.returned() > 0 {
                     *best = best.min(trips.total.as_secs_f64() / trips.returned() as f64);
@@ -155,20 +155,20 @@ impl RoundTrips {
             }
         }
         let order = times.iter().zip(&ways).min_by(|(a, _), (b, _)| a.total_cmp(b));
-        if let Some((_, direction)) = order {
-            self.sit(&all, *direction);
+        if let Some((_, placement)) = order {
+            self.sit(&all, *placement);
         }
         let known = |ends: &EndPlacement| Some((*ends.near.0.first()?, *ends.far.0.first()?));
         self.seated = known(&self.placement).map(|(near, far)| end_cpus::relation(machine, near, far));
-        let tried = ways.iter().map(|direction| direction.name).zip(times);
+        let tried = ways.iter().map(|placement| placement.name).zip(times);
         self.tried = tried.filter(|(_, time)| time.is_finite()).collect();
         Ok(())
     }
 
-    fn sit(&mut self, all: &EndPlacement, direction: EndCpus) {
+    fn sit(&mut self, all: &EndPlacement, placement: EndCpus) {
         // No machine has more CPUs than that.
-        self.cpu_index = u16::try_from(direction.far).unwrap_or_default();
-        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(direction.far) };
+        self.cpu_index = u16::try_from(placement.far).unwrap_or_default();
+        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(placement.far) };
     }
 
     /// Returns the process id of a private server.
@@ -254,15 +254,15 @@ impl RoundTrips {
                     let manner = TripManner { until: until.part(parts, number as u64), ..manner };
                     Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
                         let _pinned = cpus.pin(number);
-                        let direction = TripStream { first, manner, stop };
+                        let stream = TripStream { first, manner, stop };
                         let done = match ways {
-                            Ways::Tcp => direction
+                            Ways::Tcp => stream
                                 .over(streams.get(number).ok_or_else(gone).and_then(TcpPath::new), payload),
                             Ways::Udp(sockets) => {
-                                direction.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
+                                stream.over(sockets.get(number).ok_or_else(gone).map(UdpPath), payload)
                             }
-                            Ways::Connect => direction.over(Ok(ConnectPath::new(to)), payload),
-                            Ways::Icmp(to) => direction.over(IcmpPath::new(*to), payload),
+                            Ways::Connect => stream.over(Ok(ConnectPath::new(to)), payload),
+                            Ways::Icmp(to) => stream.over(IcmpPath::new(*to), payload),
                         };
                         if done.is_err() {
                             stop.store(true, Ordering::Relaxed);

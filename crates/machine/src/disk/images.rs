@@ -36,7 +36,7 @@ pub(super) struct Images {
 struct Image {
     system: DeviceNumber,
     /// Phrase on the mount point, for the end of a sentence.
-    unreadable: String,
+    phrases: String,
     /// Offset of the image in the file.
     offset: u64,
     /// Whether the file at the path contains all data.
@@ -55,7 +55,7 @@ impl Images {
         mounts: impl Iterator<Item = (&'a Mount, Option<PathBuf>, String)>,
     ) -> Images {
         let mut mounted: Vec<Image> = Vec::new();
-        for (mount, source, unreadable) in mounts {
+        for (mount, source, phrases) in mounts {
             let offset = mount.options.iter().find_map(|option| option.strip_prefix(OFFSET)?.parse().ok());
             let offset = offset.unwrap_or(0);
             let superblock = source.and_then(|source| superblock(root, &source, offset));
@@ -63,7 +63,7 @@ impl Images {
             // Some namespaces may not see the file.
             match mounted.iter_mut().find(|known| known.system == mount.device) {
                 Some(known) => known.whole |= whole,
-                None => mounted.push(Image { system: mount.device, unreadable, offset, whole }),
+                None => mounted.push(Image { system: mount.device, phrases, offset, whole }),
             }
         }
         let listed = root.names(EROFS_DIRECTORY).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Images {
         let mounted = self.mounted.iter().find(may_be).map(|image| {
             format!(
                 "may be a file from which an erofs {} (the kernel does not tell which files those are)",
-                image.unreadable
+                image.phrases
             )
         });
         mounted.or_else(|| {

@@ -27,7 +27,7 @@ pub struct Opener {
 
 /// A device or file to search for among the open files of all processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchedFiles {
+pub struct WatchedFile {
     /// The device or file.
     pub thing: Thing,
     /// Displayed name.
@@ -40,7 +40,7 @@ pub struct WatchedFiles {
     pub shown_on: BlindOverlays,
 }
 
-impl WatchedFiles {
+impl WatchedFile {
     /// Whether an open file may be this one shown by an overlay: by inode or name.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
@@ -55,7 +55,7 @@ impl WatchedFiles {
 
 /// Result of a search through the processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VisibleProcesses {
+pub struct OpenerSearch {
     /// The first process that holds one of the things, and the index of the thing.
     pub holder: Option<(Opener, usize)>,
     /// Number of processes whose files could not be examined or were too many.
@@ -65,9 +65,9 @@ pub struct VisibleProcesses {
 }
 
 /// Finds the first process outside this run that holds one of the things open or mapped.
-pub fn holder(root: &Root, watched: &[WatchedFiles]) -> VisibleProcesses {
+pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
-    let mut seen = VisibleProcesses::default();
+    let mut seen = OpenerSearch::default();
     for process in root.processes() {
         if run.as_ref().is_some_and(|run| run.has(root, process)) {
             continue;
@@ -141,7 +141,7 @@ pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
 }
 
 #[derive(Default)]
-struct OpenedFile {
+struct OpenFiles {
     files: Vec<(PathBuf, Thing)>,
     /// Files registered with io_uring whose paths lead nowhere from here.
     lost: Vec<Registered>,
@@ -151,8 +151,8 @@ struct OpenedFile {
 
 /// Open files of all threads, which may not share descriptors (`CLONE_FILES`, clone(2)), unless
 /// denied or too many; the first thread may have ended.
-fn opened(root: &Root, process: u32) -> Option<OpenedFile> {
-    let mut all = OpenedFile::default();
+fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
+    let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
     let number = |link: &Path| link.file_name().map(OsStr::to_owned);
     let shared: HashMap<_, _> = all.files.iter().map(|(link, thing)| (number(link), *thing)).collect();
@@ -182,7 +182,7 @@ fn living(root: &Root, process: u32) -> u32 {
 }
 
 /// Adds the open files and io_uring registrations of a thread (directory below `/proc`).
-fn open_in(root: &Root, thread: &str, all: &mut OpenedFile) -> Option<()> {
+fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
     for link in links(root, thread)? {
         if let Some(thing) = Thing::open_at(root, &link) {
             all.files.push((link, thing));
@@ -250,8 +250,8 @@ struct ProcessFindings {
 }
 
 /// Examines one process; `None` if it may not be examined.
-fn held_by(root: &Root, process: u32, watched: &[WatchedFiles]) -> Option<ProcessFindings> {
-    let of = |is: &dyn Fn(&WatchedFiles) -> bool| {
+fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<ProcessFindings> {
+    let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
     };
     let place = |thing: Thing| of(&|one| one.thing == thing);
@@ -287,7 +287,7 @@ fn mapped(
     root: &Root,
     process: u32,
     place: &impl Fn(Thing) -> Option<usize>,
-    watched: &[WatchedFiles],
+    watched: &[WatchedFile],
 ) -> Option<Option<usize>> {
     let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
         Ok(maps) => maps,
@@ -302,7 +302,7 @@ fn mapped(
         }
         // Only the link identifies a device; file system numbers may differ from stat(2) (btrfs).
         let like =
-            |one: &WatchedFiles| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
+            |one: &WatchedFile| mapped.is_none() || inode(&one.thing) == mapped.as_ref().and_then(inode);
         if !watched.iter().any(like) {
             return None;
         }
@@ -335,20 +335,20 @@ mod tests {
         let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let thing = Thing::at(&root, file.path()).expect("there");
-        let watched = |writers_only| WatchedFiles {
+        let watched = |writers_only| WatchedFile {
             thing,
             name: "file".to_owned(),
             writers_only,
             exempt: Vec::new(),
             shown_on: BlindOverlays::default(),
         };
-        let found = |watched: WatchedFiles| holder(&root, &[watched]).holder;
+        let found = |watched: WatchedFile| holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
         let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
         let opener = Opener { process: sleep.id(), name: "sleep".to_owned() };
         let by_both = [found(watched(false)), found(watched(true))];
-        let exempt = found(WatchedFiles { exempt: vec![sleep.id()], ..watched(false) });
+        let exempt = found(WatchedFile { exempt: vec![sleep.id()], ..watched(false) });
         sleep.kill().expect("end");
         sleep.wait().expect("end");
         assert_eq!(by_both, [Some((opener.clone(), 0)), Some((opener, 0))]);
@@ -368,7 +368,7 @@ mod tests {
         let found = |more: &str| -> Result<_, Fault> {
             let fixture = Fixture::unpack(&format!("{process}{more}"))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-            let watched = WatchedFiles {
+            let watched = WatchedFile {
                 thing,
                 name: "d".to_owned(),
                 writers_only: false,
@@ -393,7 +393,7 @@ mod tests {
             ))?;
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
-            let watched = WatchedFiles {
+            let watched = WatchedFile {
                 thing,
                 name,
                 writers_only: true,
@@ -420,20 +420,20 @@ mod tests {
             let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
             let shown_on = BlindOverlays::default();
-            Ok(holder(&fixture.root, &[WatchedFiles { thing, name, writers_only: true, exempt, shown_on }]))
+            Ok(holder(&fixture.root, &[WatchedFile { thing, name, writers_only: true, exempt, shown_on }]))
         };
         let server = Opener { process: 77, name: "server".to_owned() };
-        let held = VisibleProcesses { holder: Some((server.clone(), 0)), ..VisibleProcesses::default() };
+        let held = OpenerSearch { holder: Some((server.clone(), 0)), ..OpenerSearch::default() };
         for path in ["/srv/disk.img", "disk.img", "/elsewhere/disk.img"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = UserFiles:\\t1\\n    0: {path}\\nUserBufs:\\t0\n");
             assert_eq!(seen(&ring, Vec::new())?, held, "{path}");
-            assert_eq!(seen(&ring, vec![77])?, VisibleProcesses::default(), "{path}");
+            assert_eq!(seen(&ring, vec![77])?, OpenerSearch::default(), "{path}");
         }
-        let unlisted = VisibleProcesses { unlisted: Some(server), ..VisibleProcesses::default() };
+        let unlisted = OpenerSearch { unlisted: Some(server), ..OpenerSearch::default() };
         for info in ["flags:\\t02000002", "UserFiles:\\t1\\nUserBufs:\\t0"] {
             let ring = format!("proc/77/task/78/fdinfo/5 = {info}\n");
             assert_eq!(seen(&ring, Vec::new())?, unlisted, "{info}");
-            assert_eq!(seen(&ring, vec![77])?, VisibleProcesses::default(), "{info}");
+            assert_eq!(seen(&ring, vec![77])?, OpenerSearch::default(), "{info}");
         }
         assert_eq!(seen("", Vec::new())?, unlisted, "it cannot be read");
         Ok(())
@@ -449,24 +449,21 @@ mod tests {
             std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
         }
         let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
-        let watched = [WatchedFiles {
+        let watched = [WatchedFile {
             thing,
             name: "d".to_owned(),
             writers_only: false,
             exempt: Vec::new(),
             shown_on: BlindOverlays::default(),
         }];
-        assert_eq!(holder(&fixture.root, &watched), VisibleProcesses::default());
+        assert_eq!(holder(&fixture.root, &watched), OpenerSearch::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
         std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
         std::fs::remove_file(open.join("9"))?;
         assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
         std::fs::remove_file(open.join("99999"))?;
         std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
-        assert_eq!(
-            holder(&fixture.root, &watched),
-            VisibleProcesses { unseen: 1, ..VisibleProcesses::default() }
-        );
+        assert_eq!(holder(&fixture.root, &watched), OpenerSearch { unseen: 1, ..OpenerSearch::default() });
         Ok(())
     }
 

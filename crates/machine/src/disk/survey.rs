@@ -28,10 +28,10 @@ pub(super) struct DiskSurvey<'a> {
 }
 
 impl<'a> DiskSurvey<'a> {
-    /// Surveys the machine; unreadable parts are added to `unreadable`.
-    pub(super) fn of(root: &'a Root, unreadable: &mut Vec<String>) -> DiskSurvey<'a> {
+    /// Surveys the machine; unreadable parts are added to `phrases`.
+    pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
         let mut keep =
-            |what: &str, why: ReadError| unreadable.push(format!("has {what} that cannot be read: {why}"));
+            |what: &str, why: ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
         let tables = mounts::everywhere(root).unwrap_or_else(|why| {
             keep("mounts", why);
             Tables { all: Vec::new(), unseen: 0 }
@@ -87,35 +87,35 @@ impl<'a> DiskSurvey<'a> {
         place: Option<&Path>,
         left_out: &dyn Fn(&str) -> bool,
     ) -> Vec<String> {
-        let mut unreadable = Vec::new();
-        unreadable.extend(place.map(|place| self.held(place, left_out)).unwrap_or_default());
-        unreadable.extend(self.mounted(thing, place));
+        let mut phrases = Vec::new();
+        phrases.extend(place.map(|place| self.held(place, left_out)).unwrap_or_default());
+        phrases.extend(self.mounted(thing, place));
         let swaps_to = |(area, path): &&(Option<Thing>, PathBuf)| {
             let by_name = area.is_none() && place.is_some_and(|place| place.file_name() == path.file_name());
             by_name || area.is_some_and(|area| self.same(area, thing))
         };
-        unreadable.extend(self.swaps.iter().find(swaps_to).map(|_| "is in use as swap".to_owned()));
+        phrases.extend(self.swaps.iter().find(swaps_to).map(|_| "is in use as swap".to_owned()));
         for one in self.loops.iter().filter(|one| !left_out(&one.name)) {
             match (one.backing, thing) {
                 (Some(backing), _) if self.same(backing, thing) => {
-                    unreadable.push(format!(
+                    phrases.push(format!(
                         "is what {} reads from{}",
                         one.name,
                         self.purpose(&one.name, MAX_HOLDERS_NAMED)
                     ));
                 }
                 (None, Thing::File(_)) => {
-                    unreadable
+                    phrases
                         .push(format!("may be what {} reads from, whose file cannot be looked at", one.name));
                 }
                 _ => {}
             }
         }
         let by_others = self.others.iter().filter(|other| !other.by.as_deref().is_some_and(left_out));
-        unreadable.extend(
-            by_others.filter(|other| self.same(other.thing, thing)).map(|other| other.unreadable.clone()),
+        phrases.extend(
+            by_others.filter(|other| self.same(other.thing, thing)).map(|other| other.phrases.clone()),
         );
-        unreadable
+        phrases
     }
 
     fn held(&self, place: &Path, left_out: &dyn Fn(&str) -> bool) -> Vec<String> {
@@ -124,16 +124,16 @@ impl<'a> DiskSurvey<'a> {
             Err(why) => return vec![format!("has holders that cannot be read: {why}")],
         };
         let named = holders.iter().filter(|holder| !left_out(holder));
-        let mut unreadable: Vec<String> = named
+        let mut phrases: Vec<String> = named
             .map(|holder| {
                 format!("is part of {}{}", self.described(holder), self.purpose(holder, MAX_HOLDERS_NAMED))
             })
             .collect();
         let name = name_of(place);
         if self.root.exists(place.join("bcache")) && !name.starts_with("bcache") && holders.is_empty() {
-            unreadable.push("is registered with bcache".to_owned());
+            phrases.push("is registered with bcache".to_owned());
         }
-        unreadable
+        phrases
     }
 
     /// Name of a holder such as `dm-0 (vg-root)`.
@@ -208,7 +208,7 @@ struct OtherUse {
     /// Device that uses it, if any.
     by: Option<String>,
     /// Phrase on the use.
-    unreadable: String,
+    phrases: String,
 }
 
 /// Swap areas. A kernel without swap lacks the file.
@@ -247,15 +247,15 @@ fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Opt
 /// (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
 fn others(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
-    let mut add = |file: PathBuf, by: Option<String>, unreadable: String| {
+    let mut add = |file: PathBuf, by: Option<String>, phrases: String| {
         let path = root.line(file).ok().filter(|path| path.starts_with('/'));
         let thing = path.and_then(|path| Thing::at(root, Path::new(&path)));
-        found.extend(thing.map(|thing| OtherUse { thing, by, unreadable }));
+        found.extend(thing.map(|thing| OtherUse { thing, by, phrases }));
     };
     for device in root.names("sys/block").unwrap_or_default() {
         if device.starts_with("zram") {
-            let unreadable = format!("is what {device} writes back to");
-            add(Path::new("sys/block").join(&device).join("backing_dev"), Some(device), unreadable);
+            let phrases = format!("is what {device} writes back to");
+            add(Path::new("sys/block").join(&device).join("backing_dev"), Some(device), phrases);
         }
     }
     let below = |dir: &Path| -> Vec<PathBuf> {
@@ -285,8 +285,8 @@ fn others(root: &Root) -> Vec<OtherUse> {
     for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
         // The server opens it without a claim.
         let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
-        let unreadable = "is exported by the RNBD server".to_owned();
-        found.extend(number.map(|number| OtherUse { thing: Thing::Block(number), by: None, unreadable }));
+        let phrases = "is exported by the RNBD server".to_owned();
+        found.extend(number.map(|number| OtherUse { thing: Thing::Block(number), by: None, phrases }));
     }
     found
 }

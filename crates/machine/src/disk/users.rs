@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::loops::Looped;
-use super::openers::{self, WatchedFiles};
+use super::openers::{self, WatchedFile};
 use super::overlays::{BlindOverlays, Overlays};
 use super::place_of;
 use super::sharing::{are_separate, marks_its_members, partitions_overlap};
@@ -31,7 +31,7 @@ pub struct DeviceUse {
     /// Devices to claim with it, and files and devices with relevant signatures.
     pub below: Vec<LowerDevice>,
     /// Things that no process may hold open.
-    pub watched: Vec<WatchedFiles>,
+    pub watched: Vec<WatchedFile>,
 }
 
 /// A file or device below the device.
@@ -72,20 +72,20 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
             };
         }
     };
-    let mut unreadable = Vec::new();
-    let survey = DiskSurvey::of(root, &mut unreadable);
+    let mut phrases = Vec::new();
+    let survey = DiskSurvey::of(root, &mut phrases);
     let fuse = |system| survey.medium(system).is_some_and(|(_, kind)| kind.starts_with("fuse"));
     let overlays = Overlays { root, tables: &survey.tables };
     let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
     let blind = overlays.blind();
-    unreadable.extend(stack.untold.iter().cloned());
+    phrases.extend(stack.untold.iter().cloned());
     let looked = SurveyedStack { survey, stack: &stack, blind };
     for at in 0..stack.nodes.len() {
-        unreadable.extend(looked.users_of(at));
+        phrases.extend(looked.users_of(at));
     }
     let remarks = looked.remarks();
     let (below, watched) = (looked.below(), looked.watched());
-    DeviceUse { users: unreadable, remarks, below, watched, stack }
+    DeviceUse { users: phrases, remarks, below, watched, stack }
 }
 
 /// Returns whether sysfs reports the device as read-only.
@@ -137,14 +137,14 @@ impl SurveyedStack<'_> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
         let left_out = |name: &str| self.stack.has(name) || self.separates(node, name);
-        let mut unreadable = self.partitions(node);
-        unreadable.extend(self.survey.direct(node.thing, place, &left_out));
-        if unreadable.is_empty() && matches!(node.thing, Thing::File(_)) {
-            unreadable.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
+        let mut phrases = self.partitions(node);
+        phrases.extend(self.survey.direct(node.thing, place, &left_out));
+        if phrases.is_empty() && matches!(node.thing, Thing::File(_)) {
+            phrases.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
         }
-        unreadable.extend(self.shown_to_loops(at, &left_out));
+        phrases.extend(self.shown_to_loops(at, &left_out));
         let lead = self.lead(node);
-        unreadable.into_iter().map(|unreadable| format!("{lead}{unreadable}")).collect()
+        phrases.into_iter().map(|phrases| format!("{lead}{phrases}")).collect()
     }
 
     /// Whether another device built on the node shares no data with the one in the stack.
@@ -198,7 +198,7 @@ impl SurveyedStack<'_> {
             names.iter().map(|name| place.join(name)).filter(|place| root.exists(place.join("partition")));
         let places = || self.stack.nodes.iter().filter_map(|node| node.place.as_deref());
         let in_stack = |place: &Path| places().any(|known| known == place);
-        let mut unreadable = Vec::new();
+        let mut phrases = Vec::new();
         let mut named = Vec::new();
         for partition in all.filter(|place| !in_stack(place)) {
             let name = name_of(&partition);
@@ -214,15 +214,15 @@ impl SurveyedStack<'_> {
             let harmless =
                 matches!(node.reached, StackStep::Member | StackStep::OtherPath) && users.is_empty();
             if !harmless {
-                unreadable
+                phrases
                     .extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
                 named.push(name);
             }
         }
         if !named.is_empty() {
-            unreadable.insert(0, format!("has partitions: {}", named.join(", ")));
+            phrases.insert(0, format!("has partitions: {}", named.join(", ")));
         }
-        unreadable
+        phrases
     }
 
     /// Files and devices below the device that must be claimed and checked for signatures.
@@ -257,12 +257,12 @@ impl SurveyedStack<'_> {
     }
 
     /// Things that no process may hold open. Managers hold and read the members that they manage.
-    fn watched(&self) -> Vec<WatchedFiles> {
+    fn watched(&self) -> Vec<WatchedFile> {
         self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
 
-    fn watch(&self, node: &StackMember) -> WatchedFiles {
-        WatchedFiles {
+    fn watch(&self, node: &StackMember) -> WatchedFile {
+        WatchedFile {
             thing: node.thing,
             name: match node.reached {
                 StackStep::Itself => String::new(),
@@ -279,12 +279,12 @@ impl SurveyedStack<'_> {
 
     /// Sentences on facts that cannot be known from here.
     fn remarks(&self) -> Vec<String> {
-        let mut unreadable = self.stack.remarks.clone();
+        let mut phrases = self.stack.remarks.clone();
         for node in &self.stack.nodes {
             if let Thing::File(file) = node.thing
                 && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
             {
-                unreadable.push(format!(
+                phrases.push(format!(
                     "{} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here",
                     node.name
                 ));
@@ -294,7 +294,7 @@ impl SurveyedStack<'_> {
             let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| node.name.starts_with(kind));
             let fabric = ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|part| place.contains(part));
             if remote || fabric {
-                unreadable.push(format!(
+                phrases.push(format!(
                     "{} is shared over a network: who uses it on other machines cannot be seen from here",
                     node.name
                 ));
@@ -303,15 +303,15 @@ impl SurveyedStack<'_> {
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
             let processes = counted(unseen, "process");
-            unreadable.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
+            phrases.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
         }
         let root = &self.survey.root;
         if root.is_live() && !is_first_namespace(root, "pid").unwrap_or(false) {
-            unreadable.push(
+            phrases.push(
                 "processes outside of this container cannot be seen: they may use the device".to_owned(),
             );
         }
-        unreadable
+        phrases
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) struct SliceLedger {
     /// Slices whose probes differ by a step of the clock.
     stepped: Ranges,
     /// Slices whose probes differ by more.
-    doubtful_second: Ranges,
+    differing: Ranges,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,7 +109,7 @@ impl SliceLedger {
             all: SliceSum::default(),
             unprobed: SliceSum::default(),
             stepped: Ranges::new(),
-            doubtful_second: Ranges::new(),
+            differing: Ranges::new(),
         }
     }
 
@@ -118,7 +118,7 @@ impl SliceLedger {
         self.all = SliceSum::default();
         self.unprobed = SliceSum::default();
         self.stepped.clear();
-        self.doubtful_second.clear();
+        self.differing.clear();
     }
 
     pub(super) fn record(&mut self, slice: &Slice) {
@@ -147,7 +147,7 @@ impl SliceLedger {
                     let cycles = sum.seconds * f64::midpoint(higher, lower);
                     self.stepped.enter(cheap, dear, SliceSum { cycles, ..sum });
                 } else {
-                    self.doubtful_second.enter(cheap, dear, sum);
+                    self.differing.enter(cheap, dear, sum);
                 }
             }
         }
@@ -158,7 +158,7 @@ impl SliceLedger {
         self.unprobed.add(other.unprobed);
         self.bins.iter_mut().zip(&other.bins).for_each(|(bin, more)| bin.add(*more));
         self.stepped.merge(&other.stepped);
-        self.doubtful_second.merge(&other.doubtful_second);
+        self.differing.merge(&other.differing);
     }
 
     pub(super) fn all(&self) -> SliceSum {
@@ -185,14 +185,14 @@ impl SliceLedger {
         if self.spread <= STEADY_SPREAD {
             confirmed.cycles = level * confirmed.turns;
         }
-        confirmed.add(self.doubtful_second.ending_at(bin, margin));
+        confirmed.add(self.differing.ending_at(bin, margin));
         confirmed
     }
 
     /// Slices with a doubtful clock above the level even at the lower clock, by bin.
     fn dear(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
-        self.stepped.beginning_in(from..BINS).iter().chain(self.doubtful_second.beginning_in(from..BINS))
+        self.stepped.beginning_in(from..BINS).iter().chain(self.differing.beginning_in(from..BINS))
     }
 
     fn margin(&self) -> usize {
@@ -206,17 +206,17 @@ impl SliceLedger {
     pub(super) fn excluded(&self) -> ExcludedTime {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
-        let doubtful = staying(&self.stepped.all()) + staying(&self.doubtful_second.all());
+        let doubtful = staying(&self.stepped.all()) + staying(&self.differing.all());
         let unexplained = doubtful - staying(&self.confirmed()) - self.dear().map(staying).sum::<f64>();
         let clock = staying(&self.unprobed) + unexplained.max(0.0);
         let second = self.second(kept);
-        let doubtful_second = staying(&second.sum);
+        let differing = staying(&second.sum);
         let all = self.all.seconds - kept.seconds;
-        let other = (all - switched - clock - doubtful_second).max(0.0);
+        let other = (all - switched - clock - differing).max(0.0);
         ExcludedTime {
             switched,
             clock,
-            second: doubtful_second,
+            second: differing,
             contended: if self.shares_memory { second.beyond } else { 0.0 },
             other,
             taken: self.taken(kept, &second).min(other),
@@ -235,8 +235,7 @@ impl SliceLedger {
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
         let dearer = bins().filter(|bin| !near(bin)).chain(self.dear()).map(beyond).sum::<f64>();
         // Slices above the last bin.
-        let others =
-            staying(&self.unprobed) + staying(&self.stepped.all()) + staying(&self.doubtful_second.all());
+        let others = staying(&self.unprobed) + staying(&self.stepped.all()) + staying(&self.differing.all());
         let outside = staying(&self.all) - others - bins().map(staying).sum::<f64>();
         (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
@@ -253,8 +252,7 @@ impl SliceLedger {
             let dearer = |bin: &&SliceSum| others(bin) && bin.cycles / bin.turns > level;
             // Slices above the last bin were stolen.
             let from = self.bin(level) + self.margin() + 1;
-            let doubtful =
-                [&self.stepped, &self.doubtful_second].map(|ranges| ranges.beginning_in(from..BINS - 1));
+            let doubtful = [&self.stepped, &self.differing].map(|ranges| ranges.beginning_in(from..BINS - 1));
             let all = self.bins.iter().filter(dearer).chain(doubtful.into_iter().flatten());
             all.for_each(|bin| second.add(*bin, kept));
         } else {

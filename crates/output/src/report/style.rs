@@ -43,7 +43,7 @@ pub struct Wishes {
 
 /// Semantic role of a text; decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextRole {
+pub(crate) enum TextRole {
     Plain,
     Strong,
     Dim,

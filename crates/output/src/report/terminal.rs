@@ -152,7 +152,7 @@ struct RunText {
 impl RunText {
     fn new(header: &Run, style: Style) -> Self {
         let baseline = plimsoll_published::find(&header.plan.name);
-        let whole = super::conditions::whole(&header.machine);
+        let whole = conditions::whole(&header.machine);
         let reported = whole.into_iter().map(|note| note.code).collect();
         Self {
             table: CaseTable::new(style.clone(), ExplainedElsewhere::above(reported)),
@@ -183,16 +183,16 @@ impl RunText {
 
     /// Formats the delivered share of the undisturbed performance; empty if it is nearly all.
     fn verdict(&self, run: &Run) -> String {
-        let line = super::delivered::verdict(run).map(|line| format!("This machine {line}."));
+        let line = delivered::verdict(run).map(|line| format!("This machine {line}."));
         line.map(|line| self.paragraph(TextRole::Warning, "", &line)).unwrap_or_default()
     }
 
     fn opening(&self, run: &Run) -> String {
-        let host = super::context::of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
+        let host = context::of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
         let version = format!("plimsoll {}", run.version);
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
         let title = self.paragraph(TextRole::Dim, "", &format!("{version} · {what}"));
-        let whole = super::conditions::whole(&run.machine);
+        let whole = conditions::whole(&run.machine);
         let stated = whole.iter().map(|note| self.paragraph(TextRole::Warning, "! ", &note.text));
         stated.fold(title, |text, line| text + &line)
     }

@@ -19,8 +19,7 @@ use plimsoll_cluster::PairResults;
 use plimsoll_cluster::ssh::names::{self, HostName};
 use plimsoll_cluster::ssh::pairs::{self, ConnectedMachines};
 use plimsoll_cluster::ssh::{
-    Connection, Hold, MachineProgress, MeasuredByMachine, NodeLauncher, ProgramCopy, RunOrder, measured,
-    run_on_node,
+    Connection, Hold, MachineProgress, NodeLauncher, NodeResult, ProgramCopy, RunOrder, measured, run_on_node,
 };
 use plimsoll_command::cli::{Common, Hosts, Measurable, SLURM};
 use plimsoll_command::resolve;
@@ -42,7 +41,7 @@ use tools::OnMachines;
 const MAX_NAMES: u64 = 1 << 20;
 const MAX_LIMITS: u64 = 1 << 20;
 /// Seconds between progress lines.
-const MAX_PROGRESS_LINES: u32 = 10;
+const PROGRESS_SECONDS: u32 = 10;
 /// Code of findings about nodes without a result.
 const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
@@ -422,7 +421,7 @@ struct All<'a> {
     interrupted: bool,
 }
 
-type HostOutcome<'a> = Result<(MeasuredByMachine, Connection<'a>), String>;
+type HostOutcome<'a> = Result<(NodeResult, Connection<'a>), String>;
 
 impl HostCall {
     /// Measures on all nodes, at most `at_once` at a time; stores each result when it arrives.
@@ -438,7 +437,7 @@ impl HostCall {
             if let Ok((answer, _)) = &outcome {
                 kept.ended(&answer.run);
             }
-            fleet.run_on_hosts(index, &outcome, ended.len() + 1);
+            fleet.show_outcome(index, &outcome, ended.len() + 1);
             ended.insert(index, outcome);
         })?;
         Ok(self.sorted(fleet, ended, interrupted))
@@ -541,7 +540,7 @@ impl<'a> Fleet<'a> {
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut received: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
-        let mut run_on_node = (0, self.progress());
+        let mut last_shown = (0, self.progress());
         let mut interrupted = false;
         loop {
             select! {
@@ -559,7 +558,7 @@ impl<'a> Fleet<'a> {
                 recv(last) -> _ => self.holds.iter().for_each(Hold::end),
                 recv(seconds) -> _ => {
                     self.holds.iter().for_each(Hold::second);
-                    run_on_node = self.show_progress(run_on_node);
+                    last_shown = self.show_progress(last_shown);
                 }
             }
         }
@@ -604,11 +603,11 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
-    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed. Returns
+    /// Prints progress if it has changed and [`PROGRESS_SECONDS`] seconds have passed. Returns
     /// the seconds since the last line, and its content.
     fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
-        if seconds < MAX_PROGRESS_LINES || now == last {
+        if seconds < PROGRESS_SECONDS || now == last {
             return (seconds + 1, last);
         }
         if self.says {
@@ -617,7 +616,7 @@ impl<'a> Fleet<'a> {
         (0, now)
     }
 
-    fn run_on_hosts(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
+    fn show_outcome(&self, index: usize, outcome: &HostOutcome<'_>, ended: usize) {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
             Ok((answer, _)) => {

@@ -43,7 +43,7 @@ pub(super) fn settle() {
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
-    extras(move || {
+    spawn_detached(move || {
         let mut first = None;
         for _ in signals.forever() {
             let received = match request(&mut first, Instant::now()) {
@@ -86,7 +86,7 @@ fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
-    extras(move || {
+    spawn_detached(move || {
         let _ = asked.recv_deadline(end);
         // Keeps the channel open for later signals, which end nothing. The receiver may be gone.
         loop {
@@ -100,7 +100,7 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
 }
 
 /// Starts a thread that ends with the program.
-fn extras(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
         .map(drop)

@@ -141,11 +141,11 @@ impl<'a> NodeFigure<'a> {
 
     /// Returns the properties that define a group, by name: the device and the inputs of the limit,
     /// without measured inputs such as the clock.
-    fn made_of(&self) -> BTreeMap<&'a str, FigureConditions<'a>> {
+    fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
         let inputs = inputs.iter().filter(|input| !is_measured(input.value));
-        let inputs = inputs.map(|input| (input.name.as_str(), FigureConditions::Of(input.value.to_bits())));
-        inputs.chain(self.device.map(|device| ("", FigureConditions::On(device)))).collect()
+        let inputs = inputs.map(|input| (input.name.as_str(), GroupProperty::Of(input.value.to_bits())));
+        inputs.chain(self.device.map(|device| ("", GroupProperty::On(device)))).collect()
     }
 
     fn shown(&self) -> String {
@@ -171,7 +171,7 @@ fn delivered(metric: &MetricResult) -> Option<Samples> {
 
 /// Property that defines a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FigureConditions<'a> {
+enum GroupProperty<'a> {
     /// Bits of an input's value.
     Of(u64),
     On(&'a str),
@@ -201,9 +201,9 @@ fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
 
 fn parted<'a>(
     group: Vec<NodeFigure<'a>>,
-    made: impl Fn(&NodeFigure<'a>) -> Option<FigureConditions<'a>>,
+    made: impl Fn(&NodeFigure<'a>) -> Option<GroupProperty<'a>>,
 ) -> Vec<Vec<NodeFigure<'a>>> {
-    let mut parts: BTreeMap<Option<FigureConditions<'a>>, Vec<NodeFigure<'a>>> = BTreeMap::new();
+    let mut parts: BTreeMap<Option<GroupProperty<'a>>, Vec<NodeFigure<'a>>> = BTreeMap::new();
     group.into_iter().for_each(|figure| parts.entry(made(&figure)).or_default().push(figure));
     let (mut large, small): (Vec<_>, Vec<_>) =
         parts.into_values().partition(|part| part.len() >= MIN_OUTLIER_NODES);

@@ -121,19 +121,16 @@ pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> V
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
     let judged = Judged { measurement, metric, matrix, names, known: KnownLinks::of(paths), flow, usual };
     let mut found = Vec::new();
-    let mut describe: Vec<(u32, u32)> = Vec::new();
+    let mut listed: Vec<(u32, u32)> = Vec::new();
     for part in [PairRole::Client, PairRole::Server] {
         for (number, own) in judged.machines(part) {
-            describe.extend(own.iter().map(|s| (s.row, s.column)));
+            listed.extend(own.iter().map(|s| (s.row, s.column)));
             found.extend(judged.machine(number, part, &own));
         }
     }
     let alone = judged.slow(judged.usual.centre, judged.usual.reach);
     found.extend(
-        alone
-            .iter()
-            .filter(|s| !describe.contains(&(s.row, s.column)))
-            .map(|s| (s.away.abs(), judged.pair(s))),
+        alone.iter().filter(|s| !listed.contains(&(s.row, s.column))).map(|s| (s.away.abs(), judged.pair(s))),
     );
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     found.into_iter().take(MAX_LISTED_PAIRS).map(|(_, finding)| finding).collect()

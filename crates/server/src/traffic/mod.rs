@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-pub use supervision::{ObservedEvents, Supervision};
+pub use supervision::{ObservedEvent, Supervision};
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 

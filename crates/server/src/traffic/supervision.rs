@@ -10,7 +10,7 @@ use crate::wire::{Channel, Message, PULSE, RESULTS, SILENCE, WireError};
 
 /// Event of a supervised transfer.
 #[derive(Debug)]
-pub enum ObservedEvents {
+pub enum ObservedEvent {
     /// A message other than `Alive`.
     Message(Message),
     /// A thread of this end has ended, or [`PULSE`] is over.
@@ -98,15 +98,15 @@ impl<'a> Supervision<'a> {
     fn await_go(&mut self) -> Result<(), LostTransfer> {
         loop {
             match self.await_next()? {
-                ObservedEvents::Local => {}
-                ObservedEvents::Message(Message::Go) => return Ok(()),
-                ObservedEvents::Message(_) => return Err(WireError::OutOfTurn.into()),
+                ObservedEvent::Local => {}
+                ObservedEvent::Message(Message::Go) => return Ok(()),
+                ObservedEvent::Message(_) => return Err(WireError::OutOfTurn.into()),
             }
         }
     }
 
     /// Waits for a message or the end of a thread, at most [`PULSE`].
-    pub fn await_next(&mut self) -> Result<ObservedEvents, LostTransfer> {
+    pub fn await_next(&mut self) -> Result<ObservedEvent, LostTransfer> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
         }
@@ -123,10 +123,10 @@ impl<'a> Supervision<'a> {
             self.channel.send(&Message::Alive)?;
         }
         self.wait(PULSE.min(self.end.duration_since(now)).max(Duration::from_millis(1)))?;
-        Ok(self.message()?.unwrap_or(ObservedEvents::Local))
+        Ok(self.message()?.unwrap_or(ObservedEvent::Local))
     }
 
-    fn message(&mut self) -> Result<Option<ObservedEvents>, LostTransfer> {
+    fn message(&mut self) -> Result<Option<ObservedEvent>, LostTransfer> {
         while let Some(message) = self.channel.try_receive()? {
             self.message_received();
             match message {
@@ -137,7 +137,7 @@ impl<'a> Supervision<'a> {
                 Message::Unacknowledged { segment } => {
                     return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far });
                 }
-                other => return Ok(Some(ObservedEvents::Message(other))),
+                other => return Ok(Some(ObservedEvent::Message(other))),
             }
         }
         Ok(None)
@@ -181,6 +181,6 @@ mod tests {
         watch.add_silence();
         assert!(watch.silent >= PULSE.max(ran.min(SILENCE)), "{:?} of {ran:?}", watch.silent);
         watch.message_received();
-        assert!(matches!(watch.await_next(), Ok(ObservedEvents::Local)));
+        assert!(matches!(watch.await_next(), Ok(ObservedEvent::Local)));
     }
 }

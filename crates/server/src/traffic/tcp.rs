@@ -18,8 +18,7 @@ use super::tcp_samples::TcpSamples;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos,
-    reason,
+    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos, reason,
 };
 use crate::wire::{
     Channel, EndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
@@ -198,10 +197,10 @@ impl<'env> TcpRun<'env> {
     }
 
     /// Handles an event. Returns a message that needs more handling.
-    fn expect(&self, seen: ObservedEvents) -> Result<Option<Message>, LostTransfer> {
+    fn expect(&self, seen: ObservedEvent) -> Result<Option<Message>, LostTransfer> {
         match (seen, self.means.end) {
-            (ObservedEvents::Local, _) => Ok(None),
-            (ObservedEvents::Message(Message::Sent(totals)), _)
+            (ObservedEvent::Local, _) => Ok(None),
+            (ObservedEvent::Message(Message::Sent(totals)), _)
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
                 self.shared.settle(&totals);
@@ -213,8 +212,8 @@ impl<'env> TcpRun<'env> {
                     .map_err(LostTransfer::Stream)?;
                 Ok(None)
             }
-            (ObservedEvents::Message(message @ Message::Done(_)), TransferEnd::Near) => Ok(Some(message)),
-            (ObservedEvents::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
+            (ObservedEvent::Message(message @ Message::Done(_)), TransferEnd::Near) => Ok(Some(message)),
+            (ObservedEvent::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
         }
     }
 

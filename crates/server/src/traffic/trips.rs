@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::account::CounterSource;
 use super::team::{ThreadTeam, joined};
-use super::{LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, nanos, thread_cpu, udp};
+use super::{LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, nanos, thread_cpu, udp};
 use crate::wire::{Channel, Echoed, Message, RESULTS, TripsOrder, WaitMode, WireError};
 
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
@@ -108,9 +108,9 @@ fn watch(
     let mut supervision = Supervision::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
         match supervision.await_next()? {
-            ObservedEvents::Local => {}
-            ObservedEvents::Message(Message::Enough) => return Ok(()),
-            ObservedEvents::Message(_) => return Err(WireError::OutOfTurn.into()),
+            ObservedEvent::Local => {}
+            ObservedEvent::Message(Message::Enough) => return Ok(()),
+            ObservedEvent::Message(_) => return Err(WireError::OutOfTurn.into()),
         }
     }
     Ok(())

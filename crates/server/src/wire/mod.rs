@@ -25,8 +25,9 @@ pub use message::{
 };
 pub use timeline::{ArrivalTimeline, Shaping};
 
-/// Version of the messages, sent in the handshake to report a mismatch.
-pub const PROTOCOL_VERSION: u16 = 5;
+/// Version of the messages, sent in the handshake to report a mismatch. It changes whenever a
+/// message does.
+pub const PROTOCOL_VERSION: u16 = 6;
 
 /// Default TCP and UDP port of `plimsoll serve`.
 pub const PORT: u16 = 7546;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::mistake::Mistake;
-use super::super::syntax::{FileMachine, GivenOption};
+use super::super::syntax::{GivenOption, JobEnvironment};
 use super::super::value::{self, SECOND};
 use super::{FIO_BLOCK_BYTES, JobReader, JobTarget};
 use plimsoll_model::case::Value;
@@ -250,6 +250,6 @@ fn single_slashes(path: &str) -> String {
 }
 
 /// Whether a path means a device, even one that this machine does not have.
-fn is_device(path: &str, around: &dyn FileMachine) -> bool {
+fn is_device(path: &str, around: &dyn JobEnvironment) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

@@ -76,9 +76,9 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
 
 /// Returns the metrics of a measurement that are drawn.
 fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
-    let measured_by_tool =
+    let is_drawn =
         |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
-    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || measured_by_tool(&metric.name);
+    let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || is_drawn(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
 }

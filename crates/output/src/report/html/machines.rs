@@ -139,7 +139,7 @@ pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Resul
                 p.remark { (counted(machines, "machine")) " are too many to be compared here: at most " (MAX_SIDES) " have room." }
             }
         }
-        p.remark { (host_rows(&held, all)) }
+        p.remark { (documents_note(&held, all)) }
         script type="application/json" id="machines" { (PreEscaped(known)) }
     };
     let held = html! { @for document in held.iter().flatten() { (PreEscaped([IN_PAGE[0], document, IN_PAGE[1]].concat())) } };
@@ -180,7 +180,7 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
 }
 
 /// Explains how to use the embedded documents and lists the missing ones.
-fn host_rows(held: &[Option<String>], runs: &[&Run]) -> Markup {
+fn documents_note(held: &[Option<String>], runs: &[&Run]) -> Markup {
     let lost: Vec<String> =
         held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();
     let more = lost.len().saturating_sub(MAX_DOCUMENTS_NAMED);

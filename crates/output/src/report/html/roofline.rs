@@ -93,8 +93,8 @@ fn of_memory(moves: &[MovedBytes<'_>]) -> Option<f64> {
 }
 
 fn roof(name: &str, role: SeriesRole, bandwidth: f64, peak: f64, to: f64) -> ChartSeries {
-    let saturation = (peak / bandwidth).clamp(FROM, to);
-    let points = [(FROM, FROM * bandwidth), (saturation, (saturation * bandwidth).min(peak)), (to, peak)];
+    let ridge = (peak / bandwidth).clamp(FROM, to);
+    let points = [(FROM, FROM * bandwidth), (ridge, (ridge * bandwidth).min(peak)), (to, peak)];
     ChartSeries::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
 }
 

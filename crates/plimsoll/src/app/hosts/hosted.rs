@@ -226,7 +226,7 @@ impl HostedOrder {
             move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
         // Reports the total number of cases at the start.
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
-        let outputs = crate::app::outputs(&self.common, &self.interrupts)?.counted_by(sender);
+        let outputs = crate::app::outputs(&self.common, &self.interrupts)?.on_ended(sender);
         crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 

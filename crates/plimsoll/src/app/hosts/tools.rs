@@ -46,7 +46,7 @@ const ASSUMED_EACH: f64 = 10e9;
 /// Time limit as a multiple of the estimate.
 const MAX_TIMES_ESTIMATE: f64 = 5.0;
 /// Seconds of the tool beside the solution, for any order.
-const REFERENCE_SECONDS: f64 = 60.0;
+const TOOL_OVERHEAD_SECONDS: f64 = 60.0;
 /// The tools, preferred ones first: `hpcc` also measures other things, which takes time.
 const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
 /// The tool needs no clean-up and is killed without delay, so that the run can be stored before its
@@ -144,7 +144,7 @@ impl OnMachines<'_> {
         let (search, launcher) =
             ref_tools::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit =
-            system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + REFERENCE_SECONDS));
+            system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + TOOL_OVERHEAD_SECONDS));
         let through = through(&search, self.launcher.name(), hosts, limit)?;
         let mut reference_tools = ReferenceTools::new(
             Selection::all(search),

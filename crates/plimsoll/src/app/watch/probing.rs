@@ -35,7 +35,7 @@ const BUSY_CPUS: f64 = 0.25;
 const WAITING: f64 = 0.1;
 
 /// Most seconds that a network case sends in addition to its samples and warm-up.
-const REFERENCE_FACTOR: f64 = 5.0;
+const MAX_EXTRA_SEND_SECONDS: f64 = 5.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -339,5 +339,5 @@ fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     let Some(metric) = metric.filter(|metric| metric.unit == Unit::BitPerSecond) else { return 0.0 };
     let rates = outcome.samples.iter().filter_map(|sample| sample.values.get(metric.name).copied());
     let timed: f64 = outcome.samples.iter().map(|sample| sample.elapsed).sum();
-    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + REFERENCE_FACTOR)
+    rates.reduce(f64::max).unwrap_or(0.0) / 8.0 * seconds.min(3.0 * timed + MAX_EXTRA_SEND_SECONDS)
 }

@@ -91,7 +91,7 @@ const SYSTEMS_OWN: &[&str] = &[
 ];
 
 /// Prefixes of device and interface names from the kernel or systemd, before their numbers.
-const KERNEL_PATHS: &[&str] = &[
+const KERNEL_NAME_PREFIXES: &[&str] = &[
     "sd", "hd", "vd", "xvd", "nvme", "loop", "md", "dm-", "ram", "zram", "sr", "nbd", "mmcblk", "pmem", "zd",
     "drbd", "rbd", "bcache", "fd", "tty", "eth", "en", "eno", "ens", "enp", "wl", "wlan", "wlp", "ww", "ib",
     "lo", "veth", "docker", "bond", "br", "br-", "virbr", "tun", "tap", "team", "usb", "sit", "dummy",
@@ -116,7 +116,7 @@ pub(super) fn is_kernels(name: &str) -> bool {
         })
     };
     let hexadecimal = |rest: &str| rest.len() >= 7 && rest.bytes().all(|b| b.is_ascii_hexdigit());
-    KERNEL_PATHS.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
+    KERNEL_NAME_PREFIXES.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
 }
 
 /// Replaces the components of a path that a user chose. `keeps` selects further components to keep;

@@ -19,7 +19,7 @@ use super::account::{CounterReading, CounterSource};
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvents, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reason,
+    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reason,
 };
 use crate::wire::{
     Channel, Message, OrderedAmount, RESULTS, UdpOrder, UdpReceived, UdpReport, UdpSent, WireError,
@@ -121,17 +121,17 @@ impl<'env> UdpRun<'env> {
                 return self.conclude(progress.outcome, &mut supervision, before);
             }
             match (supervision.await_next()?, self.means.end) {
-                (ObservedEvents::Local, _) => {}
-                (ObservedEvents::Message(Message::Sent(totals)), _)
+                (ObservedEvent::Local, _) => {}
+                (ObservedEvent::Message(Message::Sent(totals)), _)
                     if self.receives() && totals.len() == self.means.sockets.len() =>
                 {
                     self.shared.settle(&totals);
                     progress.totals = totals;
                 }
-                (ObservedEvents::Message(Message::UdpDone(report)), TransferEnd::Near) => {
+                (ObservedEvent::Message(Message::UdpDone(report)), TransferEnd::Near) => {
                     progress.outcome.there = Some(*report)
                 }
-                (ObservedEvents::Message(_), _) => return Err(WireError::OutOfTurn.into()),
+                (ObservedEvent::Message(_), _) => return Err(WireError::OutOfTurn.into()),
             }
         }
     }
