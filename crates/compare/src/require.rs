@@ -276,14 +276,13 @@ impl Requirement {
         run: &Run,
         baseline: &impl Fn(&Measurement, &MetricResult) -> Option<f64>,
     ) -> Option<Holds> {
-        let id = measurement.case.id();
         let node = match run.nodes.len() {
             0 | 1 => String::new(),
             _ => format!("{}: ", plimsoll_units::text::shown_within(&measurement.node, 64)),
         };
         let holds = |met: bool, found: String| Holds {
             requirement: self.text.clone(),
-            case: Some(id.as_str().to_owned()),
+            case: Some(measurement.case.id().as_str().to_owned()),
             met,
             found: node.clone() + &found,
         };
