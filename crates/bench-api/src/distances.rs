@@ -1,4 +1,4 @@
-//! Distance between the CPUs of a case while it is measured, for guests whose hypervisor may move
+//! Distance between the CPUs of a case while it is measured, in guests: a hypervisor may move
 //! vCPUs.
 //!
 //! vCPUs that share a core halve their joint arithmetic rate; vCPUs on different caches double
@@ -30,7 +30,8 @@ pub enum FixedTopology {
 }
 
 impl FixedTopology {
-    /// Whether the topology differs between two probes.
+    /// Whether the topology differs between two probes: another answer to "one core?" for
+    /// `OnCores`, latencies that differ by more than 50 % for `AtCaches`.
     #[must_use]
     pub fn has_moved(self, one: CpuDistances, other: CpuDistances) -> bool {
         const ANOTHER_CACHE: f64 = 1.5;
@@ -51,13 +52,14 @@ pub struct CpuDistances {
 }
 
 impl CpuDistances {
-    /// Returns the probe of a sample or case; `None` without one.
+    /// Returns the core-to-core latency and clock recorded in `conditions` of a sample or case;
+    /// `None` without a recorded latency.
     #[must_use]
     pub fn of(conditions: &Conditions) -> Option<Self> {
         conditions.core_to_core.map(|seconds| Self { seconds, clock_hz: conditions.clock_hz })
     }
 
-    /// Returns the medians of several probes; `None` without any.
+    /// Returns the median latency and the median clock of several probes; `None` without any.
     #[must_use]
     pub fn median<'a>(of: impl Iterator<Item = &'a Conditions>) -> Option<Self> {
         let looks: Vec<Self> = of.filter_map(Self::of).collect();
@@ -65,8 +67,8 @@ impl CpuDistances {
         Some(Self { seconds, clock_hz: median(looks.iter().filter_map(|look| look.clock_hz).collect()) })
     }
 
-    /// Whether the CPUs are threads of one core. Measured: 40 to 62 cycles within a core (even with
-    /// another guest busy on it), 105 between neighbouring cores.
+    /// Whether the latency is that of two threads of one core: below 75 cycles (15 ns if the clock
+    /// is unknown). Measured: 40 to 62 within a core, 105 between neighbouring cores.
     #[must_use]
     pub fn is_of_one_core(self) -> bool {
         const SAME_CORE_CYCLES: f64 = 75.0;
@@ -85,8 +87,8 @@ pub struct NeighbourDistances {
 }
 
 impl NeighbourDistances {
-    /// Creates threads for neighbouring pairs of `cpus`; none on bare metal, where CPUs do not
-    /// move.
+    /// Creates a probe thread pair for up to 8 pairs of neighbouring CPU numbers in `cpus`. No
+    /// pairs on bare metal, where CPUs do not move: [`Self::look`] then returns `None`.
     pub fn of(machine: &Machine, topology: FixedTopology, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
@@ -98,8 +100,8 @@ impl NeighbourDistances {
         Self { topology, pairs, shows_distances, seen: None }
     }
 
-    /// Returns the current mean latency between neighbours, in seconds. `clock_hz` is the clock of
-    /// the last sample. A pair that stalls (busy CPUs) is not probed again.
+    /// Probes all pairs and returns the mean one-way latency in seconds; `None` if no pair answers.
+    /// `clock_hz` is the clock of the last sample. A pair that stalls is not probed again.
     pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
@@ -120,7 +122,8 @@ impl NeighbourDistances {
         self.seen = Some([nearer(near, look)[0], nearer(far, look)[1]]);
     }
 
-    /// Returns a warning if the CPUs moved during the case or shared a core throughout.
+    /// Returns a warning if the CPUs moved between the probes of the case, or shared a core in all
+    /// of them although they should be on different cores; `None` without a probe.
     pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
         let together =

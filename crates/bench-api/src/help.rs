@@ -2,7 +2,8 @@ use plimsoll_model::case::Key;
 
 use crate::Subsystem;
 
-/// Help of a parameter: the text of the subsystem, else the texts of its benchmarks.
+/// Returns the help text of parameter `key` in subsystem `part`: its own, else the texts of its
+/// benchmarks (`names: text; names: text` if they differ), else the general one.
 pub fn help_of(part: &Subsystem, key: &Key) -> String {
     let own = |help: &[(&str, &'static str)]| {
         help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)

@@ -1,5 +1,4 @@
-//! Measures the cores' instructions per cycle before a run (100 ms), to check or replace known chip
-//! data.
+//! Measures the cores' instructions per cycle before a run (100 ms), to check known chip data.
 
 use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
 use plimsoll_metal::clock::CoreClock;
@@ -15,7 +14,8 @@ const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 /// Floating-point kernels; integer ones follow.
 const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
-/// Measures one allowed core of each kind, once; nothing without pinning or a known clock.
+/// Measures instruction rates and latencies of one allowed CPU per core type and stores them in
+/// `machine.cpu.capabilities`, unless it has some. Skips CPUs without pinning or a known clock.
 pub fn look(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;

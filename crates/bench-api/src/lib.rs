@@ -81,8 +81,7 @@ pub struct Subsystem {
     pub uses_interfaces: bool,
     /// Rate limit of this machine that applies to the headline metric, if any.
     pub setting: fn(&Measurement, &Machine) -> Option<Setting>,
-    /// Whether unnoticed use of the measured device by other programs is impossible (disks and
-    /// links need little CPU time).
+    /// Whether unnoticed use of the measured device by other programs is impossible
     pub is_alone: fn(&Measurement, &Machine) -> bool,
 }
 
@@ -109,13 +108,14 @@ impl Subsystem {
         is_alone: |_, _| true,
     };
 
-    /// Label of a case with the subsystem's name: `memory read 512 MiB ×2`.
+    /// Returns the label of a case with the subsystem's name: `memory read 512 MiB ×2`.
     pub fn label(&self, case: &Case) -> String {
         let benchmark = self.find(case.benchmark());
         words::full(benchmark.map(|benchmark| benchmark.descriptor().words).unwrap_or_default(), case)
     }
 
-    /// Limits of one metric of a case. For pairs of machines the limits are summed.
+    /// Returns the limits of the metric in `question`, as its benchmark computes them; summed over
+    /// the pairs if several pairs of machines are measured. Empty if no benchmark has the case.
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
         let limits = benchmark.map(|benchmark| benchmark.limits(question)).unwrap_or_default();
@@ -125,7 +125,7 @@ impl Subsystem {
         }
     }
 
-    /// Returns its benchmark with this name.
+    /// Returns the benchmark called `name` (`disk.io`); `None` if there is none.
     pub fn find(&self, name: &str) -> Option<&'static dyn Benchmark> {
         self.benchmarks.iter().copied().find(|benchmark| benchmark.name() == name)
     }
@@ -138,7 +138,7 @@ impl Subsystem {
 pub struct Parsed(serde_json::Value);
 
 impl Parsed {
-    /// Parameters in the benchmark's own type; fails for those of another benchmark.
+    /// Deserializes the parameters into `T`, the benchmark's type; fails for those of another one.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
         let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
         T::deserialize(&self.0).map_err(wrong)
@@ -157,12 +157,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Creates a candidate without parsed parameters.
+    /// Creates a candidate without parsed parameters. `feasible`: `Err` with the reason why the
+    /// case is listed but not measured.
     pub fn new(case: Case, feasible: Result<(), CannotMeasure>) -> Self {
         Self { case, parsed: Parsed::default(), feasible }
     }
 
-    /// Adds parsed parameters.
+    /// Replaces the parsed parameters by `parameters`, serialized; [`Parsed::read`] returns them.
     #[must_use]
     pub fn parsed(self, parameters: &impl Serialize) -> Self {
         // Serialization of plain numbers and names does not fail.
@@ -185,8 +186,7 @@ pub struct Descriptor {
     pub words: &'static [LabelPart],
     /// Whether it runs by default.
     pub by_default: bool,
-    /// Name of the work that several benchmarks do by different means: charts overlay their
-    /// results.
+    /// Name of the work that several benchmarks do: charts overlay their results.
     pub common: Option<&'static str>,
     /// Axes of the curves of a search or sweep.
     pub curves: &'static [Curve],
@@ -241,34 +241,34 @@ impl Descriptor {
 
 /// A benchmark: one kind of measurement.
 pub trait Benchmark: Sync {
-    /// Returns the description.
+    /// Returns the static description: name, parameters, help, words and limits.
     fn descriptor(&self) -> &Descriptor;
 
-    /// Returns the name, `subsystem.noun`.
+    /// Returns the name, `subsystem.noun`, such as `disk.io`.
     fn name(&self) -> &'static str {
         self.descriptor().name
     }
 
-    /// Names of its parameters, in the order of case ids.
+    /// Returns the names of its parameters, in the order of case ids.
     fn keys(&self) -> &'static [&'static str] {
         self.descriptor().keys
     }
 
-    /// All metrics that its cases can have, the usual headline first.
+    /// Returns all metrics that its cases can have, the usual headline first.
     fn all_metrics(&self) -> &'static [Metric];
 
-    /// Adapts an entry of [`Benchmark::all_metrics`] to a case; `None` if the case lacks the
-    /// metric.
+    /// Returns `row`, an entry of [`Benchmark::all_metrics`], adapted to a case (such as its unit);
+    /// `None` if the case lacks the metric.
     fn metric_of(&self, _: &Case, row: Metric) -> Option<Metric> {
         Some(row)
     }
 
-    /// Name of the headline metric of a case, if not the first one.
+    /// Returns the name of the case's headline metric; `None` if it is the first one.
     fn headline(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Metrics of a case, the headline first.
+    /// Returns the metrics of a case, the headline first.
     fn metrics(&self, case: &Case) -> Vec<Metric> {
         let rows = self.all_metrics().iter();
         let mut found: Vec<Metric> = rows.filter_map(|row| self.metric_of(case, *row)).collect();
@@ -279,10 +279,9 @@ pub trait Benchmark: Sync {
         found
     }
 
-    /// Cases of a group on this machine. Pure: `--dry-run` and `--list` stop here.
-    ///
-    /// # Errors
-    /// A value that no machine could measure (an unknown operation, zero threads), as one line.
+    /// Returns the cases of `group` (its parameter lists combined) on this machine. Pure:
+    /// `--dry-run` and `--list` stop here. Fails, in one line, for a value that no machine could
+    /// measure (zero threads).
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
     /// Whether a case searches, with probes of many sizes in one sample.
@@ -290,12 +289,12 @@ pub trait Benchmark: Sync {
         false
     }
 
-    /// Location of a case on a roofline.
+    /// Returns the location of a case on a roofline chart; `Roofline::No` by default.
     fn roofline(&self, _: &Case) -> Roofline {
         Roofline::No
     }
 
-    /// Additional texts for the row of a measurement, such as the result of a search.
+    /// Returns texts to append to the row of a measurement, such as the result of a search.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()
     }
@@ -305,13 +304,13 @@ pub trait Benchmark: Sync {
         (self.descriptor().limits)(question)
     }
 
-    /// Estimated seconds of a sample on an average machine, if the case has a fixed amount.
+    /// Estimates the seconds of a sample on an average machine; `None` for a timed case.
     fn sample_seconds(&self, _: &Case) -> Option<f64> {
         None
     }
 
-    /// Largest relative difference between runs of a case on a quiet machine, if the method
-    /// guarantees one; `plimsoll doctor` measures it.
+    /// Returns the largest relative difference (0.01: 1 %) of the named metric between runs on a
+    /// quiet machine; `None` if the method guarantees none. `plimsoll doctor` measures it.
     fn noise(&self, _: &str) -> Option<f64> {
         None
     }
@@ -325,16 +324,17 @@ pub type PreparedCase = Result<Box<dyn Prepared>, CannotMeasure>;
 
 /// A case ready for sampling. Dropping it releases everything.
 pub trait Prepared {
-    /// Takes one sample, or returns why there is none. The run loop may use the first as warm-up.
+    /// Takes one sample of `amount` (seconds, or work in the benchmark's unit); `Err`: why there is
+    /// none. The run loop may use the first sample as warm-up.
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure>;
 
-    /// Resources that a reference tool may use to measure the same thing.
+    /// Returns the CPUs, file and sizes that a reference tool may use to measure the same thing.
     fn offer(&self) -> Offer {
         Offer::default()
     }
 
-    /// Creates a file or region for reference tools to write, laid out like the case's own, or
-    /// returns the reason in one line.
+    /// Creates a file, or a part of the device, for reference tools to write, laid out like the
+    /// case's own. `Err`: why there is none, in one line.
     fn provide_file(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }
@@ -349,7 +349,7 @@ pub trait Prepared {
     /// [`plimsoll_model::sample::WrongAnswer`], or no check possible) invalidates the measurement.
     fn verify(&mut self) -> Result<(), CannotMeasure>;
 
-    /// Actual properties of the run, and warnings; called after the last sample.
+    /// Returns actual properties of the run, and warnings; called after the last sample.
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -392,19 +392,19 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Removes and returns the value, if it exists with this type.
+    /// Removes the value stored as `name` and returns it; `None` if there is none of type `T`.
     pub fn take<T: Any>(&self, name: &str) -> Option<T> {
         let value = self.values.borrow_mut().remove(name)?;
         value.downcast::<T>().ok().map(|boxed| *boxed)
     }
 
-    /// Stores a value for a later case.
+    /// Stores `value` as `name` for a later case, which [`Keep::take`]s it.
     pub fn put<T: Any>(&self, name: &str, value: T) {
         self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
     }
 }
 
-/// Default thread counts: one, and the largest with one CPU per thread.
+/// Returns the default thread counts: 1, and the largest with one CPU per thread.
 pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.most_threads() as u64 {
         0 | 1 => vec![1],
@@ -412,12 +412,14 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     }
 }
 
-/// Numbers given for `key`, else `usual`; an error in one line if one is not in 1 to `most`.
+/// Returns the numbers that `group` has for `key`, else `usual`; an error in one line if one of
+/// them is not in 1 to `most`.
 pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
     group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
 }
 
-/// Sizes given for `key`, else `usual`; an error in one line for a mix.
+/// Returns the sizes in bytes that `group` has for `key`, else `usual`. Fails, naming benchmark
+/// `of`, for a mix of sizes such as `4K@70+64K@30`.
 pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) -> Result<Vec<u64>, String> {
     let mix = |value: &&Value| matches!(value, Value::Mix(_));
     match group.lists.get(key).and_then(|values| values.iter().find(mix)) {
@@ -426,7 +428,7 @@ pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) 
     }
 }
 
-/// Returns `n` if it is within the range, else an error in one line.
+/// Returns `n` if it is within `range`, else an error in one line about parameter `key`.
 pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
     match range.contains(&n) {
         true => Ok(n),

@@ -27,7 +27,7 @@ pub enum SettingKind {
 }
 
 impl SettingKind {
-    /// Stable identifier.
+    /// Returns the stable identifier: `shaper`, `policer` or `io-limit`.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Shaper => "shaper",
@@ -36,7 +36,7 @@ impl SettingKind {
         }
     }
 
-    /// Phrase for a sentence, after "the".
+    /// Returns a phrase to follow "the", such as "rate of the shaper".
     pub const fn word(self) -> &'static str {
         match self {
             Self::Shaper => "rate of the shaper",
@@ -53,13 +53,14 @@ const PASSED: f64 = 1.5;
 const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
-    /// Creates a limit in the unit of the headline.
+    /// Creates a limit of `rate`, in the unit of the headline, which `rate` then bounds.
     pub fn of_rate(kind: SettingKind, rate: Quantity) -> Self {
         Self { kind, rate, bound: rate }
     }
 
-    /// Whether a result contradicts the limit; `is_low` means below the usual result. I/O limits
-    /// hold only over slices of 0.1 s (Linux `block/blk-throttle.c`) and are never contradicted.
+    /// Whether `figure`, a headline in the unit of `rate`, is too high for the limit: by over 50 %
+    /// if `is_low` (below the usual result), else 5 %. I/O limits hold only over slices of 0.1 s
+    /// (Linux `block/blk-throttle.c`) and are never contradicted.
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
         let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {

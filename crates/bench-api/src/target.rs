@@ -25,8 +25,8 @@ pub struct Consent {
 }
 
 impl Consent {
-    /// Parses `DEVICE:SERIAL`. Device paths may contain colons, serial numbers do not. The error
-    /// describes the format.
+    /// Parses `DEVICE:SERIAL` (`/dev/sdx:S4EWNX0N`), split at the last colon: device paths may
+    /// contain colons, serial numbers do not. The error describes the format.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.rsplit_once(':') {
             Some((device, serial)) if !device.is_empty() && !serial.trim().is_empty() => {

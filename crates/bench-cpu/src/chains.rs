@@ -1,5 +1,4 @@
-//! Kernel of a `cpu.peak` case: the fastest one of an instruction set, or one with given chains and
-//! vector width.
+//! Kernel of a `cpu.peak` case: an instruction set's fastest, or one with given chains and width.
 //!
 //! A chain is a sequence of dependent instructions. Few chains are limited by latency, many by the
 //! number of units; the two meet at latency × units chains. Combinations that do not exist are
@@ -32,7 +31,7 @@ impl VectorWidth {
         if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
     }
 
-    /// Parses a width; any number of bits is accepted.
+    /// Parses a width: `scalar` or any number of bits, such as `256`.
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
@@ -61,7 +60,7 @@ pub(super) struct RequestedChains {
 }
 
 impl RequestedChains {
-    /// Fails for too many chains, an invalid width, or a width without chains.
+    /// Reads the requested chains and widths. Fails for too many chains or an unusable width.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL_WIDTH]);
@@ -94,7 +93,7 @@ impl RequestedChains {
         )
     }
 
-    /// Cases of a pair, without affinity and threads.
+    /// Returns the cases of an operation and type, without affinity and threads.
     pub(super) fn cases(&self, pair: TypedOp) -> Result<Vec<Case>, String> {
         let named = |isa: Isa| {
             Case::of("cpu.peak")
@@ -147,7 +146,7 @@ fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
-/// Widths of a word, the widest first; `None` is the full width of a set.
+/// Returns the widths of a word, the widest first; `None` is the full width of a set.
 fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
         FULL_WIDTH => vec![None],
@@ -159,7 +158,7 @@ fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String>
     })
 }
 
-/// Best set with the pair in this width (or any): of this processor, else of any.
+/// Returns the best instruction set with the pair in this width, on this CPU, else on any.
 fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     let fits =
         || of_pair(pair).filter(move |kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));
@@ -192,7 +191,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     })
 }
 
-/// The kernel of a case, if it exists and this processor can run it.
+/// Returns the kernel of a case; the error shows why it is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
     if case.number("chains").is_none() {
         let word = |key| case.word(key).unwrap_or_default();

@@ -94,7 +94,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 
 type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Bounced, HandoverError>;
 
-/// Threads exist only while their pair is measured: hundreds of pairs would need thousands.
+/// Measures one pair for `time`. Its threads end then: hundreds of pairs would need thousands.
 fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
     ThreadPair::new(cpus)?.bounce(exchange, time)
 }
@@ -128,7 +128,7 @@ impl Pairs {
         Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
     }
 
-    /// Median latency of one pair; `None` if it stalled or was wrong.
+    /// Returns the median one-way latency of a pair in s; `None` if it stalled, an error if wrong.
     fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
         match (self.bounce)(cpus, self.exchange, time) {
             Ok(bounced) => Ok(median(bounced.one_way)),
@@ -152,7 +152,7 @@ fn median(values: Vec<f64>) -> Option<f64> {
     Samples::new(values).ok().map(|samples| samples.median())
 }
 
-/// Both directions of a pair.
+/// Returns a pair's value in seconds for both directions of the matrix.
 fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
     let [a, b] = pair.cpus.map(u32::try_from);
     let (a, b) = (a.ok()?, b.ok()?);

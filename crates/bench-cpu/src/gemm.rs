@@ -1,8 +1,6 @@
-//! `cpu.gemm`: multiplies square matrices, C ← A·B, with plimsoll's own kernels
-//! (`plimsoll_metal::gemm`).
+//! `cpu.gemm`: multiplies square matrices, C ← A·B, by `plimsoll_metal::gemm`.
 //!
-//! A sample is one product, 2 N³ operations. The result is checked against A·(B·v) for a vector v
-//! of signs.
+//! A sample is one product, 2 N³ operations, checked against A·(B·v) for a vector v of signs.
 
 use std::time::Instant;
 
@@ -118,7 +116,7 @@ fn element(word: &str) -> Result<Element, String> {
     }
 }
 
-/// Distance of columns in elements: an odd number of lines, so no power of two.
+/// Returns the distance of columns in elements: an odd number of lines, so no power of two.
 fn stride(rows: usize) -> usize {
     (rows.div_ceil(MAX_LINE_ELEMENTS) | 1).saturating_mul(MAX_LINE_ELEMENTS)
 }
@@ -239,8 +237,8 @@ impl<T: Real> GemmTeam<T> {
         sums
     }
 
-    /// ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), of order 1 if only rounding differs: the N elements of a
-    /// row of C sum N products of at most 1/4, whose roundings add up like a random walk.
+    /// Returns ‖C·v − A·(B·v)‖∞ ÷ (ε/4 · N^1.5), about 1 if only rounding differs: the N elements
+    /// of a row of C sum N products of at most 1/4, whose roundings add up like a random walk.
     fn residual(&self) -> f64 {
         let (signs, wanted) = &self.check;
         let product = self.times(&self.c, signs);

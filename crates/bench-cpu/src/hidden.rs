@@ -20,7 +20,7 @@ const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
 const MOST_CPUS: usize = 16;
 
 /// Looks for CPUs that share a core although the kernel shows a core each, in virtual machines
-/// without CPU quota.
+/// without CPU quota; records them in `machine`.
 pub(super) fn look(machine: &mut Machine) {
     let quota = machine.cgroup.cpu_quota.as_ref();
     let held = quota.is_some_and(|quota| quota.cpus() < machine.cpu.allowed.len() as f64);
@@ -48,8 +48,8 @@ pub(super) fn look(machine: &mut Machine) {
     machine.cpu.hidden_siblings = found;
 }
 
-/// Pairs that may be siblings: neighbours, and CPUs half of the list apart, as hypervisors number
-/// them.
+/// Returns pairs of CPUs that may be siblings: neighbours, and CPUs half of the list apart, as
+/// hypervisors number them. Empty for too many CPUs.
 fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     let cpu = &machine.cpu;
     let alone = |number: &usize| cpu.logical(*number).is_none_or(|logical| logical.siblings.len() <= 1);

@@ -36,7 +36,7 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     case.with_count("threads", threads)
 }
 
-/// Product of the requested affinities, amounts and scalings; at least one entry.
+/// Returns the product of the requested affinities, amounts and scalings; at least one entry.
 pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);
@@ -67,12 +67,12 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions
 pub const KIND_CLOCK: OwnCondition =
     OwnCondition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
 
-/// Name of a kind of core in conditions.
+/// Returns the name of a kind of core in conditions, without spaces.
 pub fn word_of(kind: &CoreKind) -> String {
     kind.name.replace(' ', "_")
 }
 
-/// Kinds of core among these CPUs; empty if the machine has one kind.
+/// Returns the kinds of core among these CPUs; empty if the machine has one kind.
 pub(super) fn kinds(machine: &Machine, cpus: &CpuSet) -> Vec<CoreKind> {
     machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(cpus)).cloned().collect()
 }

@@ -10,7 +10,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Fails if a sample has no clock.
+    /// Returns each sample's core clock in Hz and their median. Fails if a sample has no clock.
     pub(super) fn of(question: &Question<'_>) -> Result<Self, UnknownChip> {
         let each: Option<Vec<f64>> =
             question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
@@ -26,7 +26,7 @@ impl Clocks {
     }
 }
 
-/// Type of core of all these CPUs; fails if unknown or mixed.
+/// Returns the type of core that all these CPUs have. Fails if it is unknown or mixed.
 pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownChip> {
     let mut cores = cpus.iter().map(|number| Core::of(machine, number));
     let core =
@@ -72,7 +72,7 @@ impl Share {
     }
 }
 
-/// Largest number of these CPUs on one core.
+/// Returns the largest number of these CPUs on one core, at least 1.
 pub(super) fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
     let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());

@@ -1,5 +1,4 @@
-//! `cpu.linpack`: solves a dense system of linear equations with plimsoll's own solver
-//! (`plimsoll_metal::lu`).
+//! `cpu.linpack`: solves a dense system of linear equations by `plimsoll_metal::lu`.
 //!
 //! Matrix, operation count (2/3 N³ + 3/2 N²) and check of the solution are HPL's. A sample is one
 //! factorisation and solution.
@@ -158,7 +157,7 @@ fn broken(error: LuError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// Operations that HPL counts for `n` equations.
+/// Returns the number of operations that HPL counts for `n` equations.
 pub fn operations(n: f64) -> f64 {
     2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
 }
@@ -203,7 +202,7 @@ impl Prepared for LinpackTeam {
     }
 }
 
-/// HPL's check; NaN fails.
+/// Refuses a residual that fails HPL's check; NaN fails. The error names `cpus`.
 fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
     if residual < THRESHOLD {
         return Ok(());

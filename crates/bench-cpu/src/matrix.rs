@@ -25,7 +25,7 @@ impl TypedOp {
         self.kernels().next().is_some()
     }
 
-    /// Best set that has the pair: of this processor, else of any.
+    /// Returns the best instruction set that has the pair, on this processor, else on any.
     pub(super) fn best(self) -> Isa {
         let here = self.kernels().filter(|kernel| kernel.available().is_ok());
         let best = here.map(|kernel| kernel.isa).max();
@@ -47,8 +47,8 @@ impl TypedOp {
     }
 }
 
-/// Pairs requested by a group; by default fma of f64 and f32. A default that does not fit a typed
-/// value is replaced by all that fit. Fails if no pair is left.
+/// Returns the pairs requested by a group; by default fma of f64 and f32. A default that does not
+/// fit a typed value is replaced by all that fit. Fails if no pair is left.
 pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
@@ -121,7 +121,7 @@ fn missing(pair: TypedOp) -> String {
     )
 }
 
-/// The kernel of a case, if it exists and this processor can run it.
+/// Returns the kernel of a pair; the error shows why it is missing or cannot run here.
 pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
     let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
     let TypedOp { op, element } = pair;
@@ -139,7 +139,7 @@ pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, Can
     Ok(kernel)
 }
 
-/// The error names the parameter and the choices.
+/// Parses `word`; the error names the parameter `key` and the choices.
 pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,

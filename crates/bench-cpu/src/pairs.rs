@@ -8,8 +8,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use plimsoll_machine::{Cpu, CpuSet};
 
-/// Largest number of CPUs with all pairs; beyond it the number of pairs is constant (minutes
-/// otherwise).
+/// Largest number of CPUs with all pairs; beyond it the number of pairs is constant.
 pub(super) const ALL_PAIRS_OF: usize = 64;
 const MOST_PAIRS: usize = pairs_of(ALL_PAIRS_OF);
 
@@ -17,8 +16,8 @@ pub(super) const fn pairs_of(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }
 
-/// All pairs of `cpus`. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then pairs at random distances
-/// in the list, equally many per CPU.
+/// Returns all pairs of `cpus`. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then pairs at random
+/// distances in the list, equally many per CPU.
 pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     let list: Vec<usize> = cpus.iter().collect();
     let count = list.len();
@@ -46,7 +45,7 @@ pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     chosen.into_iter().take(MOST_PAIRS).collect()
 }
 
-/// Nearest shared resource: `smt` for a core, `l2` or `l3` for a cache, `package`, if any.
+/// Returns the nearest shared resource, if any: `smt` for a core, `l2` or `l3`, `package`.
 pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {

@@ -77,7 +77,7 @@ impl<L: SlicedLoad> Slices<L> {
         })
     }
 
-    /// Cores of the threads; `None` if the host may have moved vCPUs that shared a core.
+    /// Returns the number of cores; `None` if the host may have moved vCPUs that shared one.
     pub(super) fn cores(&self) -> Option<usize> {
         self.hidden.is_empty().then_some(self.cores.max(1))
     }
@@ -100,17 +100,17 @@ impl<L: SlicedLoad> Slices<L> {
         Ok(outcome)
     }
 
-    /// Undisturbed rate per second; under an effective quota the delivered rate.
+    /// Returns the undisturbed rate per second; under an effective quota the delivered rate.
     pub(super) fn rate(&self, outcome: &TeamOutcome) -> f64 {
         if self.quota.is_some() { self.delivered(outcome) } else { self.undisturbed(outcome) }
     }
 
-    /// Rate without interruptions.
+    /// Returns the rate per second without interruptions.
     pub(super) fn undisturbed(&self, outcome: &TeamOutcome) -> f64 {
         outcome.turns_per_second() * self.turns.counted as f64
     }
 
-    /// Rate including disturbed slices.
+    /// Returns the rate per second including disturbed slices.
     fn delivered(&self, outcome: &TeamOutcome) -> f64 {
         outcome.delivered_turns_per_second * self.turns.counted as f64
     }
@@ -153,13 +153,13 @@ impl<L: SlicedLoad> Slices<L> {
         facts.warnings.extend(clock_unknown.map(Note::from));
     }
 
-    /// Turns per thread for at least `amount` over all threads.
+    /// Returns the turns per thread for at least `amount` over all threads.
     fn turns(&self, amount: u64) -> u64 {
         let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
         amount.div_ceil(per_turn.max(1)).max(1)
     }
 
-    /// At least `seconds`, in whole periods of the quota, so that samples have equal shares.
+    /// Returns at least `seconds`, in whole quota periods, so that samples have equal shares.
     fn whole_periods(&self, seconds: f64) -> Duration {
         let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
         let seconds = seconds.clamp(0.0, MAX_SECONDS);

@@ -22,51 +22,43 @@ use queue::Queue;
 
 /// An I/O engine: `depth` slots, each with a buffer of one block.
 pub trait Engine {
-    /// Returns its kind.
+    /// Returns which engine it is, such as io_uring with its polling.
     fn kind(&self) -> DiskEngine;
 
-    /// Returns the queue depth.
+    /// Returns the queue depth: the number of slots and buffers.
     fn depth(&self) -> usize;
 
-    /// Returns the time in ns, by the clock that stamps the completions.
+    /// Returns the time in ns, by the clock that stamps the completions (arbitrary origin).
     fn now_ns(&self) -> u64;
 
-    /// Returns the buffer of an unused slot.
+    /// Returns the buffer of `slot`; `None` while its transfer is in flight, or beyond the depth.
     fn buffer(&mut self, slot: usize) -> Option<&mut [u8]>;
 
-    /// Queues a transfer.
-    ///
-    /// # Errors
-    /// The slot is in use, or the bytes exceed its buffer.
+    /// Queues a transfer. Fails if its slot is in use, or its bytes exceed the buffer.
     fn push(&mut self, request: Request) -> Result<(), RingError>;
 
-    /// Submits the queued transfers.
-    ///
-    /// # Errors
-    /// The kernel refuses the call.
+    /// Submits the queued transfers to the kernel. Fails if the kernel refuses the call.
     fn submit(&mut self) -> Result<(), RingError>;
 
-    /// Submits the queued transfers and waits for a completion, if any transfer is in flight.
-    ///
-    /// # Errors
-    /// The kernel refuses the call; earlier completions are still available.
+    /// Submits the queued transfers and waits, until `patience` ends, for a completion if any is in
+    /// flight. After a refused call, earlier completions are still available.
     fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError>;
 
     /// Returns the completions of the last wait, until the next push. Not copied, because a copy
     /// would wait for the pieces just written.
     fn done(&self) -> &[Completion];
 
-    /// Unmaps the pages of a mapping, so that they can leave the page cache.
+    /// Unmaps the pages of the mmap engine, so that they can leave the page cache.
     fn release_pages(&mut self) {}
 
-    /// Returns what the kernel did not grant, with the remedy.
+    /// Returns which feature the kernel refused (such as registered buffers), with the remedy;
+    /// `None` if it granted all.
     fn remark(&self) -> Option<String> {
         None
     }
 }
 
-/// Any engine. A measured loop takes it out with `with_engine!` to avoid dynamic dispatch, which
-/// adds 6 ns per transfer.
+/// Any engine. Loops use `with_engine!`: dynamic dispatch adds 6 ns per transfer.
 pub enum AnyEngine {
     /// See [`DiskEngine::IoUring`].
     Queue(Queue),
@@ -98,7 +90,7 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
-    /// Returns the kind of the engine.
+    /// Returns which engine it is. See [`Engine::kind`].
     pub fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
@@ -108,7 +100,7 @@ impl AnyEngine {
         with_engine!(self, engine => engine.remark())
     }
 
-    /// Returns the engine for code outside the measured loop.
+    /// Returns the engine as a trait object, for code outside the measured loop.
     pub fn as_dyn(&mut self) -> &mut dyn Engine {
         with_engine!(self, engine => engine)
     }
@@ -122,18 +114,14 @@ pub struct Opened {
     pub fell_back: Option<String>,
 }
 
-/// Opens an engine on `file`; falls back to psync without io_uring.
-///
-/// # Errors
-/// No memory for the buffers, or an invalid geometry.
+/// Opens an engine on `file` with `depth` buffers of `block` bytes; falls back to psync without
+/// io_uring. Fails without memory for the buffers, or if a number is 0 or too large.
 pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
     open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
-/// Like [`open`], on several files, with an access pattern and a clock for completions.
-///
-/// # Errors
-/// See [`open`].
+/// Like [`open`], on several files (`Request::file` is the index), with the access order to expect
+/// (a hint for mmap) and a clock for completions.
 pub fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],

@@ -153,14 +153,14 @@ struct CommitSpan {
 }
 
 impl CommitSpan {
-    /// Returns the included time. With several threads a restart is included, because the other
-    /// threads have the journal to themselves during it.
+    /// Returns the included ns of this thread, one of `threads`. With several threads the time of a
+    /// restart is included, because the other threads have the journal to themselves during it.
     fn counted_ns(self, threads: usize) -> u64 {
         let all = self.end_ns.saturating_sub(self.start_ns);
         if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
     }
 
-    /// Returns the included seconds from the first start to the last end.
+    /// Returns the included seconds from the first start to the last end of all threads' `spans`.
     fn whole(spans: &[Self]) -> f64 {
         let ns = match spans {
             [alone] => alone.counted_ns(1),
@@ -213,7 +213,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits for `amount`, concurrently with `threads` threads in all.
+    /// Commits until `amount` is done, while `threads` threads in all do the same; records the
+    /// latencies and returns start, end and excluded time.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
         if let Some(why) = self.file.facts().crowded(&self.file) {
             return Err(CannotMeasure::environment(why));
@@ -237,8 +238,8 @@ impl Log {
         Ok(span)
     }
 
-    /// Commits once; returns its ns. A failed sync is final: the data may be lost, yet a retry
-    /// succeeds.
+    /// Appends a block and calls fdatasync(2); returns its ns. A failed sync is final: the data may
+    /// be lost, yet a retry would succeed.
     fn commit(&mut self) -> Result<u64, CannotMeasure> {
         let begun = monotonic_ns();
         let mut written = 0;
@@ -256,7 +257,7 @@ impl Log {
         Ok(monotonic_ns().saturating_sub(begun))
     }
 
-    /// Checks that the last commit is in the file.
+    /// Reads the last commit back and compares it; differing data is a wrong answer.
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
@@ -383,7 +384,7 @@ mod tests {
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
-    /// Logs on the disk of the sources; `None` if there is too little space.
+    /// Creates a log per thread in `dir`; `None` if there is too little space.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };

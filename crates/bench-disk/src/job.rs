@@ -20,10 +20,7 @@ pub(crate) const MAX_THREADS: u64 = 128;
 /// Most bytes of buffers of a case.
 const MAX_BUFFERS: u64 = 4 << 30;
 
-/// Parses a case of transfers and checks the bounds of its parameters.
-///
-/// # Errors
-/// One line about what is wrong.
+/// Parses a case of transfers and checks the bounds of its parameters; the error is one line.
 pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     let job = DiskTransfers::try_from(case)?;
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
@@ -40,7 +37,8 @@ pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     together(job)
 }
 
-/// Checks the bounds of parameters that depend on each other.
+/// Returns the job, or in one line why parameters cannot be combined (depth × threads × block is
+/// too large).
 fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
     let largest = job.blocks.largest();
     let buffers = largest.saturating_mul(job.depth).saturating_mul(job.threads);
@@ -78,13 +76,13 @@ fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
     }
 }
 
-/// Returns why no machine supports the job; `None` if it can be tried.
+/// Returns in one line why no machine supports the job; `None` if it can be tried.
 pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
     let by_engine = refused_engine(job);
     by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
 }
 
-/// Returns a conflict of the engine with `--cache`, operation or blocks.
+/// Returns a conflict of engine with `--cache`, operation or blocks, in one line; `None` without.
 fn refused_engine(job: &DiskTransfers) -> Option<String> {
     if job.engine == DiskEngine::Mmap && job.cache == CacheMode::Direct {
         return Some(
@@ -114,7 +112,7 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Returns a conflict of file layout, block order and cache.
+/// Returns the conflict of file layout, block order and cache, in one line; `None` without.
 fn refused_layout(job: &DiskTransfers) -> Option<String> {
     if job.shared && (job.verify || !is_in_place(job.operation)) {
         return Some(
@@ -144,7 +142,7 @@ fn refused_layout(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Returns a conflict of `--verify` or `--steady`.
+/// Returns a conflict of `--verify` or `--steady` with other options, in one line; `None` without.
 fn refused_checks(job: &DiskTransfers) -> Option<String> {
     if job.verify && !is_in_place(job.operation) {
         return Some(
@@ -170,12 +168,13 @@ fn refused_checks(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Whether the operation reads or writes filled blocks of one file in place.
+/// Whether the operation reads or writes filled blocks of one file in place: read, write, mixed.
 fn is_in_place(operation: DiskOperation) -> bool {
     matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
-/// Returns a typed parameter that has no effect.
+/// Returns an error for a typed parameter of `group` that has no effect on the job (a random
+/// pattern of appends); `None` without.
 pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
@@ -187,12 +186,13 @@ pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<Strin
     None
 }
 
-/// Returns the most blocks in flight per thread that fit into the buffers.
+/// Returns the highest depth per thread (at least 1) whose buffers of `block` bytes stay within 4
+/// GiB over all `threads`.
 pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }
 
-/// Whether all blocks are multiples of the smallest sector, as direct I/O requires.
+/// Whether all block sizes are multiples of 512 bytes, the smallest sector, as direct I/O requires.
 pub(crate) fn fits_sectors(blocks: &BlockSizes) -> bool {
     blocks.unit().is_multiple_of(SECTOR_BYTES as u64)
 }

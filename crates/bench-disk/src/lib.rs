@@ -45,10 +45,8 @@ pub enum Refusal {
     Space(#[from] NoSpace),
 }
 
-/// Checks, without creating anything, that the directory can hold the file of each case.
-///
-/// # Errors
-/// One line about what is wrong.
+/// Checks, without creating anything, that the file of each case fits into `dir` (or the memory of
+/// `machine`, for tmpfs). Returns the facts about `dir`; the error is one line.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,

@@ -73,7 +73,7 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// Closed loop on a lasting file, without flushes or checks.
+    /// Returns the options of a closed loop on a lasting file, without flushes or checks.
     pub fn plain() -> Self {
         Manner {
             flush: Flush::Never,
@@ -92,17 +92,11 @@ pub trait DiskLoad {
     fn set_limit(&mut self, limit: usize);
 
     /// Keeps the load up for at least `ns` nanoseconds and returns the counts since the last call,
-    /// or since the queue was full. Later counts go to `next`.
-    ///
-    /// # Errors
-    /// See [`DiskLoad`].
+    /// or since the queue was full. Later counts go to `next`, which is cleared.
     fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError>;
 
     /// Does `transfers` transfers and returns the counts from the first start to the last end, cut
-    /// after `cap_ns` nanoseconds.
-    ///
-    /// # Errors
-    /// See [`DiskLoad`].
+    /// after `cap_ns` nanoseconds. Later counts go to `next`, which is cleared.
     fn amount(
         &mut self,
         transfers: u64,
@@ -110,29 +104,22 @@ pub trait DiskLoad {
         next: TransferTally,
     ) -> Result<TransferTally, LoadError>;
 
-    /// Keeps the load up between intervals, for at least one completion, if it is up.
-    ///
-    /// # Errors
-    /// See [`DiskLoad`].
+    /// Continues the load between intervals until a completion, if it is up.
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
     /// Returns the ns since the last interval ended; `None` if the load is not up.
     fn unasked_ns(&self) -> Option<u64>;
 
     /// Waits for all transfers in flight and discards the counts.
-    ///
-    /// # Errors
-    /// See [`DiskLoad`].
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// Verifies the data of the last transfers, or of all if there is a ledger.
-    ///
-    /// # Errors
-    /// A sector has wrong data, or cannot be read back.
+    /// Verifies the data of the last transfers, or of all blocks if there is a ledger. Fails if a
+    /// sector has wrong data, or cannot be read back.
     fn verify(&mut self) -> Result<(), LoadError>;
 }
 
-/// Creates a load on an engine and fills the buffers of writes.
+/// Creates a load on `engine` with transfers from `source`. `noise` fills the buffers of writes,
+/// `manner` has flushes, schedule and checks, `tally` takes the first counts.
 pub fn on(
     engine: AnyEngine,
     source: TransferSource,
@@ -307,8 +294,8 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Fills the queue and opens the tally after as many completions as fit in it, so that
-    /// transfers are at different stages; on a slow device after the interval's length.
+    /// Fills the queue and starts the tally after as many completions as fit in it, so that
+    /// transfers are at different stages; on a slow device after `ns`, the interval's length.
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         self.tally.clear();
@@ -326,7 +313,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Returns the time `ns` after the tally started, renewals excluded.
+    /// Returns the engine time in ns at which the tally will have lasted `ns`, renewals excluded.
     fn after(&self, ns: u64) -> u64 {
         (self.tally.from_ns + self.tally.aside_ns).saturating_add(ns)
     }
@@ -346,7 +333,8 @@ impl<E: Engine> Loop<E> {
         tally
     }
 
-    /// Submits transfers and waits for a completion; returns the time of the last one.
+    /// Submits transfers and waits for a completion; returns the engine time in ns of the last one.
+    /// `counting`: whether the tally counts it.
     #[inline(always)]
     fn step(&mut self, counting: TallyMode) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
@@ -373,15 +361,14 @@ impl<E: Engine> Loop<E> {
         Ok(self.engine.now_ns())
     }
 
-    /// Gives idle slots the next blocks, at most `most`, in batches.
+    /// Starts transfers on idle slots, at most `most`, in batches.
     #[inline]
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let (mut left, mut queued) = (most, 0);
         while left > 0 && self.in_flight < self.limit {
             let renewed = self.push_next(None)?;
             (left, queued) = (left - 1, queued + 1);
-            // A pass with fewer blocks than the depth would be renewed endlessly, without a clock
-            // check.
+            // A pass with fewer blocks than the depth would be renewed endlessly.
             if renewed {
                 break;
             }
@@ -396,7 +383,8 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Queues the next transfer on an idle slot. Returns whether it starts another pass.
+    /// Queues the next transfer on an idle slot; `intended_ns` is its scheduled start in an open
+    /// loop. Returns whether it starts another pass.
     #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
@@ -412,7 +400,7 @@ impl<E: Engine> Loop<E> {
         Ok(renews)
     }
 
-    /// Prepares the file for another pass; this time is excluded.
+    /// Waits for all transfers and prepares the file for another pass; this time is excluded.
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(TallyMode::Yes)?;
@@ -435,7 +423,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Waits for all transfers in flight and flushes; returns the time of completion.
+    /// Waits for all transfers in flight and syncs the file; returns the engine time in ns.
     #[cold]
     fn flush(&mut self) -> Result<u64, LoadError> {
         self.drain(TallyMode::Yes)?;
@@ -453,12 +441,12 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// CPU time of this process in ns, including kernel threads of its io_uring.
+/// Returns the CPU time of this process in ns, including kernel threads of its io_uring.
 pub fn cpu_of_this_process_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time of the calling thread in ns.
+/// Returns the CPU time of the calling thread in ns.
 pub fn cpu_of_this_thread_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)
 }

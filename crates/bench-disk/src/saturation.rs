@@ -115,8 +115,7 @@ impl Benchmark for DiskSaturation {
     }
 }
 
-/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or less if the buffers
-/// limit it.
+/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or what buffers allow.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
     let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }

@@ -272,7 +272,7 @@ impl fmt::Display for TransferWarning {
 }
 
 impl Missed {
-    /// Formats the warning; `got` is the share of the samples' transfers within the target.
+    /// Formats the warning; `target`: "p99 ≤ 1 ms", `got`: share of transfers that meet it.
     fn write_text(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
         match self {
             Self::InTheSearch => write!(
@@ -291,7 +291,7 @@ impl Missed {
     }
 }
 
-/// Formats transfers per second, with a decimal below 100.
+/// Formats `per_second` transfers per second without a unit, with a decimal below 100.
 fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }

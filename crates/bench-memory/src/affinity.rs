@@ -43,10 +43,7 @@ impl Affinity {
     }
 }
 
-/// Returns every combination of requested affinities and nodes.
-///
-/// # Errors
-/// The machine lacks a node, or CPUs may not be used.
+/// Returns all requested affinities with all nodes. Fails for a node or CPUs that cannot be used.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
     let places = places(machine, group)?.into_iter();
@@ -73,7 +70,7 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     }
 }
 
-/// Bytes of memory per thread, as `usize`.
+/// Returns the bytes of memory per thread, as `usize`.
 pub(super) fn bytes(site: &MemorySite) -> usize {
     usize::try_from(site.size).unwrap_or(usize::MAX)
 }
@@ -82,10 +79,7 @@ pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotM
     team_on(&site.threads.cpus(machine))
 }
 
-/// Checks that machine and node have enough free memory.
-///
-/// # Errors
-/// The node has no memory, or too little is free.
+/// Checks that machine and node have enough free memory; fails if too little or none is free.
 pub(super) fn fits(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
     let threads = site.threads.count as u64;
     fits_in(machine, threads, site.size, site.pages)?;
@@ -136,7 +130,7 @@ pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result
     }
 }
 
-/// Records the nodes of memory and warns if they differ from the requested one, if any.
+/// Records the nodes that `memory` is on, and warns if they differ from `asked`; nothing if `None`.
 pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Iterator<Item = &'a [u8]>) {
     let Some(wanted) = asked else { return };
     let found = lies(memory);
@@ -144,7 +138,7 @@ pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Ite
     note_elsewhere(facts, wanted, &found);
 }
 
-/// Returns the number of pages per node; empty if the kernel does not show it.
+/// Returns the number of pages of `memory` per node; empty if the kernel does not show it.
 pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {

@@ -131,7 +131,7 @@ impl ThreadArrays {
             .collect()
     }
 
-    /// Runs the work of all threads, lap by lap, from the end of the last round.
+    /// Runs the work of all threads, lap by lap, from the end of the last call.
     pub(super) fn round(
         &mut self,
         team: &mut Team,
@@ -155,7 +155,7 @@ impl ThreadArrays {
         }
     }
 
-    /// Number of elements of one array, over all threads.
+    /// Returns the number of elements of one array, over all threads.
     pub(super) fn elements(&mut self) -> u64 {
         self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }

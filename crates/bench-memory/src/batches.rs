@@ -132,7 +132,7 @@ struct CountedBlocks {
 }
 
 impl Batch {
-    /// Combines the parts of all threads. `alone`: each has a CPU; `overhead`: seconds to subtract.
+    /// Combines the parts of all threads. `alone`: each has a CPU; `overhead` (s) is subtracted.
     fn of(parts: &[BatchPart], alone: bool, overhead: f64) -> Option<Self> {
         let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
         let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
@@ -142,8 +142,7 @@ impl Batch {
 }
 
 impl CountedBlocks {
-    /// Adds the batches disturbed by at most `tolerated` (0 to 1); without any, the least
-    /// disturbed.
+    /// Adds the batches disturbed by at most `tolerated` (0 to 1), else the least disturbed.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
         let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {
@@ -248,7 +247,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Chooses the fastest kernel of those that `variant` names; all for [`BEST_VARIANT`].
+    /// Chooses the fastest kernel that `variant` names; of all for [`BEST_VARIANT`].
     fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
         let mut kernels = candidates(op, block);
         if variant != BEST_VARIANT {
@@ -273,7 +272,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns the shortest time of a block per thread, in seconds, if each thread does `blocks`.
+    /// Returns the shortest time of a block per thread in s, if each thread does `blocks`.
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
         let mut left = vec![blocks; self.arrays.len()];
@@ -289,7 +288,7 @@ impl Batches {
         if self.random { wanted.clamp(1, MOST_DRAWN) } else { wanted.max(1) }
     }
 
-    /// Runs up to `batches` batches per thread and subtracts them from `left`.
+    /// Runs at most `batches` batches of `per_batch` blocks per thread; subtracts from `left`.
     fn round(
         &mut self,
         kernel: BlockKernel,

@@ -12,9 +12,8 @@ use plimsoll_model::case::nearest;
 const ROUND_DISTANCES: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
 /// Number of kernels that always stay.
 const MIN_KEPT_KERNELS: usize = 3;
-/// Further rounds for kernels within [`AGAIN_NEAR`] while all trials took at most
-/// [`AGAIN_SECONDS`]: one lap on shared memory decides by chance between kernels a few per cent
-/// apart.
+/// Further rounds for kernels within [`AGAIN_NEAR`] while trials took at most [`AGAIN_SECONDS`]:
+/// one lap on shared memory decides by chance between kernels a few per cent apart.
 const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
@@ -22,7 +21,7 @@ const AGAIN_SECONDS: f64 = 1.5;
 /// Value of `variant` that selects the fastest kernel.
 pub(super) const BEST_VARIANT: &str = "best";
 
-/// Error message for a `variant` that is not in `names`, the kernels of the chosen operations.
+/// Returns the message for a `variant` that is not in `names`, the kernels of the operations.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     let near = nearest(word, names.iter().map(String::as_str));
     format!(
@@ -39,7 +38,7 @@ pub(super) struct Chosen<K = LoadedStream> {
     pub(super) pass_seconds: f64,
 }
 
-/// Returns the kernels of a name. `best`: all that this CPU can run; portable as a last resort.
+/// Returns the kernels of a name that this CPU can run; `best`: all, portable ones as last resort.
 pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;

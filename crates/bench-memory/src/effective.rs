@@ -69,19 +69,19 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     })
 }
 
-/// Whether a cache of `nominal` bytes, shared by `sharers` CPUs, is large enough to be measured.
+/// Returns whether a cache of `nominal` bytes for `sharers` CPUs is large enough to be measured.
 fn matters(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
 }
 
-/// Number of allowed CPUs that share the last-level cache of `cpu`.
+/// Returns the number of allowed CPUs that share the last-level cache of `cpu`.
 fn sharers(machine: &Machine, cpu: usize) -> u64 {
     let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
     let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
     instance.map_or(1, |set| set.common(&machine.cpu.allowed).len() as u64)
 }
 
-/// Returns the load time in each area, and the highest fill rate in bytes per second.
+/// Returns the load times in areas up to `largest` bytes, and the highest fill rate in B/s.
 fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
@@ -104,7 +104,7 @@ fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     (steps, rate)
 }
 
-/// Sets up a chase through every line and times loads, beginning with the lines set up first.
+/// Times loads of a chase through every line of an area, beginning with the lines set up first.
 fn one(bytes: u64) -> Option<AreaTime> {
     const STEPS: u64 = 4096;
     let bytes_here = usize::try_from(bytes).ok()?;
@@ -128,8 +128,8 @@ fn one(bytes: u64) -> Option<AreaTime> {
     times.get(times.len() / 2).map(|seconds| AreaTime { bytes, seconds: *seconds })
 }
 
-/// Returns the first area with slow loads (above the geometric mean of fastest and slowest), as the
-/// cache may end within the step. `None` if a cache answers all areas, or without steps.
+/// Returns the bytes of the first area with slow loads (above the geometric mean of fastest and
+/// slowest), as the cache may end within the step. `None` if a cache answers all areas.
 fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
     let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
     let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;

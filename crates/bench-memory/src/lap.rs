@@ -60,14 +60,13 @@ pub(super) struct CountedPasses {
     pub(super) excluded_share: f64,
     /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
     pub(super) off_cpu: f64,
-    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] although no thread left its
-    /// CPU.
+    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] with all threads on CPUs.
     pub(super) slow: f64,
 }
 
 impl LapSchedule {
-    /// Returns the lengths of the laps from part `at` of a pass on: windows that end with the pass,
-    /// or whole passes after the rest of the current one.
+    /// Returns the lengths of the laps, in parts of a pass, from part `at` of it on: windows that
+    /// end with the pass, or whole passes after the rest of the current one.
     pub(super) fn laps(self, at: u64) -> Vec<u64> {
         let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
         let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
@@ -108,8 +107,7 @@ impl LapRound {
         self.laps.iter().map(|lap| lap.seconds).sum()
     }
 
-    /// Returns the laps disturbed by at most `tolerated` (0 to 1); without any, the least
-    /// disturbed.
+    /// Returns the sum of the laps disturbed by at most `tolerated` (0 to 1), else the least.
     pub(super) fn counted(&self, tolerated: f64) -> CountedPasses {
         let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
@@ -130,8 +128,7 @@ impl LapRound {
     }
 }
 
-/// Returns the share of the work in laps slower by [`SLOW_LAP_FACTOR`] than the median; 0 for few
-/// laps.
+/// Returns the share of work in laps [`SLOW_LAP_FACTOR`] slower than the median; 0 for few laps.
 fn slow(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
     let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
@@ -144,7 +141,7 @@ fn slow(laps: &[&Lap]) -> f64 {
 }
 
 impl Lap {
-    /// Seconds per pass.
+    /// Returns the seconds per pass.
     fn pace(&self) -> f64 {
         self.seconds / self.passes()
     }
@@ -154,15 +151,15 @@ impl Lap {
     }
 }
 
-/// Returns the parts of a pass that take at least `seconds`: at least one part, and whole passes
-/// above one. `pass_seconds` is 0 if the timer did not advance.
+/// Returns the parts of a pass that take at least `seconds`: at least one part, whole passes above
+/// one. `pass_seconds`, the time of a pass, is 0 if the timer did not advance.
 pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
     let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
     let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
     if parts > PASS { parts.next_multiple_of(PASS) } else { parts }
 }
 
-/// Returns the parts of a lap of at least `seconds`: whole passes, or a window of the pass.
+/// Returns the parts in a lap of at least `seconds`: whole passes (of `pass_seconds`), or a window.
 pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
     match (pass_seconds / seconds).floor() {
         windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),

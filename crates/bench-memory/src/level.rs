@@ -47,8 +47,8 @@ pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<MemoryLevel> {
     found
 }
 
-/// Returns the nearest level whose caches hold `size` bytes per thread on these CPUs. A cache with
-/// unknown sharers counts as shared by all.
+/// Returns the nearest level whose caches hold `size` bytes per thread on these CPUs; `None` for
+/// memory. A cache with unknown sharers counts as shared by all.
 pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<u8> {
     let first = cpus.first()?;
     let holds = |level: u8| {
@@ -70,7 +70,8 @@ pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64)
     answers_lines(machine, cpus, [size, size], arrays)
 }
 
-/// Like [`answers`], for threads that work within `size` bytes and touch lines of `lines` bytes.
+/// Returns the level that answers if a thread on each CPU works within `size` bytes of `arrays`
+/// arrays and touches lines of `lines` bytes there.
 pub(crate) fn answers_lines(
     machine: &Machine,
     cpus: &[usize],

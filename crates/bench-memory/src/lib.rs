@@ -80,8 +80,8 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts(group, "threads", &default_threads(machine), MOST_THREADS)
 }
 
-/// Returns the requested sizes, or `defaults`. `sweep` adds every power of two up to well beyond
-/// the caches. The error message names `least`, the smallest size of the benchmark.
+/// Returns the requested sizes in bytes, or `defaults`. `sweep` adds every power of two up to well
+/// beyond the caches. The error names `reported`, the smallest size of the benchmark.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Result<Vec<u64>, String> {
     let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
@@ -98,7 +98,7 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Resu
     }
 }
 
-/// Powers of two from 4 KiB to eight times the last-level caches.
+/// Returns the powers of two from 4 KiB to eight times the last-level caches.
 fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
     let end =
         machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL).saturating_mul(8).clamp(4096, 1 << 50);
@@ -117,7 +117,7 @@ pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
     Some(working_set::caches(machine, &cpus))
 }
 
-/// Whether `bytes` over all threads of a case are memory rather than caches.
+/// Returns whether `bytes` over all threads of a case are memory rather than caches.
 pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
     bytes >= working_set::least_of(machine, case, 1)
 }
@@ -142,7 +142,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     }
 }
 
-/// Warns if the node of a thread has no memory, so that another node is measured.
+/// Warns if a thread's own node has no memory, so that another is measured; not if one was `asked`.
 fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
     if asked.is_some() {
         return;
@@ -164,7 +164,7 @@ fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Checks, before allocation, that a working set fits in memory or in the pool of its pages.
+/// Checks, before allocation, that `size` bytes per thread fit in memory or the pool of pages.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
         Some(page) => in_pool(
@@ -177,12 +177,12 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
     }
 }
 
-/// Bytes of a working set rounded up to pages; with [`Pages::Thp`] to whole huge pages.
+/// Rounds bytes up to pages; with [`Pages::Thp`] to whole huge pages. `None` on overflow.
 fn whole(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
 
-/// Checks, before allocation, that a working set of ordinary pages fits in memory.
+/// Checks, before allocation, that `size` bytes of ordinary pages per thread fit in memory.
 fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     let needed = whole(size, pages).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
@@ -228,7 +228,7 @@ fn broken(error: TeamError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// Derives a seed from the run's seed and the case (FNV-1a over the id).
+/// Returns a seed that depends on the run's seed and the case (FNV-1a over the id).
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
     case.id()
@@ -237,14 +237,14 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
         .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Wrong answer of blocks that do not hold, or did not return, the written data.
+/// Returns the error for blocks that do not hold, or did not return, the written data.
 fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure {
     let WrongBlocks { what, blocks } = wrong;
     let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
     answer.detail(format!("{what} after {blocks} blocks")).into()
 }
 
-/// Wrong answer of a chase that left its cycle, or the reason why it could not be checked.
+/// Returns the error for a chase that left its cycle, or that could not be checked.
 fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),

@@ -145,7 +145,7 @@ impl Benchmark for LoadedLatency {
     }
 }
 
-/// Formats a point: bandwidth of the load, and latency.
+/// Formats a point, bandwidth of the load and latency: `20 GB/s 110 ns`.
 fn in_words(point: &CurvePoint) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY_METRIC)?, *point.get(BANDWIDTH_METRIC)?);
     let latency = Quantity::new(latency, Unit::Second);
@@ -200,7 +200,7 @@ fn delays(group: &Group) -> Result<Vec<Duration>, String> {
     if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
 }
 
-/// Parses waits; the longest (least load) comes first.
+/// Parses waits between bursts, such as `0` or `1us`; the longest (least load) comes first.
 fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
     let read = |word: &str| match word {
         "0" => Ok(Duration::ZERO),
@@ -223,7 +223,7 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     }
 }
 
-/// Bytes per loading thread: all together exceed the caches, within the available memory.
+/// Returns the bytes per loading thread: all exceed the caches, within the available memory.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
@@ -252,7 +252,7 @@ struct MemoryLoad {
 struct ThreadBytes(AtomicU64);
 
 impl MemoryLoad {
-    /// Allocates regions on each loading thread's own memory node.
+    /// Allocates regions of the loading threads, each on the thread's own memory node.
     fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &LoadedJob { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
@@ -288,8 +288,7 @@ impl MemoryLoad {
         Ok(())
     }
 
-    /// Runs `measure` under load with `delay` after each burst; returns its result and the load in
-    /// B/s.
+    /// Runs `measure` under load, `delay` after each burst; returns its result, the load in B/s.
     fn during<T>(
         &mut self,
         delay: Duration,
@@ -352,7 +351,7 @@ fn wait(delay: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Yields for `time` while the load runs. This thread is not measured.
+/// Yields this thread, which is not measured, for `time` while the load runs.
 fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -164,7 +164,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// Returns a default size (for a chase: of touched lines) beyond the caches of one node.
+/// Returns the default bytes (for a chase: of touched lines) beyond the caches of one node.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
     let all = one.unwrap_or(ASSUMED_CACHE);
@@ -258,7 +258,7 @@ impl Between {
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
 
-    /// Measures one pair for `time`: seconds per load, or bytes per second.
+    /// Measures one pair of nodes (indices) for `time`: seconds per load, or bytes per second.
     fn pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
         let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
@@ -280,7 +280,7 @@ impl Between {
         }
     }
 
-    /// Returns "local" or the SLIT distance of a pair.
+    /// Returns "local" or the SLIT distance of a pair of node ids, such as "distance 21".
     fn mark(&self, row: usize, column: usize) -> Option<String> {
         if row == column {
             return Some("local".to_owned());
@@ -308,7 +308,7 @@ fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
     })
 }
 
-/// Returns the seconds per step of each slice.
+/// Walks a chase for `time`; returns the seconds per step of each slice.
 fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     let timed = |chase: &mut Chase, steps: u64| {
         let start = Instant::now();
@@ -324,7 +324,7 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// Returns this thread's span of each lap; all threads do the same number.
+/// Works through the region for `time`; returns this thread's span of each lap.
 fn blocks(
     region: &mut Region,
     kernel: BlockKernel,

@@ -18,7 +18,7 @@ pub(super) struct RequestedPages {
 }
 
 impl RequestedPages {
-    /// The ordinary pages of this machine's kernel.
+    /// Returns the ordinary pages of this machine's kernel.
     pub(super) fn small(machine: &Machine) -> Self {
         Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
     }
@@ -27,17 +27,14 @@ impl RequestedPages {
         Self { pages: Pages::Thp, word: THP }
     }
 
-    /// Returns small pages if all is default and `size` is less than a huge page per thread.
+    /// Returns small pages if all is default and `size`, per thread, is less than a huge page.
     pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
         let usual = !group.asked("pages") && !group.asked("size");
         if usual && size < HUGE_PAGE && self.pages == Pages::Thp { Self::small(machine) } else { self }
     }
 }
 
-/// Returns the requested page sizes, or the best that this machine has.
-///
-/// # Errors
-/// A word that is no page size.
+/// Returns the requested page sizes, or the best that this machine has. Fails for other words.
 pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPages>, String> {
     let usual = if thp_is_usual(machine) { RequestedPages::thp() } else { RequestedPages::small(machine) };
     let small = RequestedPages::small(machine).word;
@@ -55,10 +52,7 @@ fn find(word: &str) -> Option<RequestedPages> {
         .find(|one| one.word == word)
 }
 
-/// Checks that this machine's kernel has the ordinary pages of a case, which may come from a plan.
-///
-/// # Errors
-/// The kernel has a different page size.
+/// Checks that the kernel has the ordinary pages of a case, which may come from a plan.
 pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), CannotMeasure> {
     let own = RequestedPages::small(machine);
     match named.pages == Pages::Small && named != own {
@@ -70,14 +64,14 @@ pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), C
     }
 }
 
-/// Whether transparent huge pages are on and small enough for working sets: kernels with pages of
-/// 16 or 64 KiB have some of 32 or 512 MiB.
+/// Returns whether transparent huge pages are on and small enough for working sets: kernels with
+/// pages of 16 or 64 KiB have some of 32 or 512 MiB.
 fn thp_is_usual(machine: &Machine) -> bool {
     let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
     given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)
 }
 
-/// Bytes of a reserved page; `None` for pages that need no reservation.
+/// Returns the bytes of a reserved page; `None` for pages that need no reservation.
 pub(super) fn reserved_page(pages: Pages) -> Option<u64> {
     match pages {
         Pages::Small | Pages::Thp => None,

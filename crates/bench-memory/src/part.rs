@@ -43,7 +43,7 @@ fn context(machine: &Machine) -> Vec<String> {
     parts
 }
 
-/// Whether the limit is that of a fully populated socket: a guest may have less.
+/// Returns whether the limit is that of a fully populated socket: a guest may have less.
 fn of_the_socket(measurement: &Measurement) -> bool {
     let limit = measurement.metrics.first().and_then(|metric| metric.limit.as_ref());
     limit.is_some_and(|limit| limit.source == LimitSource::Rated)

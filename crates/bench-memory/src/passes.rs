@@ -182,7 +182,7 @@ impl Prepared for Passes {
     }
 }
 
-/// Whether all of these CPUs are distinct.
+/// Returns whether all of these CPUs are distinct.
 pub(super) fn alone(cpus: &[usize]) -> bool {
     distinct(cpus) == cpus.len()
 }

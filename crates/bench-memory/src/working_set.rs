@@ -56,7 +56,7 @@ fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
     last.saturating_add(machine.cpu.level_2_of(&set))
 }
 
-/// Returns bytes and number of last-level caches, shown or of the chip, whichever is larger.
+/// Returns bytes and number of last-level caches, `shown` or of the chip, whichever is larger.
 fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
     let Some(chip) = chip_caches(machine, cpus) else { return shown };
     let instances = chip.instances.max(shown.1);
@@ -86,8 +86,7 @@ pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCache
 /// Returns the least total bytes that count as memory: each of `arrays` four times the caches.
 ///
 /// All arrays together are not enough: non-temporal stores bypass the caches and leave them to the
-/// arrays that are read (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB in all, 92 with 384,
-/// 88 with 1.5 GiB).
+/// arrays that are read (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB, 88 with 1.5 GiB).
 pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
 }
@@ -99,7 +98,7 @@ pub(super) fn wanted(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
-/// Like [`least`], for the CPUs of a case.
+/// Returns the least total bytes that count as memory for the CPUs of a case with `arrays` arrays.
 pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &placed(machine, case), arrays)
 }

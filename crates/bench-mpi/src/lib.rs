@@ -1,5 +1,4 @@
-//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: MPI between the machines of a
-//! run.
+//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: MPI between machines of a run.
 //!
 //! The installed OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`
 //! measure them; this crate defines their cases.
@@ -107,7 +106,7 @@ pub static BARRIER: Mpi = Mpi {
 };
 
 impl Mpi {
-    /// Sizes of the group, else all powers of two from `each` (bytes of one number) to 4 MiB.
+    /// Returns the group's message sizes, else powers of two from `each` bytes to 4 MiB.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
         if !self.keys().contains(&"message") {
             return Ok(Vec::new());
@@ -130,7 +129,7 @@ impl Mpi {
         }
     }
 
-    /// Cases by number type, if the benchmark has types.
+    /// Returns a case for each number type; one case if the benchmark has no types.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {
@@ -152,7 +151,7 @@ struct Typed {
     bytes: u64,
 }
 
-/// Whether the case is measured between two machines, not by all machines of the run.
+/// Returns whether the case is measured between two machines, not by all machines of the run.
 pub fn is_between_two(case: &Case) -> bool {
     [MPI_LATENCY.name(), MPI_BANDWIDTH.name()].contains(&case.benchmark())
 }

@@ -15,7 +15,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
 const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];
 
-/// Refuses both parameters together, and `--scaling` without either.
+/// Refuses `--volume` with `--count`, and `--scaling` without either.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match FIXED_AMOUNT_KEYS.map(|key| group.asked(key)) {
         [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
@@ -24,8 +24,7 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
     }
 }
 
-/// Returns the fixed number of messages per sample over all streams, if any. Fails with the
-/// violated bound.
+/// Returns the messages per sample that `volume` or `count` fixes. Fails with the violated bound.
 pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     let scaling = scaling(case)?;
     let bytes = case.number("message").unwrap_or(1).max(1);
@@ -52,7 +51,7 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     }
 }
 
-/// Refuses a case if the server's rate and time limits allow less than one message per stream.
+/// Fails if the server's limits allow less than a message of `message` bytes per stream.
 pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
@@ -83,8 +82,7 @@ impl FixedTransfer {
         self.moved = self.moved.min(messages);
     }
 
-    /// Records the number of moved messages, and adds a warning if it is less than the fixed
-    /// amount.
+    /// Records the moved messages in `facts`, with a warning if they are below the fixed amount.
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.achieved.set(&MESSAGE_COUNT, self.moved);
         if self.moved < self.messages {
@@ -94,7 +92,8 @@ impl FixedTransfer {
     }
 }
 
-/// Returns the amount to request: the fixed one, else that of the run loop.
+/// Returns the amount to request: the `fixed` one, else that which the run loop wants. It is at
+/// least one message per stream.
 pub(super) fn of_sample(
     fixed: Option<FixedTransfer>,
     wanted: sample::SampleAmount,

@@ -1,5 +1,4 @@
-//! Conditions of network samples. `{}` in a name is the end: `near` (client) or `far` (server).
-//! Booleans are 1 or 0.
+//! Conditions of network samples. `{}` in a name is `near` (client) or `far`; booleans are 1 or 0.
 
 use plimsoll_model::sample::OwnCondition;
 

@@ -1,5 +1,4 @@
-//! Finding "bottleneck" of TCP cases: a busy thread, the receiver's window, the send buffer, or the
-//! link.
+//! Finding "bottleneck" of TCP cases: a busy thread, receive window, send buffer, or the link.
 
 use serde_json::json;
 

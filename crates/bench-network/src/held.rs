@@ -42,7 +42,8 @@ struct RateBound {
 }
 
 impl RateBounds {
-    /// Creates the limits of a case over `interface`, which this kernel limits to `near`.
+    /// Returns the rate limits of a case over `interface`: `near`, set by this kernel, and those of
+    /// the server, if one is given.
     pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         RateBounds {
             direction: Some(job.direction),
@@ -56,12 +57,12 @@ impl RateBounds {
         }
     }
 
-    /// Whether the kernel of an end reports a shaper or policer.
+    /// Returns whether the kernel of either end reports a shaper or policer.
     pub(super) fn is_shaped(&self) -> bool {
         self.near != Shaping::default() || self.far != Shaping::default()
     }
 
-    /// Records the rates that arrived, one per direction of the case, upwards first.
+    /// Records the rates that arrived, bit/s, one per direction of the case, upwards first.
     pub(super) fn came(&mut self, ways: &[f64]) {
         let (up, down) = match (self.direction, ways) {
             (Some(Direction::Up), [up]) => (*up, 0.0),
@@ -96,14 +97,14 @@ impl RateBounds {
         [shaping.out.map(|rate| rate as f64), each].into_iter().flatten().reduce(f64::min)
     }
 
-    /// The server's cap, if it was set by the user or a sample came near it.
+    /// Returns the server's `--max-rate`, bit/s, if it was lowered or a sample came near it.
     fn cap(&self) -> Option<f64> {
         let came = middle(&self.up).max(middle(&self.down));
         let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
     }
 
-    /// Whether a limit is so low that the affinity of the ends does not matter.
+    /// Returns whether a limit is so low that the affinity of the ends does not matter.
     pub(super) fn is_slow(&self) -> bool {
         self.bounds().iter().flatten().any(|bound| bound.rate <= MAX_SLOW_PATH_RATE)
     }
@@ -176,7 +177,7 @@ impl RateBounds {
     }
 }
 
-/// Median; 0 if nothing arrived.
+/// Returns the median; 0 without values.
 fn middle(values: &[f64]) -> f64 {
     median(values.to_vec()).unwrap_or(0.0)
 }

@@ -38,8 +38,7 @@ use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
 use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time of retries after a refused or closed connection: between two tests the port is
-/// closed.
+/// Longest time of retries after a refused connection: between two tests the port is closed.
 const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -130,7 +129,8 @@ impl ServerResults {
         }
     }
 
-    /// Returns the number of datagrams that the server sent in the stream with index `place`.
+    /// Returns the number of datagrams that the server sent in the stream with index `place`; 0 if
+    /// its results lack the stream.
     fn datagrams(&self, place: usize) -> u64 {
         let own = self.streams.iter().find(|s| s.id == stream_id(place));
         own.map_or(0, |s| s.packets.min(UNKNOWN_COUNT - 1))
@@ -215,7 +215,7 @@ impl Control {
         Ok(self.stream.write_all(json.as_bytes())?)
     }
 
-    /// Reads `length` bytes. Memory grows with the received bytes, not with the announced length.
+    /// Reads exactly `length` bytes. Memory grows with the received bytes, not with `length`.
     fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while all.len() < length as usize {
@@ -226,8 +226,8 @@ impl Control {
         Ok(all)
     }
 
-    /// Ends the test and exchanges results. Waits for the close, since the server accepts no test
-    /// before.
+    /// Ends the test, sends the totals `own` per stream and returns the server's. Waits for the
+    /// close, since the server accepts no other test before.
     fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
         self.send_state(TestState::End)?;
         self.expect(TestState::Exchange)?;
@@ -322,7 +322,7 @@ impl Client {
         })
     }
 
-    /// Opens a test. Retries for a while if the server is busy or still ends the last test.
+    /// Opens a test. Retries for a while if the server is busy or still ends its last test.
     fn admitted(&self) -> Result<Control, TestError> {
         let begun = Instant::now();
         loop {
@@ -384,7 +384,8 @@ impl Client {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Moves the data of one stream; downwards until `stop` or `total` datagrams.
+    /// Moves the data of one stream in the direction of the test. Downwards it ends by `stop`, or
+    /// with UDP when `total` datagrams, the server's count, have come.
     fn moved(
         &self,
         stream: &DataConnection,
@@ -417,7 +418,7 @@ impl Client {
         }
     }
 
-    /// Runs one test. Returns the amount that each stream moved and the server's results.
+    /// Runs one test until `until`. Returns each stream's totals here, and the server's results.
     fn test(&self, until: FlowEnd) -> Result<(Vec<StreamTotals>, ServerResults), TestError> {
         let time = match until {
             FlowEnd::Elapsed(time) => time,
@@ -562,7 +563,7 @@ fn write(mut stream: &TcpStream, message: &[u8], test: &Iperf3Streams) -> io::Re
     Ok(StreamTotals { bytes, elapsed: test.started.elapsed(), cpu, ..StreamTotals::default() })
 }
 
-/// Reads until the time is over, then without counting until `stop`, so that the server can finish.
+/// Receives until the time of the test is over, then without counting until `stop`.
 fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals> {
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let mut buffer = vec![0; 128 << 10];
@@ -604,7 +605,7 @@ impl Prepared for Client {
         tested.map_err(|e| self.failed(&e))
     }
 
-    /// iperf3 reports only counts, no content; the counts are checked after each test.
+    /// Succeeds always: iperf3 reports no content, and the counts are checked after each test.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         Ok(())
     }

@@ -60,7 +60,8 @@ pub struct NetworkJob {
 }
 
 impl NetworkJob {
-    /// Parses a case. `usual` is the default message size in bytes.
+    /// Reads the parameters of a case; `usual` is the default message size in bytes. Fails for an
+    /// invalid server, amount or affinity.
     pub fn of(machine: &Machine, case: &Case, usual: u32) -> Result<Self, String> {
         let number = |key| case.number(key);
         let time = |key| match case.get(key) {
@@ -118,8 +119,8 @@ fn named(name: &str) -> Result<ServerAddress, String> {
     ServerAddress::parse(name).map_err(|why| format!("server {why}"))
 }
 
-/// Returns the candidate for another server. Fails for an invalid name or a case of another
-/// subsystem.
+/// Returns `candidate` with the server `name` (`HOST[:PORT]` or `iperf3://…`) instead of its own.
+/// Fails for an invalid name or a case of another subsystem.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: NetworkJob = candidate.parsed.read()?;
     job.server = Some(named(name).map_err(CannotMeasure::server_failed)?);

@@ -124,13 +124,13 @@ pub struct EndPlacement {
 }
 
 impl EndPlacement {
-    /// Returns the placement for two ends on this machine that each use all CPUs.
+    /// Returns the placement of two local ends that each use all CPUs, in the same order.
     pub fn together(machine: &Machine) -> Self {
         let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
         EndPlacement { near: cpus.clone(), far: cpus }
     }
 
-    /// Returns the placement of two local ends with one stream: two cores if possible.
+    /// Returns the placement of two local ends with one stream: on different cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
         let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
         EndPlacement { far: cpus.from(1), near: cpus }
@@ -144,7 +144,7 @@ impl EndPlacement {
         }
     }
 
-    /// Returns the CPUs that `streams` streams use, for a reference tool.
+    /// Returns the CPUs that `streams` streams use at both ends, for a reference tool.
     fn offer(&self, streams: usize) -> Offer {
         let used = |cpus: &PinnedCpus| {
             let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();

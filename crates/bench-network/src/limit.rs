@@ -19,7 +19,7 @@ use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Returns the limits of a stream of bytes. `framed` is the payload share of a link.
+/// Returns the limits of goodput or message rate. `framed` is the payload share of a link.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
@@ -64,7 +64,7 @@ pub(super) struct Framed {
     pub(super) inputs: Vec<Input>,
 }
 
-/// Header of IPv4 or IPv6 on this path, bytes.
+/// Returns the length of an IP header on this path, bytes: 20 (IPv4) or 40 (IPv6).
 pub(super) fn ip_header(question: &Question<'_>) -> f64 {
     let is_v6 = question.condition(&PATH_IPV6).is_some_and(|v6| v6 > 0.5);
     if is_v6 { IPV6_HEADER } else { IPV4_HEADER }
@@ -98,7 +98,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     stated(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs), question.machine)
 }
 
-/// The promise of the instance type, per direction; none without a line: packets may stay local.
+/// Returns the instance type's promise as payload; `None` without a line: packets may stay local.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
@@ -124,7 +124,7 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     Some(limit.promised())
 }
 
-/// Limit over loopback: the copy rate of the sending CPUs.
+/// Returns the limit over loopback: the copy rate of a CPU times the number of sending CPUs.
 fn copying(question: &Question<'_>) -> Limit {
     let on = |key| question.case.word(key) == Some("on");
     if on("zerocopy") && on("discard") {

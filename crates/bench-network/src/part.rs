@@ -40,7 +40,7 @@ fn context(first: &Measurement) -> Vec<String> {
     }
 }
 
-/// Rate limit of this machine's kernel in the case's direction; none for both directions.
+/// Returns the rate limit of this kernel in the case's direction; `None` for both directions.
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
     let (kind, condition) = match measurement.case.word("direction") {

@@ -47,12 +47,12 @@ impl Path {
         }
     }
 
-    /// Measures the copy rate of a CPU, the limit over loopback. Takes 10 ms.
+    /// Adds the copy rate of a CPU, which limits loopback, to a loopback path. Takes 10 ms.
     pub(super) fn with_copy_rate(self) -> Self {
         Path { copy: self.loopback.then(copy_rate), ..self }
     }
 
-    /// Returns `loopback` or the name of the interface.
+    /// Returns `loopback`, the name of the interface, or `unknown`.
     pub(super) fn name(&self) -> String {
         if self.loopback {
             "loopback".to_owned()
@@ -75,7 +75,7 @@ impl Path {
     }
 }
 
-/// Best copy rate of several short trials, bytes read and written per second.
+/// Returns the best copy rate of several short trials, bytes read plus written per second.
 fn copy_rate() -> f64 {
     let (from, mut to) = (vec![1u8; COPIED], vec![0u8; COPIED]);
     let until = Instant::now() + COPYING;

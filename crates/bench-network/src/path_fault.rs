@@ -114,7 +114,7 @@ impl fmt::Display for PathFault {
 }
 
 impl PathFault {
-    /// Returns the fault as the reason why a case has no result.
+    /// Returns the reason for no result: this fault of the path to the server at `address`.
     pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
         CannotMeasure::server_failed(format!("the path to the server at {address}: {self}"))
     }
@@ -129,8 +129,8 @@ impl From<TransferEnd> for PathDirection {
     }
 }
 
-/// Probes with a new session which segments arrive after those of `segment` bytes were lost.
-/// Returns `None` if those of the kernel's choice do. Ends the session of `session`.
+/// Probes in a new session, instead of `session`, which TCP segments below `segment` bytes arrive
+/// after those of that size were lost. `None` if the kernel's own choice arrives.
 pub(super) fn black_hole(
     session: &ServerSession,
     direction: PathDirection,
@@ -154,7 +154,7 @@ pub(super) fn black_hole(
     Ok(Some(PathFault::BlackHole { direction, segment, passes: passes.max() }))
 }
 
-/// Writes to each stream. Returns for each whether the server's kernel acknowledged the data.
+/// Writes to each stream. Returns for each whether the server's kernel acknowledged it in time.
 fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     let bytes = vec![0; CARRIED];
     let acknowledged = |stream: &TcpStream| TcpInfo::of(stream).ok().and_then(|info| info.acknowledged);
@@ -176,7 +176,7 @@ fn carried_up(streams: &[TcpStream]) -> Vec<bool> {
     carried
 }
 
-/// Requests data from the server on each stream. Returns for each whether all of it arrived.
+/// Requests data on `streams` streams. Returns for each whether all of it arrived in time.
 fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, CannotMeasure> {
     // At most the number of sizes.
     let count = streams as u16;
@@ -204,7 +204,8 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Probes which datagrams arrive on connected sockets. Returns `None` if one of `bytes` bytes does.
+/// Probes which datagrams arrive on connected sockets in `direction`. `None` if one of `bytes`
+/// bytes does; else the fault has the largest size that does.
 pub(super) fn large_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],

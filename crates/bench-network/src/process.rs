@@ -61,7 +61,7 @@ impl ServerProcess {
         Ok(process)
     }
 
-    /// Waits for the line that contains the port.
+    /// Waits for the server's address. Fails if it reports an error or does not start in time.
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
             Ok(PrivateReply::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
@@ -90,7 +90,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Returns text such as `": it was killed (signal 9)"` if the process ends within 200 ms.
+    /// Returns text such as `: it was killed (signal 9)`; empty unless it ends within 200 ms.
     pub(super) fn end(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_millis(200);
         // A connection breaks shortly before the process can be reaped.

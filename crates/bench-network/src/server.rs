@@ -34,7 +34,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Returns the host as given.
+    /// Returns the host name or address as given.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -50,7 +50,7 @@ impl Address {
         Address::parse_with(text, PORT)
     }
 
-    /// As [`Address::parse`], with the default port `usual`.
+    /// Parses as [`Address::parse`], with the default port `usual`.
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
@@ -115,7 +115,7 @@ impl Address {
     }
 }
 
-/// Parses a source address. The interface of a link-local server address is dropped.
+/// Parses an IP address to send from, without its `%INTERFACE`; `None` for other text.
 pub(super) fn source_address(text: &str) -> Option<IpAddr> {
     without_interface(text).parse().ok()
 }

@@ -28,8 +28,7 @@ use plimsoll_server::wire::{
 /// Longest total wait while the server works for other clients.
 const QUEUE: Duration = Duration::from_secs(90);
 
-/// Segments of the control connection fit every path (RFC 1122 §3.3.3: packets of 576 bytes), so it
-/// works even if larger ones are lost.
+/// Segments that fit every path (RFC 1122 §3.3.3: packets of 576 bytes), if larger ones are lost.
 const CONTROL: Sockets =
     Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
 /// Number of test connections that detect several servers behind one address.
@@ -74,8 +73,8 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// Opens a session, from the address `from` if given. Fails if the server cannot be started or
-    /// reached, refuses the key, or is busy.
+    /// Opens a session, from the address `from` if given; a private server is started. Fails if the
+    /// server does not start, is not reached, refuses the key, or is busy.
     pub fn open(place: &ServerLocation, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         // Each stream needs a descriptor.
         raise_descriptors();
@@ -114,8 +113,8 @@ impl ServerSession {
         ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
-    /// Opens another session with the same server whose work may run concurrently, such as a load.
-    /// Errors as for [`ServerSession::open`].
+    /// Opens another session with the same server, from `from` if given, whose work may run
+    /// concurrently, such as a load. Fails if another server answers.
     pub fn second_session(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed = |why: String| {
             CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
@@ -129,14 +128,14 @@ impl ServerSession {
         Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
     }
 
-    /// Opens a new session with the server after this one failed.
+    /// Ends the failed connection of this session, and opens a new session with the server.
     pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
         // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
         self.second_session(self.from)
     }
 
-    /// Starts the transfer that was requested before. Fails if the server is gone.
+    /// Starts the transfer that was requested before. Fails if the connection is lost.
     pub(super) fn go(&mut self) -> Result<(), CannotMeasure> {
         self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
     }
@@ -145,7 +144,7 @@ impl ServerSession {
         self.from
     }
 
-    /// Returns the process id of a private server.
+    /// Returns the process ID of a private server; `None` for a remote one.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(ServerProcess::pid)
     }
@@ -165,7 +164,8 @@ impl ServerSession {
         &self.streams
     }
 
-    /// Joins `count` further streams. Fails if the server allows fewer or refuses an option.
+    /// Connects `count` further streams with the options `sockets`, from `from` if given. Fails if
+    /// the server allows fewer or the kernel refuses an option.
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::server_failed(format!(
@@ -215,7 +215,7 @@ impl ServerSession {
         Ok(stream)
     }
 
-    /// Requests work and waits while other clients measure. The server is ready on return.
+    /// Requests work and waits while other clients measure. Returns when the server is ready.
     pub fn begin(&mut self, request: &Message) -> Result<(), CannotMeasure> {
         self.answer(request).and_then(|answer| match answer {
             Message::Ready => Ok(()),
@@ -223,7 +223,8 @@ impl ServerSession {
         })
     }
 
-    /// Requests work, waits while other clients measure, and returns the first other answer.
+    /// Requests work and waits while other clients measure. Returns the server's next answer. Fails
+    /// if it refuses or stays busy.
     pub fn answer(&mut self, request: &Message) -> Result<Message, CannotMeasure> {
         let patience = Instant::now() + QUEUE;
         loop {
@@ -250,7 +251,8 @@ impl ServerSession {
         ))
     }
 
-    /// Performs one TCP transfer over all streams.
+    /// Performs one TCP transfer over all streams, with threads on `cpus`. `message` is the content
+    /// of each message sent here. Returns both ends' reports.
     pub fn transfer(
         &mut self,
         work: &TcpOrder,
@@ -273,7 +275,7 @@ impl ServerSession {
         Ok(done)
     }
 
-    /// Opens a UDP socket per stream at each end, connected to each other.
+    /// Opens `streams` UDP sockets at each end, connected in pairs. Returns those here.
     pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
         let opened = match self.answer(&Message::UdpOpen { streams })? {
             Message::UdpToken(token) => udp::ports::join(&mut self.channel, &token, streams),
@@ -282,7 +284,7 @@ impl ServerSession {
         opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
     }
 
-    /// Ends the round trips and returns the server's report.
+    /// Ends the round trips. Returns the server's count of messages and its CPU time.
     pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
         let deadline = Instant::now() + RESULTS;
         self.channel.send(&Message::Enough)?;
@@ -295,7 +297,8 @@ impl ServerSession {
         }
     }
 
-    /// Performs one transfer of datagrams over `sockets`.
+    /// Performs one transfer of datagrams over `sockets`, with threads on `cpus`. `filler` is the
+    /// content after the header of each. Returns both ends' reports.
     pub fn transfer_udp(
         &mut self,
         work: &UdpOrder,
@@ -329,7 +332,7 @@ impl ServerSession {
         lost_links(self.ledger.lost_links(), &self.server_links)
     }
 
-    /// Returns the error for a refusal. A private server has the limits of this machine.
+    /// Returns the error for the refusal `why`; a private server has this machine's limits.
     fn refusal(&self, why: &str) -> CannotMeasure {
         match self.process.is_some() {
             true => {
@@ -339,7 +342,8 @@ impl ServerSession {
         }
     }
 
-    /// Returns the error for a failure; `during` names the step.
+    /// Returns the error for a lost transfer, with the fault of the path if probes show one.
+    /// `during` names the step, such as `a transfer`.
     pub fn lost(&mut self, during: &str, error: &LostTransfer) -> CannotMeasure {
         if let Some(fault) = self.path_fault(error) {
             return fault.of_server(self.address);
@@ -391,12 +395,13 @@ impl ServerSession {
         }
     }
 
-    /// Returns the link of this machine that was lost since the session started.
+    /// Returns the first link of this machine that was lost since the session started, if any.
     pub(super) fn lost_link(&self) -> Option<PathFault> {
         lost_links(self.ledger.lost_links(), &[]).into_iter().next().map(PathFault::LinkLost)
     }
 
-    /// Returns the fault that a new session reveals. `is_silent`: nothing arrived any more.
+    /// Returns the fault that a new session reveals, if any: server restarted, link lost, or, if
+    /// `is_silent` (nothing arrived any more), an interruption.
     fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
         let (_, stream) = reach(&[self.address], self.from).ok()?;
         let (_, welcome) = open_session(stream, &self.key, None).ok()?;
@@ -414,7 +419,7 @@ impl ServerSession {
         }
     }
 
-    /// Whether some connections to the address accept this key and some refuse it.
+    /// Returns whether connections to the address differ in whether they accept the key.
     fn meets_several(&self) -> bool {
         let knows = |_| {
             let (_, stream) = reach(&[self.address], self.from).ok()?;
@@ -436,7 +441,7 @@ pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
     ))
 }
 
-/// Connects to the first address that answers.
+/// Connects to the first of `addresses` that answers, from the source `from` if given.
 fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
     let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
@@ -499,7 +504,7 @@ fn open_session(
     }
 }
 
-/// Describes an error. The text of std for timeouts is about system calls.
+/// Describes an error; timeouts as "no answer".
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),

@@ -46,7 +46,7 @@ impl NetworkSetup {
         Ok(NetworkSetup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
-    /// Replaces the placement if the server is private; a remote server places its threads itself.
+    /// Replaces the CPUs of both ends if the server is private, else changes nothing.
     #[must_use]
     pub fn placed(mut self, placement: EndPlacement) -> Self {
         if let ServerLocation::Private { cpus, .. } = &mut self.place {
@@ -64,7 +64,7 @@ impl NetworkSetup {
         Path::to(far, self.machine.as_ref())
     }
 
-    /// Creates the setup with a private server that runs `program`.
+    /// Creates the setup with a private server: `program`, on the CPUs `placement.far`.
     pub fn private(program: PathBuf, placement: EndPlacement) -> Self {
         NetworkSetup {
             place: ServerLocation::Private { program, cpus: placement.far.clone() },
@@ -90,7 +90,8 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a case per combination of message size, number of streams, and direction.
+/// Returns a case of benchmark `name` per combination of message size in bytes, number of streams
+/// (at most `most`) and direction in `group`.
 pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
     let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
@@ -100,7 +101,7 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -
 /// Parameters that every case has. Other keys are in a case only if the user set them.
 const PERMANENT_KEYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
-/// Returns each case with each requested value of the optional parameters in `keys`.
+/// Returns each case with each value in `group` of the parameters `keys`. Fails for invalid ones.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
     amount::check(group)?;
     let mut cases = cases;

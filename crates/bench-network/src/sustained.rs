@@ -1,5 +1,4 @@
-//! Detection of token buckets: a rate of arrivals that falls, and is high again after a pause. From
-//! then on results show the base rate.
+//! Token buckets: a rate that falls, and is high again after a pause; results show the base rate.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +38,7 @@ pub(super) struct Watch {
     spoilt: usize,
 }
 
-/// Returns the arrivals of one direction of a transfer that started at `at` seconds.
+/// Returns arrivals, in bits and s, of one direction; the transfer started at `at` seconds.
 fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
     let seconds = timeline.width as f64 * 1e-9;
     timeline.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
@@ -62,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Adds a transfer that started at `began`; `timelines` has the arrivals of each direction.
+    /// Records a transfer that started at `began`; `timelines` has the arrivals of each direction.
     pub(super) fn note(&mut self, began: Instant, timelines: &[&ArrivalTimeline]) {
         if !self.watches || self.is_found() {
             return;
@@ -81,9 +80,8 @@ impl Watch {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Checks whether the transfers show a bucket, and proves it: after each pause, `transfer` runs
-    /// for the given ns (at most `most`) and returns the arrivals per direction. Returns true if a
-    /// bucket was found now.
+    /// Checks whether the transfers show a new token bucket, which `transfer` must prove: it runs
+    /// for the given ns, at most `most`, and returns the arrivals per direction.
     pub(super) fn look(
         &mut self,
         most: u64,
@@ -121,8 +119,8 @@ impl Watch {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// Returns the rate of each direction after its burst, bit/s. `None` without a bucket, or if
-    /// tokens lasted for most of the transfer.
+    /// Returns the rate of each direction after its burst, bit/s; `timelines` has arrivals and
+    /// whole rate of each. `None` without a bucket, or if tokens lasted for most of the transfer.
     pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
@@ -137,19 +135,19 @@ impl Watch {
         self.found.iter().zip(timelines).map(one).collect()
     }
 
-    /// Whether the burst covers too much of a transfer.
+    /// Returns whether the burst covers too much of a transfer for a sustained rate.
     pub(super) fn is_spoilt(&self, timelines: &[(&ArrivalTimeline, f64)]) -> bool {
         self.is_found() && self.sustained(timelines).is_none()
     }
 
-    /// Returns the sum of the base rates as a condition, if each direction has one.
+    /// Returns the sum of the base rates, bit/s, as a condition; empty until each is found.
     pub(super) fn condition(&self) -> Numbers {
         let ways = if self.direction == Direction::Both { 2 } else { 1 };
         let found: Vec<f64> = self.found.iter().flatten().map(|bucket| bucket.base).collect();
         (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
-    /// Lowest base rate of the directions, bit/s.
+    /// Returns the lowest base rate of the directions, bit/s; `None` before a bucket was found.
     pub(super) fn base(&self) -> Option<f64> {
         self.found.iter().flatten().map(|bucket| bucket.base).reduce(f64::min)
     }
@@ -174,25 +172,24 @@ impl Watch {
     }
 }
 
-/// Tokens that a pause lets into the bucket, bits.
+/// Returns the tokens that a pause lets into the bucket, bits.
 fn filled(step: &Bucket) -> f64 {
     step.held.min(step.base * PAUSE.as_secs_f64())
 }
 
-/// Returns the bucket that the transfers show, all with their pauses or the last one alone.
+/// Returns the bucket that the transfers of a direction show: all, with pauses, or only the last.
 fn step(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
 
-/// Duration of a transfer that proves a burst of `burst` seconds; `None` if `most` ns are too
-/// short.
+/// Returns the time that proves a burst of `burst` s; `None` if `most` ns are too short.
 fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     let most = Duration::from_nanos(most).as_secs_f64();
     let time = (3.0 * burst).clamp(MIN_BURST_SECONDS, MAX_BURST_SECONDS).min(most);
     (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
-/// Base rate of each direction that this round and the one before it prove.
+/// Returns each direction's base rate, bit/s, if this round and the one `before`, if any, prove it.
 fn proofs(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],
@@ -209,7 +206,8 @@ fn proofs(
     [one(0), one(1)]
 }
 
-/// Base rate, if a transfer after a pause shows the refilled tokens and then the base rate again.
+/// Returns the base rate, bit/s, if the arrivals `again` after a pause show the refilled tokens and
+/// then the rate of `step` again.
 fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;
@@ -222,7 +220,7 @@ fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// A course of 100 stretches of 10 ms through a bucket, in megabytes.
+    /// Returns 100 stretches of 10 ms through a bucket; rates in MB/s, its content `held` in MB.
     fn timeline(peak: f64, base: f64, held: f64) -> ArrivalTimeline {
         let knee = held / (peak - base);
         let upto = |t: f64| if t < knee { peak * t } else { held + base * t };

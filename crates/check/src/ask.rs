@@ -22,7 +22,6 @@ pub(crate) struct HeldFigure {
     pub(crate) sure: Option<(ImpossibleCause, String)>,
     /// Cause and reason that the file suggests if the figure is past the limit.
     pub(crate) likely: Option<(ImpossibleCause, String)>,
-    /// Possible causes if the file shows none.
     pub(crate) possible: &'static str,
     /// Reason why the figure cannot be judged though it is within the limit.
     pub(crate) doubt: Option<String>,
@@ -39,7 +38,8 @@ impl HeldFigure {
     }
 }
 
-/// Derives the limit of a figure: the most permissive one of the cases that `alternatives` returns.
+/// Derives the limit of `figure` on the machine: the most permissive limit among the cases that
+/// `alternatives` makes from the figure's case; unknown, with a reason, if none has a limit.
 pub(crate) fn ask(
     figure: &StatedFigure,
     place: &CheckedMachine<'_>,
@@ -76,7 +76,7 @@ pub(crate) fn ask_of(
     }
 }
 
-/// Returns the user's limit for a figure; of several the one with the highest share.
+/// Returns the user's limit for a figure, if any; of several the one with the highest share in use.
 pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
     let metric = plimsoll_bench::metric(&like.case, like.metric)?;
@@ -96,14 +96,15 @@ fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     })
 }
 
-/// Returns the tightest limit that is not a promise; else any with a value, else the first.
+/// Returns the first limit with a value that is no promise, else one with a value, else the first.
 fn physical(limits: Vec<Limit>) -> Option<Limit> {
     let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
     let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));
     found.or(limits.first()).cloned()
 }
 
-/// Returns `Ok` if a figure past this limit is impossible, else what else can explain it.
+/// Returns `Ok` if a figure past `limit` is impossible, else what else can explain it. `share` is
+/// figure ÷ limit; `explained` means that the file suggests a cause.
 pub(crate) fn binding(
     limit: &Limit,
     figure: &StatedFigure,

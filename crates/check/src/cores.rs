@@ -28,7 +28,8 @@ pub(crate) fn held(figure: &StatedFigure, used: &CoreUse, place: &CheckedMachine
     held
 }
 
-/// Limit of work in integer remainders: at most one integer division starts per cycle.
+/// Derives the limit of a rate of events of `remainders` integer remainders each, on `threads`
+/// threads: at most one integer division starts per cycle.
 fn of_remainders(
     figure: &StatedFigure,
     threads: f64,
@@ -55,7 +56,7 @@ fn of_remainders(
     }
 }
 
-/// Returns one case per vector instruction set if the file does not name its instruction set.
+/// Returns the case at the highest clock, one per vector instruction set if it names none.
 fn alternatives(like: &Like) -> Vec<Like> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);

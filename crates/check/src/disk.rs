@@ -14,13 +14,10 @@ use place::{Behind, UnknownDisk};
 /// Least assumed maximum request of a disk in bytes, which may have been set differently then. The
 /// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
 const LARGEST_REQUEST: f64 = (4 << 20) as f64;
-/// Minimum bytes moved by the figure's jobs for the disk's counts to be meaningful.
 const LEAST_MOVED: f64 = (4 << 20) as f64;
 /// Maximum time in s between a tool's last count and its end (fio's DISK_UTIL_MSEC).
 const LAG: f64 = 0.25;
-/// Minimum duration in s of a run for its counts to be meaningful.
 const LEAST_SECONDS: f64 = 1.0;
-/// Minimum share of a job's bytes that the disk must have moved.
 const LEAST_SHARE: f64 = 0.5;
 /// Minimum latency of a block device in s: submission, interrupt and PCI Express take as long. The
 /// fastest drives sold (Intel Optane P5800X) are specified with 5 µs.
@@ -71,7 +68,8 @@ impl FigureOfDisks<'_> {
         self.cached().or_else(|| compressed(used, machine)).or_else(|| self.unwritten())
     }
 
-    /// Seconds per transfer on the disks' links; 0 if unknown or in a guest (made up).
+    /// Returns the seconds that one block takes on the disks' links; 0 if unknown or in a guest,
+    /// whose links are fictitious.
     fn crossing(&self) -> f64 {
         let Some(behind) =
             self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
@@ -84,7 +82,7 @@ impl FigureOfDisks<'_> {
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
 
-    /// Detects answers of the page cache by the disk's counts or a latency.
+    /// Returns cause and reason if the page cache answered, by the disk's counts or a latency.
     fn cached(&self) -> Option<(ImpossibleCause, String)> {
         let Self { figure, used, place: CheckedMachine { machine, .. }, .. } = self;
         // Persistent memory may be read without the page cache even without O_DIRECT (DAX).
@@ -101,7 +99,7 @@ impl FigureOfDisks<'_> {
         Some((ImpossibleCause::PageCache, format!("buffered (direct=0), and {took}")))
     }
 
-    /// Detects direct reads that reached no disk.
+    /// Returns cause and reason if direct reads reached no disk, such as those of a hole.
     fn unwritten(&self) -> Option<(ImpossibleCause, String)> {
         let Self { figure, used, place, .. } = self;
         if !used.reads_directly || used.counted.iter().any(DiskCounters::is_memory) {
@@ -139,7 +137,7 @@ impl FigureOfDisks<'_> {
         })
     }
 
-    /// Detects rates that a rotating disk cannot reach.
+    /// Returns the reason to doubt a rate that a rotating disk cannot reach, else `None`.
     fn too_many_turns(&self) -> Option<String> {
         let disks = self.behind?.disks();
         let rotates = |disk: &Disk| disk.rotational == Some(true);
@@ -163,7 +161,8 @@ impl FigureOfDisks<'_> {
         })
     }
 
-    /// Detects data that the page cache may hold if no disk counts are available.
+    /// Returns the reason to doubt a buffered figure without disk counts whose data may fit in
+    /// memory.
     fn answered_by_memory(&self) -> Option<String> {
         let Self { used, place: CheckedMachine { machine, .. }, .. } = self;
         let waits = used.writes && used.syncs;
@@ -195,7 +194,7 @@ impl FigureOfDisks<'_> {
     }
 }
 
-/// Detects transfers faster than a disk whose link needs `crossing` seconds.
+/// Returns a phrase if a lone transfer took less than a disk needs, plus `crossing` s on its link.
 fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
     let least = SOONEST + crossing;
     let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
@@ -207,7 +206,6 @@ fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
     Some(format!("a transfer took {lone} on average: too fast for a disk{link}"))
 }
 
-/// The disks received fewer bytes or requests than the jobs count.
 enum Short {
     /// Certain for any assignment of the disks' counts to jobs.
     Sure(String),
@@ -219,7 +217,8 @@ fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
-/// Detects that the disks did too little. Their counts are of all jobs and may lack the run's end.
+/// Returns how far the disks did less than the jobs count; `None` if enough or not counted. Their
+/// counts are the sum over all jobs and may lack the run's last 250 ms.
 fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Short> {
     let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
@@ -253,7 +252,7 @@ fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Sho
     })
 }
 
-/// Detects that compressible data made the disk move less than counted.
+/// Returns cause and reason if compressible data made the disk move less than the job counted.
 fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, String)> {
     let option = used.compressible.as_ref()?;
     let DiskCounts { disks, bytes, .. } = DiskCounts::of(used, machine)?;
@@ -270,7 +269,6 @@ fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, Str
     })
 }
 
-/// Kernel counts of the disks in a figure's direction.
 struct DiskCounts {
     disks: String,
     /// Upper bound of the bytes moved.
@@ -280,7 +278,7 @@ struct DiskCounts {
 }
 
 impl DiskCounts {
-    /// Returns `None` if the kernel does not count all transfers.
+    /// Sums the counts of the disks in `used`; `None` if the kernel does not count all transfers.
     fn of(used: &DiskUse, machine: &Machine) -> Option<Self> {
         // Multipath NVMe devices count nothing; persistent memory may be read without requests.
         let blind = |disk: &DiskCounters| disk.is_memory() || disk.silent && disk.name.starts_with("nvme");
@@ -304,7 +302,8 @@ impl DiskCounts {
     }
 }
 
-/// Returns the probable cause for a figure past the limit.
+/// Returns cause and reason that the file suggests for a figure past its link: buffered, loop
+/// device, or compressed.
 fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();

@@ -1,9 +1,7 @@
-//! Checks results of other tools against the limits of a machine.
-//!
-//! A figure is impossible if its own file contradicts it (the device moved less than the job read,
-//! both ends are one machine) or if it is past a physical limit of the machine. Causes that the
-//! file does not show are only possible causes. A figure with another explanation (a limit made up
-//! by a hypervisor, a rating, a file from another machine) cannot be judged.
+//! Checks results of other tools against the limits of a machine. A figure is impossible if its own
+//! file contradicts it (the device moved less than the job read, both ends are one machine) or if
+//! it is past a physical limit. A figure with another explanation (a limit made up by a hypervisor,
+//! a rating, a file from another machine) cannot be judged.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -47,7 +45,8 @@ pub struct CheckedMachine<'a> {
     pub limits: &'a UserLimits,
 }
 
-/// Checks all figures of a result; `document` is its number, from 1, in a file with several.
+/// Judges all figures of the result `stated` against a machine. `file` is the name to show;
+/// `document` is the result's number, from 1, in a file with several.
 pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &CheckedMachine<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
     let of_another = |figure: &StatedFigure| foreign.clone().or_else(|| crowded(figure, place.machine));
@@ -63,7 +62,8 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Check
     }
 }
 
-/// Returns why the file comes from another machine, if it shows its origin.
+/// Returns why the file comes from another machine, by system, architecture or host; `None` if
+/// these are the same or not stated.
 fn foreign(origin: &StatedMachine, place: &CheckedMachine<'_>) -> Option<String> {
     const SYSTEM: &str = "Linux";
     let Machine { host, kernel, .. } = place.machine;
@@ -83,7 +83,7 @@ fn foreign(origin: &StatedMachine, place: &CheckedMachine<'_>) -> Option<String>
     ))
 }
 
-/// Returns why a figure needs another machine: more threads than CPUs, or more data than memory.
+/// Returns why `figure` needs another machine: more threads than CPUs, or more data than memory.
 fn crowded(figure: &StatedFigure, machine: &Machine) -> Option<String> {
     let (threads, working_set) = match &figure.subject {
         Subject::Cores(used) => (used.threads, used.working_set),
@@ -155,14 +155,14 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
     decided(figure, held, place, foreign)
 }
 
-/// Judges a figure that its own work and time contradict.
+/// Judges a figure that contradicts `account`, its own work and time; `None` if it does not.
+/// `foreign` means that the file comes from another machine.
 fn contradicted(
     figure: &StatedFigure,
     account: &Account,
     held: &HeldFigure,
     foreign: bool,
 ) -> Option<CheckedFigure> {
-    /// Tolerated relative difference of a factor to 8 or 1/8.
     const FACTOR_OF_8_TOLERANCE: f64 = 0.06;
     let why = account.contradicts(figure.value, figure.unit, f64::INFINITY)?;
     let factor = figure.value / (account.amount / account.seconds.value());
@@ -188,7 +188,8 @@ fn contradicted(
     Some(CheckedFigure { contradicts_itself: true, ..found })
 }
 
-/// Judges a figure that its own file does not contradict.
+/// Judges a figure that its own file does not contradict, by its limit and causes in `held`;
+/// `foreign` is the reason why it comes from another machine.
 fn decided(
     figure: &StatedFigure,
     held: HeldFigure,

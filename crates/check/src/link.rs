@@ -15,7 +15,6 @@ use crate::{CheckedMachine, ImpossibleCause};
 /// Maximum bytes in a stream's buffers, which count as moved at one end only: several times the
 /// kernel's defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
 const BUFFERS: f64 = (8 << 20) as f64;
-/// Maximum share of a figure that is attributed to buffers.
 const MOST_BUFFERED: f64 = 0.25;
 /// Ratio by which a paced sender may exceed its rate in a short test.
 const PACED: f64 = 1.1;
@@ -76,6 +75,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
 }
 
 /// Returns why the limit may be higher: the packets may have been larger than this machine's.
+/// `None` if they cannot have been.
 fn larger_packets(figure: &StatedFigure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
     let payload = match used.datagram {
         Some(datagram) => datagram,
@@ -106,7 +106,7 @@ fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, 
     })
 }
 
-/// Returns the end that shows that both ends are one machine.
+/// Returns the end that shows that both ends are one machine; `None` if they may be two.
 fn loopback(used: &LinkUse) -> Option<StreamEnd> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
@@ -126,7 +126,8 @@ struct StreamEnd {
     is_reserved: bool,
 }
 
-/// Returns the summed speed of all interfaces with a line, and their largest MTU.
+/// Returns the summed speed of all interfaces with a line, and their largest MTU. Fails without
+/// such an interface or if a speed is unknown.
 fn speed(machine: &Machine) -> Result<Crossed, String> {
     let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
     let lines: Vec<&Nic> =
@@ -172,7 +173,7 @@ fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
     like
 }
 
-/// Bit/s that buffers at the ends may add to the figure: data counts while they fill.
+/// Returns the bit/s that the ends' buffers may add to the figure, as data counts while they fill.
 fn buffered(figure: &StatedFigure, used: &LinkUse) -> f64 {
     let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let most = figure.value * MOST_BUFFERED;

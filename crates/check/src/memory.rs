@@ -49,12 +49,13 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
     held
 }
 
-/// Returns whether the verdict depends on this machine's caches.
+/// Returns whether the verdict depends on this machine's caches: the data does not fit in every
+/// first-level cache (16 KiB), or its size is unknown.
 pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
     used.footprint.is_none_or(|bytes| bytes > FIRST_LEVEL)
 }
 
-/// Judges a figure that the tool openly declares as cache bandwidth.
+/// Derives the limit of a figure that the tool openly declares as cache bandwidth.
 fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
@@ -63,7 +64,8 @@ fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     held
 }
 
-/// Returns the case with a working set of `size` bytes and the lowest possible bus traffic.
+/// Returns the case with a working set of `size` bytes (`None`: unchanged) and with the figure, in
+/// B/s, as its lowest possible bus traffic.
 fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     let mut like = like.clone();
     if let Some(size) = size {
@@ -76,7 +78,8 @@ fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     like
 }
 
-/// Names the cache that holds `footprint` bytes with room to spare, if any.
+/// Returns the text of the cache (`a first-level cache`) that holds `footprint` bytes with room to
+/// spare; `None` if none does or the caches are unknown.
 fn fits(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());
@@ -89,7 +92,7 @@ fn fits(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<Stri
     (footprint <= reach / 2.0).then_some(cache)
 }
 
-/// Bytes of the last-level and all level-2 caches, whether inclusive or not.
+/// Returns the summed bytes of the last-level and all level-2 caches; `None` if unknown.
 fn caches(machine: &Machine) -> Option<f64> {
     let cpu = &machine.cpu;
     cpu.last_level_bytes().map(|bytes| bytes.saturating_add(cpu.level_2_of(&cpu.allowed)) as f64)

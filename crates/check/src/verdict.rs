@@ -56,7 +56,7 @@ pub enum ImpossibleCause {
 }
 
 impl ImpossibleCause {
-    /// Short description.
+    /// Returns a short description, such as `page cache`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::PageCache => "page cache",
@@ -117,7 +117,7 @@ pub struct LimitShown {
 }
 
 impl LimitShown {
-    /// Returns `None` if the value of the limit is unknown.
+    /// Returns the limit as it is shown; `None` if its value is unknown.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let input = |input: &plimsoll_model::limit::Input| {
             let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
@@ -175,7 +175,7 @@ pub struct CheckDocument<'a> {
 }
 
 impl<'a> CheckDocument<'a> {
-    /// Creates the document for the results on a machine.
+    /// Creates the document from judged `files` and `unread` ones, with the id of `machine`.
     pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [UnreadResult]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {

@@ -1,5 +1,4 @@
-//! Results recorded with the real tools, right and deliberately wrong ones (`corpus/README.md`
-//! describes each), checked against saved machines. Expectations follow from how a file was made.
+//! Results recorded with the real tools (see `corpus/README.md`), checked against saved machines.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -11,7 +10,6 @@ use plimsoll_machine::{Machine, Root};
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::stated;
 
-/// How a file was made.
 #[derive(Clone, Copy, Debug)]
 enum Made {
     /// Right: no figure is impossible, at least one is fine.
@@ -149,7 +147,6 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// A saved machine with the fixture that holds it.
 struct Saved {
     _kept: Fixture,
     machine: Machine,

@@ -1,5 +1,4 @@
-//! The fuzz target as a plain test: the corpus and a bounded number of seeded mutations. `make
-//! fuzz` runs the same function guided by coverage.
+//! The fuzz target as a plain test, with a bounded number of seeded mutations of the corpus.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/results.rs"]
@@ -11,7 +10,6 @@ use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Number of mutated inputs.
 const TRIES: usize = 1500;
 
 fn corpus() -> Vec<Vec<u8>> {
@@ -23,7 +21,6 @@ fn corpus() -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Replacements of numbers and names.
 const WORDS: &[&str] =
     &["0", "-1", "1e308", "1e999", "-nan", "null", "\"\"", "{}", "[]", "18446744073709551616", "\\u001b"];
 
@@ -48,7 +45,6 @@ fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
                 bytes.extend(&other[from..]);
             }
             4 => {
-                // Replaces the next number.
                 let from = bytes[at..].iter().position(u8::is_ascii_digit).map_or(bytes.len(), |n| at + n);
                 let is_of_it = |b: &u8| b.is_ascii_digit() || *b == b'.';
                 let length = bytes[from..].iter().take_while(|b| is_of_it(b)).count();
@@ -73,13 +69,11 @@ fn results_are_read_or_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every text is read or refused, with any tool given.
     #[test]
     fn any_text_is_survived(text in "\\PC{0,300}") {
         results::results(text.as_bytes());
     }
 
-    /// A rate that follows from its own bytes and seconds is never impossible.
     #[test]
     fn a_rate_that_follows_from_bytes_and_seconds_is_not_contradicted(
         bytes in 1_u64..1_000_000_000_000, micros in 1000_u64..100_000_000_000,

@@ -9,7 +9,6 @@ use plimsoll_machine::fixture::Fixture;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_reference::read_all;
 
-/// Expected verdict on a result.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     /// It passes, and its first figure has this value.
@@ -72,7 +71,7 @@ fn checked(text: &str) -> Vec<Result<Checked, String>> {
     checked_with(text, "")
 }
 
-/// Like `checked`, with the text of a limits file.
+/// Returns the desktop machine's verdicts on each result of a text, with the text of a limits file.
 fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     let limits = match limits {
         "" => UserLimits::default(),
@@ -86,7 +85,6 @@ fn checked_with(text: &str, limits: &str) -> Vec<Result<Checked, String>> {
     results.map(|stated| stated.map(|stated| check("x", None, &stated, &place))).collect()
 }
 
-/// A limit from the user replaces a derived or unknown one.
 #[test]
 fn a_limit_of_the_user_binds() {
     let limits = |speed: &str| {

@@ -1,5 +1,4 @@
-//! Plan of the network measurements between nodes: one node of a pair serves, the other measures to
-//! it.
+//! Plan of the network measurements between nodes: one of a pair serves, the other measures.
 //!
 //! Up to 4 nodes, pairs are measured alone; up to 16, all pairs in rounds of perfect matchings;
 //! above, in a fixed number of rounds. Each pair is measured in both directions, since a node may
@@ -71,7 +70,8 @@ pub struct PairResults {
     pub answers: Vec<PairAnswer>,
 }
 
-/// Replaces the results of a pair by those of its retest. A result stays if the retest has none.
+/// Replaces in `made` the results of the pair and kind of `again` by those of this retest. A result
+/// stays if the retest has an error for the case.
 pub fn replace(made: &mut [PairResults], again: PairResults) {
     let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
     for (before, now) in same.into_iter().flat_map(|one| &mut one.answers).zip(again.answers) {
@@ -81,7 +81,8 @@ pub fn replace(made: &mut [PairResults], again: PairResults) {
     }
 }
 
-/// Returns the rounds of measurements among `machines` nodes.
+/// Returns the rounds for `machines` nodes: disjoint pairs, each in both directions, then with more
+/// than 3 nodes a bisection, all pairs at once.
 pub fn rounds(machines: usize) -> Vec<PairRound> {
     let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
         one_at_a_time(machines)
@@ -106,7 +107,8 @@ fn one_at_a_time(machines: usize) -> Vec<Vec<MachinePair>> {
     (0..machines).flat_map(from).collect()
 }
 
-/// Circle method: one node is fixed, all other nodes rotate. With an odd number one pauses.
+/// Returns up to [`MAX_MATCHINGS`] rounds of disjoint pairs by the circle method: one node is
+/// fixed, the rest rotates. With an odd number one pauses.
 fn matchings(machines: usize) -> Vec<Vec<MachinePair>> {
     let places = machines.next_multiple_of(2);
     let turns = places - 1;
@@ -120,7 +122,7 @@ fn matchings(machines: usize) -> Vec<Vec<MachinePair>> {
     (0..rounds).map(matching).collect()
 }
 
-/// Pairs the first half with the second; an odd node in the middle pauses.
+/// Pairs the first half of the nodes with the second; an odd node in the middle pauses.
 fn bisection(machines: usize) -> Vec<MachinePair> {
     let half = machines / 2;
     (0..half).map(|from| MachinePair { from, to: machines - half + from }).collect()

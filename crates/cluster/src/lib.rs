@@ -18,8 +18,7 @@ const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM
 /// Environment variables with the number of processes that the launcher started.
 const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
-/// Returns rank and number of the processes that `mpirun` or `srun` started; `None` for a single
-/// one.
+/// Returns this process's rank and the number of processes under `mpirun` or `srun`, if several.
 pub fn started_with_others() -> Option<(usize, usize)> {
     let number =
         |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());

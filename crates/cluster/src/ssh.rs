@@ -83,8 +83,8 @@ pub struct Connection<'a> {
     lost: Option<String>,
 }
 
-/// Runs the order on one node. The session accepts more requests if [`RunOrder::stays`] is set.
-/// Errors are one line.
+/// Copies the fitting program to `host` and runs `order` there. Returns the result and the session,
+/// which takes more requests if [`RunOrder::stays`] is set. Errors are one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,
@@ -98,7 +98,8 @@ pub fn measured<'a>(
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
-/// Runs a command on one node. Returns its output and how it ended. Errors are one line.
+/// Copies the fitting program to `host` and runs the command `order` there. Returns the text that
+/// it printed and how it ended. Errors are one line.
 pub fn run_on_node(
     launcher: &NodeLauncher,
     host: &HostName,
@@ -143,7 +144,7 @@ impl From<String> for NoResult {
 }
 
 impl Connection<'_> {
-    /// Sends a request. `answer` returns `Some` for the line that answers it. Errors are one line.
+    /// Sends a request. Returns the first value of `answer` for a line. Errors are one line.
     fn asked<T>(
         &mut self,
         ask: &FollowUp,
@@ -152,7 +153,7 @@ impl Connection<'_> {
         self.answered(ask, |session| session.until(answer))
     }
 
-    /// As [`Connection::asked`], if an answer is more than a line.
+    /// Sends a request. Returns the result of `answer`, which reads the reply itself.
     fn answered<T>(
         &mut self,
         ask: &FollowUp,
@@ -167,13 +168,13 @@ impl Connection<'_> {
         found.map_err(|wrong| self.describe_failure(wrong))
     }
 
-    /// Measures cases of the node again; the run names the node `name`. Errors are one line.
+    /// Measures `cases` (IDs) again; the run names the node `name`. Errors are one line.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
         let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
     }
 
-    /// Returns the reason why the node is gone, if it is.
+    /// Returns why the connection was lost; `None` while it is open.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
@@ -183,7 +184,8 @@ impl Connection<'_> {
         self.result()
     }
 
-    /// Copies the program and sends the order after the node has confirmed the checksum.
+    /// Copies the program for the node's architecture to `stdin`, and sends `order` after the node
+    /// has confirmed the checksum.
     fn ordered(&mut self, mut stdin: ChildStdin, order: &RunOrder) -> Result<(), NoResult> {
         stdin.write_all(SCRIPT.as_bytes()).and_then(|()| stdin.flush()).map_err(|_| NoResult::Gone)?;
         let architecture = self.until(|line| match line {
@@ -229,7 +231,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns the document, if the node sends one, and how its run ended.
+    /// Reads to the end of a run. Returns its document, if any, and how it ended.
     fn document(&mut self) -> Result<(Option<Run>, RunEnd), NoResult> {
         let mut run = None;
         let ended = self.until(|line| match line {
@@ -243,7 +245,7 @@ impl Connection<'_> {
         Ok((run, ended))
     }
 
-    /// Reads lines until `meant` returns a value.
+    /// Reads lines until `meant` returns a value; progress is handled here.
     fn until<T>(&mut self, mut meant: impl FnMut(ReceivedLine) -> Option<T>) -> Result<T, NoResult> {
         loop {
             let line = self.lines.next()?.ok_or(NoResult::Gone)?;
@@ -267,7 +269,7 @@ impl Connection<'_> {
         stdin.flush()
     }
 
-    /// Ends the session and returns the reason.
+    /// Ends the session after `wrong`. Returns the reason, also for [`Connection::lost`].
     fn describe_failure(&mut self, wrong: NoResult) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
@@ -278,7 +280,7 @@ impl Connection<'_> {
         self.lost.insert(why).clone()
     }
 
-    /// Closes the connection, which the node notices first; the launcher exits afterwards.
+    /// Closes the connection and kills a launcher that stays. Returns its exit status, if known.
     fn end(&mut self) -> Option<ExitStatus> {
         self.hold.close();
         if self.silent.recv_timeout(LINGERS) == Err(RecvTimeoutError::Timeout) {
@@ -294,7 +296,7 @@ impl Drop for Connection<'_> {
     }
 }
 
-/// Reason why a node sent no document: its message, or its last printed line.
+/// Returns why a node sent no document: the message in `ended`, or `printed`, its last line.
 fn without_document(ended: &RunEnd, printed: &str) -> String {
     let why = ended.line.clone().unwrap_or_else(|| match printed {
         "" => "it sent no run document".to_owned(),
@@ -303,8 +305,8 @@ fn without_document(ended: &RunEnd, printed: &str) -> String {
     shown_within(&why, 300)
 }
 
-/// Collects the end of stderr. The receiver is disconnected at end of file; a process that keeps
-/// stderr open longer, such as the master of a shared connection, is not waited for.
+/// Collects the end of `stderr` in a thread. The receiver is disconnected at end of file; a process
+/// that keeps stderr open, such as a shared connection's master, is not waited for.
 fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
@@ -360,7 +362,7 @@ fn gone(
     }
 }
 
-/// Renames the node of a run of one node to the user's name for it.
+/// Renames the only node of `run` to `name`. Fails if the run has other nodes.
 fn named(mut run: Run, name: &str) -> Result<Run, String> {
     let [node] = run.nodes.as_mut_slice() else {
         return Err(format!("its document is of {} machines, not of itself", run.nodes.len()));

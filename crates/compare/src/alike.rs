@@ -105,7 +105,7 @@ fn values(side: &ComparedSide, read: fn(&Run) -> String) -> BTreeSet<String> {
     side.runs.iter().map(read).collect()
 }
 
-/// Joins a few of the values, and the number of the rest.
+/// Joins a few of the values and the number of the rest: `a, b, c and 2 more`.
 fn listed(values: &BTreeSet<String>) -> String {
     const MAX_VALUES_SHOWN: usize = 3;
     let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();

@@ -45,7 +45,7 @@ pub(super) struct Without<'a> {
 }
 
 impl Without<'_> {
-    /// Whether too much time was excluded for a result.
+    /// Returns whether the result is invalid because almost all of its time was excluded.
     pub(super) fn is_interrupted(&self) -> bool {
         let excluded = ExcludedShare::of(self.measurement.conditions.excluded);
         self.status == Status::Invalid && matches!(excluded, ExcludedShare::AllBut(_))
@@ -65,7 +65,7 @@ pub(super) fn of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
 }
 
 impl<'a> SideFigures<'a> {
-    /// Groups by case, and by node if `many`.
+    /// Groups the measurements of a side by case, and by node if `many`.
     fn of(side: &'a ComparedSide, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
@@ -112,17 +112,17 @@ impl<'a> SideFigures<'a> {
         side.runs.iter().filter(lacks).collect()
     }
 
-    /// Whether a measurement lost its result to interruptions.
+    /// Returns whether a measurement lost its result to interruptions.
     pub(super) fn has_interrupted(&self) -> bool {
         self.without.iter().any(Without::is_interrupted)
     }
 
-    /// Whether each run of the side has a result, or lost it to interruptions.
+    /// Returns whether each run of the side has a result, or lost it to interruptions.
     pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
         self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
     }
 
-    /// Returns the metric in each run; `None` if units differ.
+    /// Returns the metric `wanted` in each run that has it; `None` if units differ.
     pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
         // Repeats of a case are adjacent within a run.
         let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));
@@ -151,7 +151,7 @@ impl<'a> SideFigures<'a> {
         CpuDistances::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
-    /// Returns the share of time taken by other work (without a CPU quota), median over the runs.
+    /// Returns the share (0 to 1) of time that other work took (no CPU quota): median over runs.
     pub(super) fn disturbed(&self) -> f64 {
         let share = |t: &TakenRuns<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
@@ -192,7 +192,8 @@ pub(super) struct CasePair<'f, 'r> {
 /// The results of one case, with the index of the side; each side at most once, in order.
 pub(super) type Members<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
-/// Matches cases across sides. Different cases match only if each side lacks the other's case.
+/// Returns a list of (side, figures) per case. Different cases match only if they are near and each
+/// side lacks the other's case.
 pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members<'f, 'r>> {
     let mut found: Vec<Members<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
@@ -226,7 +227,7 @@ pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members
     found
 }
 
-/// Whether two cases differ in a single parameter, or only in those that follow the machine.
+/// Returns whether cases differ in a single parameter, or only in those that follow the machine.
 fn near(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,

@@ -63,7 +63,7 @@ impl Decisions {
         }
     }
 
-    /// Returns the overall tone.
+    /// Returns poor if anything regressed or is lost, good if all is unchanged, else fair.
     pub fn tone(&self) -> Tone {
         match () {
             () if self.regressions + self.lost > 0 => Tone::Poor,
@@ -202,7 +202,7 @@ impl UnjudgedMetrics {
     }
 }
 
-/// Largest loss of a metric that would not be a regression; `None` if it is unlimited.
+/// Returns the largest loss (0.1 is a tenth) that would be no regression; `None`: unlimited.
 fn unseen(one: &ComparedMetric) -> Option<f64> {
     let [low, high] = one.interval?;
     let worst = match one.better? {
@@ -246,7 +246,6 @@ mod tests {
         }
     }
 
-    /// Each cause has its number and remedy, and the line contains the largest undetectable loss.
     #[test]
     fn a_blind_gate_names_each_cause_with_its_remedy() {
         let causes = [

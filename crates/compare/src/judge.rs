@@ -72,7 +72,7 @@ pub(super) struct OfRun {
 }
 
 impl OfRun {
-    /// `None` if the run does not have the metric.
+    /// Combines the repetitions of a metric in one run; `None` without any.
     pub(super) fn of(repeats: &[&MetricResult]) -> Option<Self> {
         let error = |m: &&MetricResult| {
             let [low, high] = m.summary.ci95.filter(|[low, _]| *low > 0.0)?;
@@ -133,7 +133,7 @@ pub(super) struct JudgedDifference {
 }
 
 impl JudgedDifference {
-    /// Fills in the difference, its interval, the uncorrected probability and the verdict.
+    /// Fills difference, interval, uncorrected probability and verdict into `blank`.
     pub(super) fn enter(self, mut blank: ComparedMetric) -> ComparedMetric {
         let centres = self.a.centre.zip(self.b.centre);
         let Some(better) = blank.better else {
@@ -192,8 +192,8 @@ impl JudgedDifference {
         blank
     }
 
-    /// Verdict if one side has no logarithm: a result that dropped to zero is a regression, and so
-    /// is a share that rose from zero beyond `--fail-on`.
+    /// Fills in the verdict if one side has no logarithm: a result that dropped to zero is a
+    /// regression, and so is a share that rose from zero beyond `--fail-on`.
     fn without_ratio(self, mut blank: ComparedMetric, better: Better) -> ComparedMetric {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
@@ -221,8 +221,8 @@ impl JudgedDifference {
     }
 }
 
-/// Reason why noise hides a difference. `others`: other work took as much time; `blind`: it hides
-/// the loss that the user wants to detect.
+/// Returns why noise (a logarithm) hides a difference. `others`: other work took as much time;
+/// `blind`: it hides the loss that the user wants to detect.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
         () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(

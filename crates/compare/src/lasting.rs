@@ -50,7 +50,8 @@ pub struct Earlier {
     pub open: Vec<LastingLoss>,
 }
 
-/// Returns a baseline of at most `count` of the runs `0..runs`, and the losses that are still open.
+/// Returns as baseline the latest `count` of the runs `0..runs` without a lasting loss in `all`,
+/// and the losses that are still open.
 pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
     let mut left_out = vec![false; runs];
     let mut open = Vec::new();
@@ -71,7 +72,7 @@ pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<
     Earlier { baseline, open }
 }
 
-/// Whether a run still has more than half of a loss of `change`.
+/// Returns whether a run still has more than half of a loss of `change` (-0.1 is a tenth).
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
     let same = |one: &&ComparedMetric| one.case == *case && one.metric == metric;
     comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
@@ -117,7 +118,7 @@ impl SeriesWalk<'_> {
         lasting.into_iter().map(|(run, _)| run).collect()
     }
 
-    /// Distance of a result from the usual level to the worse side, as a logarithm.
+    /// Returns the distance of the logarithm `log` from the usual level; above 0 if worse.
     fn lost(&self, log: f64) -> f64 {
         let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
         match self.better {
@@ -134,7 +135,7 @@ impl SeriesWalk<'_> {
         &self.usual[self.usual.len().saturating_sub(self.count)..]
     }
 
-    /// Whether a loss is larger than the noise between runs.
+    /// Returns whether a loss, a logarithm, is larger than the noise between runs.
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
         let latest = self.latest();

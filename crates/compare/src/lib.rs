@@ -64,7 +64,7 @@ pub enum DifferenceVerdict {
 }
 
 impl DifferenceVerdict {
-    /// Returns the word for documents.
+    /// Returns the word for documents, such as `no-change`.
     pub fn code(self) -> &'static str {
         match self {
             Self::Improvement => "improvement",
@@ -225,7 +225,7 @@ pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOption
 }
 
 impl ComparedSide {
-    /// Whether the side is a published table, which lacks unpublished results.
+    /// Returns whether the side is a published table, which lacks unpublished results.
     pub fn is_published(&self) -> bool {
         self.name.starts_with(PUBLISHED)
     }
@@ -237,7 +237,7 @@ impl Comparison {
         self.compared.iter().filter(|c| c.verdict == verdict).count()
     }
 
-    /// Returns the regressions with a loss above `share`.
+    /// Returns the regressions with a loss above `share` (0.05 is 5 %).
     pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &ComparedMetric> {
         self.compared.iter().filter(move |c| c.verdict == DifferenceVerdict::Regression && c.loss() > share)
     }
@@ -256,7 +256,7 @@ impl ComparedMetric {
     }
 }
 
-/// Reason why the results of a named side decide nothing: too much time is excluded.
+/// Returns why the results decide nothing: too much time of a side (names `a`, `b`) is excluded.
 fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
@@ -269,7 +269,7 @@ fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     })
 }
 
-/// External cause of a difference: moved vCPUs, or other work that took CPU time.
+/// Returns the external cause of a difference: moved vCPUs, or other work that took CPU time.
 fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
@@ -296,7 +296,7 @@ fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     })
 }
 
-/// Better direction of a metric: the benchmark's, or the document's for an unknown metric.
+/// Returns the better direction: the benchmark's (`None` if not judged), or `by_document`.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
     match plimsoll_bench::metric(case, metric) {
         Some(known) => (known.role == plimsoll_bench::Role::Judged).then_some(known.better),
@@ -319,13 +319,13 @@ impl KnownNoise {
     }
 }
 
-/// Spread of a side's runs and the number of outliers; `None` for fewer than [`ENOUGH_RUNS`].
+/// Returns a side's noise and number of outliers; `None` for fewer than [`ENOUGH_RUNS`] runs.
 fn spread(all: &[OfRun]) -> Option<(RunNoise, usize)> {
     let values: Vec<f64> = all.iter().map(|run| run.median).collect();
     (values.len() >= ENOUGH_RUNS).then(|| RunNoise::of_runs(&values)).flatten()
 }
 
-/// Returns the noise between runs for this metric from the best source.
+/// Returns the noise of `metric` between runs: from many runs, else `floors`, else as declared.
 fn noise_of(
     pair: &CasePair<'_, '_>,
     metric: &str,

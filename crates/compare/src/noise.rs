@@ -104,7 +104,7 @@ impl RunNoise {
         (noise, noise.smallest_of(sum.sqrt()))
     }
 
-    /// Median of several noises; `None` for fewer than [`LEAST_CASES`].
+    /// Returns the median of several noises; `None` for fewer than [`LEAST_CASES`].
     fn typical(all: &[Self]) -> Option<Self> {
         let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
         (all.len() >= LEAST_CASES).then_some(())?;
@@ -135,26 +135,26 @@ impl RunNoise {
         self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
     }
 
-    /// As [`RunNoise::smallest`], for a difference with standard error `error`.
+    /// Like [`RunNoise::smallest`], for a difference with standard error `error`.
     fn smallest_of(&self, error: f64) -> f64 {
         (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error)
             .max(self.largest * NOISE_RESERVE_FACTOR)
             .max(MIN_REAL_DIFFERENCE)
     }
 
-    /// Quantile of Student's t distribution at this probability.
+    /// Returns the quantile of Student's t distribution at `probability` (0 to 1).
     pub(super) fn quantile(&self, probability: f64) -> f64 {
         let t = StudentsT::new(0.0, 1.0, self.freedom.max(1.0));
         t.map_or(f64::INFINITY, |t| t.inverse_cdf(probability))
     }
 
-    /// Two-sided probability of a deviation of `t` standard errors without a change.
+    /// Returns the two-sided probability that chance deviates by `t` standard errors or more.
     pub(super) fn probability(&self, t: f64) -> f64 {
         let student = StudentsT::new(0.0, 1.0, self.freedom.max(1.0));
         student.map_or(1.0, |student| (2.0 * student.cdf(-t.abs())).clamp(0.0, 1.0))
     }
 
-    /// Probability that a result is this far below or above the mean by chance, as a logarithm.
+    /// Returns the probability that chance puts a result `distance` (a logarithm) below the mean.
     pub fn beyond(&self, distance: f64) -> f64 {
         match self.deviation {
             0.0 => 0.0,
@@ -199,7 +199,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Computes the noise between runs of one plan on one unchanged machine, without disturbed
+    /// Computes the noise from `runs` of one plan on one unchanged machine, without disturbed
     /// rounds.
     pub fn of(runs: &[Run]) -> Self {
         let settled = QuietMeasurements::of(runs);

@@ -214,7 +214,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         Some(judged.enter(blank))
     }
 
-    /// Returns the ranks that the differences leave possible.
+    /// Returns the sides, best first, with the ranks that the differences leave possible.
     pub(super) fn ranked(&self, floors: &[Floors], prices: Option<&[f64]>) -> Ranked {
         let cases: Vec<&Case> = self.entries.iter().map(|entry| entry.figures.case).collect();
         let names: BTreeSet<&str> = cases.iter().flat_map(|case| alike::differing(cases[0], case)).collect();
@@ -257,7 +257,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         }
     }
 
-    /// Half of the 95 % interval of a side's result, as a share.
+    /// Returns half of the 95 % interval of a side's result as a share (0.01); `None` if unknown.
     fn half(&self, entry: &RankEntry<'_, '_>, floors: &[Floors]) -> Option<f64> {
         let pair = CasePair { a: entry.figures, b: entry.figures };
         let noise = match spread(&entry.runs) {
@@ -277,7 +277,7 @@ impl RankEntry<'_, '_> {
     }
 }
 
-/// Returns the best and worst possible rank of a side among `of` sides.
+/// Returns the best and worst possible rank (from 1) of a side among `of` sides.
 fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
     let is_better = |one: &ComparedMetric| {
         let second = match one.sides {
@@ -311,7 +311,8 @@ impl Ranked {
     }
 }
 
-/// Returns the scores, best first, and the weighted cases that are in none.
+/// Returns the scores of the sides by `weights` (weight by pattern of cases), best first, and the
+/// weighted cases that are in none.
 pub(super) fn scores(
     all: &[Ranked],
     sides: usize,

@@ -61,7 +61,7 @@ pub struct Holds {
 const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
 
 impl Requirement {
-    /// Parses a requirement. The error is one line with the mistake and the grammar.
+    /// Parses `cpu rate >= 95% of limit`. The error is one line with the mistake and the grammar.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = plimsoll_units::text::shown_within(text, 200);
         let wrong = |why: &str| format!("'{shown}': {why}; {GRAMMAR}");
@@ -101,7 +101,7 @@ impl Requirement {
         })
     }
 
-    /// Parses `CASES [METRIC] within SHARE%`; `None` for another kind.
+    /// Parses `CASES [METRIC] within SHARE%`; outer `None` without `within`.
     fn within(text: &str, shown: &str) -> Option<Result<Self, String>> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (pattern, metric, share) = match words.as_slice() {
@@ -119,12 +119,12 @@ impl Requirement {
         Some(Pattern::parse(pattern).map(made))
     }
 
-    /// Whether the requirement needs a baseline.
+    /// Returns whether the requirement needs a baseline.
     pub fn needs_baseline(&self) -> bool {
         matches!(self.bound, RequiredBound::OfBaseline(_))
     }
 
-    /// Whether the requirement needs several nodes.
+    /// Returns whether the requirement needs several nodes.
     pub fn needs_machines(&self) -> bool {
         matches!(self.bound, RequiredBound::OfMachines(_))
     }
@@ -174,8 +174,8 @@ impl Requirement {
         }
     }
 
-    /// Whether the requirement applies: the benchmark has the metric or is unknown, or there is a
-    /// result.
+    /// Returns whether the requirement applies: the benchmark has the metric or is unknown, or
+    /// there is a result.
     fn is_about(&self, measurement: &Measurement) -> bool {
         let case = &measurement.case;
         plimsoll_bench::find(case.benchmark()).is_none()
@@ -237,7 +237,7 @@ impl Requirement {
         lost
     }
 
-    /// Whether the requirement applies: "within" does not apply to measurements between nodes.
+    /// Returns whether the requirement applies; "within" needs another node with the same case.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
         let of_machines = matches!(self.bound, RequiredBound::OfMachines(_)) && run.nodes.len() > 1;
@@ -251,7 +251,8 @@ impl Requirement {
         }
     }
 
-    /// Returns the median over all nodes with the result; for two nodes, the other one's.
+    /// Returns what a node is compared with: the median over all nodes, or of two nodes the other
+    /// one's value; `None` for one node.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
             m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
@@ -339,7 +340,7 @@ impl Requirement {
     }
 }
 
-/// Formats a share with enough digits to differ from the bound.
+/// Formats a share in per cent with enough digits to differ from the bound.
 fn exact(share: f64, bound: f64) -> String {
     let [shown, _] = write_distinct([share, bound], USUAL_DIGITS, percent);
     shown
@@ -361,7 +362,7 @@ impl Relation {
     }
 }
 
-/// Returns the most similar benchmark name if the first word is none.
+/// Returns the most similar benchmark if the first word is `NAME.NAME` and no benchmark.
 fn misspelt(text: &str) -> Option<String> {
     let name = text
         .split([' ', '/'])
@@ -408,7 +409,7 @@ fn split_number(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Parses a unit with a prefix: `Gbit/s` is (10⁹, bit/s).
+/// Parses a unit with a prefix: `Gbit/s` is (10⁹, bit/s); `None` if unknown.
 fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
     const VALUE_PREFIXES: &[(&str, f64)] = &[
         ("n", 1e-9),

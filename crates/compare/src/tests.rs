@@ -10,7 +10,7 @@ use super::*;
 
 const CASE: &str = "memory.bandwidth/op=read/size=512M/threads=2";
 
-/// A run with one result of this median, and samples within ± 0.2 %.
+/// Returns a run with one result of this median, and samples within ± 0.2 %.
 fn run(value: f64) -> Run {
     of_case(CASE, value)
 }

@@ -95,7 +95,7 @@ pub enum Has {
 }
 
 impl Has {
-    /// Returns the word for documents.
+    /// Returns the word for documents, such as `missing`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => Status::Ok.word(),
@@ -169,7 +169,7 @@ fn of_pair(
     whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
-/// Whether the second side lacks results only due to interruptions on both sides.
+/// Returns whether the second side lacks results only due to interruptions on both sides.
 fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
     a.has_interrupted() && b.lacks_only_interrupted(second)
 }
@@ -186,7 +186,7 @@ impl Uncompared {
     }
 }
 
-/// A case that was compared with a different one without a verdict on its headline counts as lost.
+/// Returns a case as lost that was compared with another one without a verdict on its headline.
 fn replaced(
     pair: &CasePair<'_, '_>,
     compared: &[ComparedMetric],
@@ -209,7 +209,7 @@ fn replaced(
     Some(Uncompared::of_case(pair.a, Standing::of(pair.a, first), b))
 }
 
-/// A compared case with measurements that lack a result; lost if a run of the second side has none.
+/// Returns a compared case with missing results: lost if a run of the second side has none.
 fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Option<Uncompared> {
     let has: HashSet<*const Run> = pair.b.all.iter().map(|taken| ptr::from_ref(taken.run)).collect();
     let interrupted = is_interrupted([pair.a, pair.b], second);
@@ -223,7 +223,7 @@ fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Optio
     Some(Uncompared { kind: if lost { UncomparedKind::Lost } else { UncomparedKind::Partly }, ..of_case })
 }
 
-/// Metrics of a compared case that were not compared.
+/// Returns the metrics of a compared case that were not compared.
 fn metrics(pair: &CasePair<'_, '_>, compared: &[ComparedMetric], second: &ComparedSide) -> Vec<Uncompared> {
     let known = |metric: &MetricResult| compared.iter().any(|c| c.metric == metric.name);
     let (a, b) = (pair.a.metrics(), pair.b.metrics());
@@ -286,7 +286,7 @@ impl Standing {
         Self { status: Has::Missing, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
 
-    /// State of a metric; `wanted` is the metric of the side that has it.
+    /// Returns the state of a metric, `own` on this side; `wanted` is that of the side that has it.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
         let usable = |m: &&MetricResult| {
             m.unit == wanted.unit && !figures.metric(wanted).unwrap_or_default().is_empty()

@@ -9,7 +9,7 @@ use plimsoll_units::text::counted;
 
 use super::MachineCheck;
 
-/// Runs all checks, in the order of display.
+/// Runs all checks of the machine's settings, in the order of display; `root` holds /proc and /sys.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<MachineCheck> {
     const CHECKS: &[fn(&Root, &Machine) -> MachineCheck] = &[
         governor,
@@ -269,8 +269,7 @@ fn firmware(root: &Root, machine: &Machine) -> MachineCheck {
     modules(machine, table.map(drop))
 }
 
-/// Checks the source of the memory bandwidth limit; `table` is the result of reading the firmware's
-/// DMI table.
+/// Checks the source of the memory bandwidth limit; `table` is the outcome of reading DMI tables.
 fn modules(machine: &Machine, table: Result<(), ReadError>) -> MachineCheck {
     const NAME: &str = "memory modules";
     const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";

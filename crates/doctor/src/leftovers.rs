@@ -4,7 +4,7 @@ use plimsoll_system::leftover::{Leftover, Reaped};
 
 use super::MachineCheck;
 
-/// Reports leftovers of killed runs. `reaped` is `None` if the search timed out.
+/// Checks leftovers of killed runs, which `reaped` removed or left; `None` if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     const LEFTOVERS_CHECK: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {
@@ -30,8 +30,8 @@ pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     }
 }
 
-/// Reports programs of reference tools on `PATH` that are skipped, each entry with its reason.
-/// Returns `None` if there are none.
+/// Reports programs of reference tools on `PATH` that are skipped; `each` is a program with its
+/// reason. Returns `None` if there are none.
 pub fn passed_over(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| MachineCheck::costs("PATH", each.join("; "), cost))

@@ -1,8 +1,5 @@
-//! Checks whether this machine is quiet enough to measure, and what it permits, from the discovered
-//! facts.
-//!
-//! Noise between runs comes from repeated runs ([`plimsoll_compare::Floors`]); [`proof`] checks the
-//! clocks.
+//! Checks whether this machine is quiet enough to measure, and what it permits, from discovered
+//! facts; [`proof`] checks the clocks.
 #![forbid(unsafe_code)]
 
 mod checks;
@@ -102,7 +99,7 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     found
 }
 
-/// Merges the floors per subsystem, from the quietest to the noisiest case.
+/// Merges the floors of each subsystem's benchmarks into one: its lowest and highest floor.
 pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
     let mut found: Vec<Smallest> = Vec::new();
     for one in all {

@@ -1,5 +1,4 @@
-//! Checks of the clocks: monotonic across CPUs (threads race through a shared sequence of
-//! readings), rate, cost of one reading, and stability of the core clock.
+//! Checks of the clocks: monotonic across CPUs, rate, cost of a reading, stable core clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,8 +29,8 @@ pub struct Race {
     pub backwards: u64,
 }
 
-/// Races a clock on up to 64 of these CPUs, one thread per CPU. Returns `None` if no thread could
-/// be started.
+/// Races a clock on up to 64 of these CPUs, one thread per CPU, and counts readings that went back.
+/// Returns `None` if no thread could be started.
 pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {

@@ -5,7 +5,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::MachineCheck;
 
-/// Reports shapers and policers per interface name.
+/// Checks the rate limits of network interfaces; `held` pairs an interface's name with its limits.
 pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
     const SHAPERS_CHECK: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);

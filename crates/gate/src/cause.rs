@@ -52,7 +52,8 @@ pub enum LowCause {
 }
 
 impl LowCause {
-    /// Returns the cause observed during a measurement whose figure is low.
+    /// Returns the cause of a low figure by its conditions, the CPU use of `others` and the
+    /// `quota`.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
@@ -80,12 +81,12 @@ impl LowCause {
         by_quota().or_else(busy).or_else(stolen).or_else(waited)
     }
 
-    /// Whether the cause is a setting of this machine rather than other work at the moment.
+    /// Returns whether the cause is a setting of this machine rather than other work at the moment.
     pub fn is_own(&self) -> bool {
         matches!(self, Self::Quota { .. })
     }
 
-    /// Returns the stable identifier.
+    /// Returns the stable identifier, such as `cpu-quota`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Quota { .. } => "cpu-quota",

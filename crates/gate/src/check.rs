@@ -41,8 +41,8 @@ pub struct Retest {
 }
 
 impl Retest {
-    /// Whether the figure is evidence about this machine. A low one is not if the resource was
-    /// taken by other work, or may have been taken unseen (disk, link).
+    /// Returns whether the figure is evidence about this machine. A low one is not if the resource
+    /// was taken by other work, or may have been taken unseen (disk, link).
     fn counts(&self) -> bool {
         self.cause.as_ref().map_or(!self.is_low || self.is_alone, LowCause::is_own)
     }
@@ -85,10 +85,8 @@ pub struct FigureCheck {
     test: Sequential,
 }
 
-/// Returns the figures of a case to check, each with its threshold.
-///
-/// # Errors
-/// Reason why the case cannot be judged.
+/// Returns the figures of a case to check, each with its threshold for the lost share `loss`
+/// (0.1 is a tenth); the error is the reason why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
     usual: &[UsualFigures],
@@ -121,9 +119,7 @@ pub(super) fn thresholds(
 
 impl FigureCheck {
     /// Creates the check of a figure. `false_alarms` is the highest probability of a wrong "low".
-    ///
-    /// # Errors
-    /// The measurements cannot distinguish a loss from chance.
+    /// Fails if measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
         what: CheckedQuantity,
@@ -155,10 +151,7 @@ impl FigureCheck {
         (self.what == CheckedQuantity::Figure).then_some(headline.unit)
     }
 
-    /// Returns the figure of a measurement.
-    ///
-    /// # Errors
-    /// State of the check if the measurement lacks the figure.
+    /// Returns the checked figure of a measurement; the error is the check's state without it.
     fn value(&self, measurement: &Measurement) -> Result<f64, CheckProgress> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.standing().1.unwrap_or_default();
@@ -216,12 +209,12 @@ impl FigureCheck {
         self.fewest().saturating_sub(low).max(1)
     }
 
-    /// Whether the last measurement was low by a stated cause of this machine, not by chance.
+    /// Returns whether the last measurement was low by a stated cause of this machine.
     pub(super) fn is_stated(&self) -> bool {
         self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(LowCause::is_own)
     }
 
-    /// Whether the check is open and none of its further measurements counts.
+    /// Returns whether the check is open and none of its further measurements counts.
     pub(super) fn is_in_vain(&self) -> bool {
         let is_open = matches!(self.state, CheckProgress::InVain | CheckProgress::Suspect);
         is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Retest::counts)
@@ -242,8 +235,8 @@ impl FigureCheck {
         most.cause.as_ref()
     }
 
-    /// Whether the check shows that this machine is sick. On shared hardware (`shares`), only a
-    /// cause of this machine itself counts.
+    /// Returns whether the check shows that this machine is sick. On shared hardware (`shares`),
+    /// only a cause of this machine itself counts.
     pub(super) fn accuses(&self, shares: bool) -> bool {
         self.state == CheckProgress::Low && self.cause().map_or(!shares, LowCause::is_own)
     }
@@ -255,11 +248,9 @@ impl FigureCheck {
     }
 }
 
-/// Returns the share of a derived or documented limit. If a quota stopped threads, the CPU time is
-/// judged instead: figure and limit are then those of the quota.
-///
-/// # Errors
-/// Reason why the share is not known.
+/// Returns the share of a derived or documented limit; the error is the reason why it is not known.
+/// If a quota stopped threads, the CPU time is judged instead: figure and limit are then those of
+/// the quota.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
     const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;

@@ -55,7 +55,7 @@ pub enum MachineLoss {
 }
 
 impl MachineLoss {
-    /// Returns the resources that `machine` has less of; `of` is "before" or "in the fleet".
+    /// Returns what `machine` has less of than `usual`; `of` is "before" or "in the fleet".
     pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
         let cpus = (cpus_of(machine), cpus_of(usual));
@@ -79,7 +79,7 @@ impl MachineLoss {
         cpus.into_iter().chain(memory).chain(quota).collect()
     }
 
-    /// Returns the stable identifier.
+    /// Returns the stable identifier, such as `fewer-cpus`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Cpus { .. } => "fewer-cpus",

@@ -153,7 +153,7 @@ fn row(check: &FigureCheck) -> CheckInDocument<'_> {
 }
 
 impl CheckedQuantity {
-    /// Returns the identifier in the document.
+    /// Returns the identifier in the document, such as `share-of-limit`.
     pub fn code(self) -> &'static str {
         match self {
             Self::Figure => "figure",

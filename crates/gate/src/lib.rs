@@ -218,8 +218,8 @@ impl Gate {
         self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
     }
 
-    /// Whether a narrow link or lost data is new since the latest run. A slot may have fewer lanes
-    /// by design, and a drive keeps its error count for life, so an earlier record is required.
+    /// Returns whether a narrow link or lost data is new since the latest run. A slot may have
+    /// fewer lanes by design, and drives keep their error count, so an earlier record is required.
     fn is_new(&self, fault: &HardwareFault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
@@ -249,26 +249,26 @@ impl Gate {
         verdict::of(self)
     }
 
-    /// Whether other guests of the hypervisor or containers of the host may share its hardware.
+    /// Returns whether other guests of the hypervisor or containers may share the hardware.
     pub fn shares(&self) -> bool {
         self.shares
     }
 }
 
-/// Whether the measurement failed. A skipped disk case counts: a requested disk without figures is
-/// not known to be well.
+/// Returns whether the measurement failed. A skipped disk case counts: a requested disk without
+/// figures is not known to be well.
 fn is_failed(measurement: &Measurement) -> bool {
     let is_disk =
         || measurement.status == Status::Skipped && plimsoll_bench::subsystem_of(&measurement.case).on_files;
     measurement.status == Status::Failed || is_disk()
 }
 
-/// Whether no other user of the measured resource can have gone unseen.
+/// Returns whether no other user of the measured resource can have gone unseen.
 fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     (plimsoll_bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
 }
 
-/// Whether the hardware may be shared: true unless exclusive use is certain.
+/// Returns whether the hardware may be shared: true unless exclusive use is certain.
 fn may_share(machine: &Machine) -> bool {
     machine.virtualisation.is_virtual != Some(false) || machine.virtualisation.container.is_some()
 }

@@ -33,7 +33,7 @@ fn case() -> Case {
     peak(1, 1.0).case
 }
 
-/// A measurement at `share` of its limit, whose threads had the same share of the CPU time.
+/// Returns a measurement at `share` of its limit, without waits; `stopped` then changes it.
 fn made(share: f64, stopped: impl Fn(&mut Measurement)) -> Measurement {
     let mut measurement = peak(1, 100.0 * share);
     measurement.metrics[0].of_limit = Some(share);
@@ -58,7 +58,7 @@ fn hog() -> Others {
     Others { cpus: 1.0, most: Some(BusyProcess { id: 4711, name: "stress-ng".to_owned(), cpus: 1.0 }) }
 }
 
-/// A gate of one case that measures `first` and then `then` until it is decided.
+/// Returns the gate of one case that takes `first` and then `then` until it is decided.
 fn gated(
     machine: &Machine,
     usual: &[UsualFigures],
@@ -438,7 +438,7 @@ fn the_history_finds_what_the_limit_cannot() {
     assert_eq!(verdict.line, "sick: cpu fma f64 avx2 20 % below usual; cause unknown");
 }
 
-/// A figure of a case, and the rate that a shaper limits it to.
+/// Returns a measurement of `case`; `shaped` is the rate in bit/s that a shaper limits it to.
 fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measurement {
     let mut it = peak(1, value);
     (it.case, it.metrics[0].unit) = (case.parse().unwrap(), unit);
@@ -448,7 +448,7 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
     it
 }
 
-/// Verdict about `now` after figures that differ too much to be usual.
+/// Returns the verdict about `now` on `is` after `before` on `was`, too varied to be usual.
 fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> GateVerdict {
     let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
     let usual = [UsualFigures::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
@@ -604,7 +604,7 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     assert_eq!(found.iter().map(MachineLoss::code).collect::<Vec<_>>(), ["fewer-cpus"]);
 }
 
-/// A gathered run of machines, each with a figure.
+/// Returns a gathered run of (name, machine, figure).
 fn fleet_of(machines: &[(&str, &Machine, f64)]) -> Run {
     let mut all = Run { nodes: Vec::new(), ..run_of(Vec::new()) };
     for (name, machine, value) in machines {
@@ -772,7 +772,8 @@ fn lost(count: u64) -> HardwareFault {
     HardwareFault::NvmeMediaErrors { drive: "nvme0".to_owned(), count }
 }
 
-/// Health of a machine with a link of `lanes` lanes and a drive with `lost` media errors.
+/// Returns the health of a machine with a link of `lanes` lanes and a drive with `lost` media
+/// errors.
 fn health(lanes: u32, lost: Option<u64>) -> Health {
     let HardwareFault::PcieLink { what, device, now, possible, saves_power } = narrow(lanes) else {
         panic!()

@@ -26,7 +26,7 @@ pub enum ThresholdSource {
 }
 
 impl ThresholdSource {
-    /// Describes the origin: "12 earlier runs".
+    /// Describes the origin, such as "12 earlier runs".
     pub fn words(&self) -> String {
         match self {
             Self::Limit => "its limit".to_owned(),
@@ -68,7 +68,7 @@ const UNKNOWN_LOSS: f64 = 0.98;
 
 impl Threshold {
     /// Returns the threshold of a figure that reaches `share` of `whole` on a sound machine: the
-    /// geometric mean of that and of the loss.
+    /// geometric mean of that and of what is left after `loss` (both shares are 0 to 1).
     pub(super) fn reached(whole: f64, share: f64, loss: f64, source: ThresholdSource) -> Self {
         Self {
             usual: whole,
@@ -82,10 +82,8 @@ impl Threshold {
     }
 
     /// Returns the threshold for earlier figures of a case: the geometric mean of their median and
-    /// of the loss, so that twice and half are equally far.
-    ///
-    /// # Errors
-    /// Reason why the figures do not define what is usual.
+    /// of what is left after `loss`, or after a larger loss if noise hides that. `source` takes the
+    /// number of figures; the error is the reason why they do not define what is usual.
     pub(super) fn usual(
         values: &[f64],
         better: Better,
@@ -138,7 +136,7 @@ impl Threshold {
         Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"))
     }
 
-    /// Whether a figure is low.
+    /// Returns whether a figure is past the threshold: below it, or above it for a latency.
     pub fn is_low(&self, value: f64) -> bool {
         match self.better {
             Better::Higher => value < self.low,
@@ -146,7 +144,7 @@ impl Threshold {
         }
     }
 
-    /// Returns the lost share of the usual figure; for a latency, of the usual speed.
+    /// Returns the lost share (0 to 1) of the usual figure; for a latency, of the usual speed.
     pub fn lost(&self, value: f64) -> f64 {
         match self.better {
             Better::Higher => 1.0 - value / self.usual,

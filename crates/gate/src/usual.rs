@@ -31,7 +31,7 @@ pub struct UsualFigures {
 }
 
 impl UsualFigures {
-    /// Collects the figures of `runs` of `machine`, the oldest first. `None` without any.
+    /// Collects the figures that `runs` of this machine give for `machine` now, the oldest first.
     pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
@@ -77,7 +77,7 @@ impl UsualFigures {
         })
     }
 
-    /// Returns the threshold of a case; `None` if no figure of it is known.
+    /// Returns the threshold of a case, or why its figures define none; `None` if it has no figure.
     pub(super) fn threshold(
         &self,
         case: &Case,
@@ -145,8 +145,8 @@ impl UsualFigures {
     }
 }
 
-/// Whether two descriptions with one name describe one machine, even after a loss of CPUs or
-/// memory.
+/// Returns whether two descriptions with one name describe one machine, even after a loss of CPUs
+/// or memory.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
         // Excluded: the evidence, whose wording may change, and the instance type, which is not
@@ -159,7 +159,7 @@ pub fn is_same(before: &Machine, now: &Machine) -> bool {
     before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
-/// Whether disk figures of `then` are valid for `now`: a case does not name its disk.
+/// Returns whether disk figures of `then` are valid for `now`: a case does not name its disk.
 fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     let kinds = |machine: &Machine| {
         let storage = machine.storage.as_ref()?;
@@ -190,7 +190,7 @@ fn usual_values<'a>(
     })
 }
 
-/// Returns the medians of the headlines by case.
+/// Returns the medians of the headlines by case id, from nodes that `is_of` accepts.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, _) in usual_values(runs, now, is_of) {
@@ -206,7 +206,7 @@ fn quota(machine: &Machine) -> f64 {
     machine.cgroup.cpu_quota.as_ref().map_or(f64::INFINITY, |quota| quota.cpus())
 }
 
-/// Returns the rates that settings limited each case to, by case; infinite without a setting.
+/// Returns the rates that settings limited each case to, by case id; infinite without a setting.
 fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, machine) in usual_values(runs, now, is_of) {
@@ -217,15 +217,15 @@ fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeM
     all
 }
 
-/// Returns the node of a run with the host name of `machine`.
+/// Returns the node of a run with the host name of `machine`; none for `localhost`.
 fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
     let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
     run.nodes.iter().find(|node| node.name == host)
 }
 
-/// Whether a node is `machine` itself: by its name, else by its own host name if that is unique in
-/// the run. A run over SSH has names that the user typed. Images share host names, so this is
-/// enough to leave a node out and for nothing else.
+/// Returns whether a node is `machine`: by name, else by its host name if unique in the run. A run
+/// over SSH has names that the user typed. Images share host names, so this is enough to leave a
+/// node out and for nothing else.
 fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     let own = named(run, machine).or_else(|| {
         let is_of = |node: &&Node| machine.host.is_some() && run.machine_of(node).host == machine.host;
@@ -235,8 +235,7 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// Returns a machine with the CPU count and the quota of the majority; without a majority, of
-/// `machine`.
+/// Returns a machine with the CPU count and quota of the majority; without one, of `machine`.
 fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;

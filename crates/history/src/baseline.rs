@@ -63,14 +63,15 @@ enum SearchEnd {
 }
 
 impl Store {
-    /// Returns the last finished run before `run` of its plan and machine that measured anything.
+    /// Returns the ID of the last run before `run` with its plan and machine that is complete, not
+    /// imported, and has results; `None` without one.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Before)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
-    /// Returns at most `count` finished runs before `run` of its plan and machine, since the last
-    /// accepted one, without runs since a lasting regression.
+    /// Returns at most `count` complete runs before `run` with its plan and machine, from the last
+    /// accepted run on. Runs since a lasting regression, which `open` lists, are excluded.
     pub fn baseline(&self, run: &Run, count: usize) -> Result<BaselineRuns, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Before)?;
         let found = self.earlier(run, &candidates, count)?;
@@ -88,7 +89,8 @@ impl Store {
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
-    /// Accepts the level of a run for baselines. Returns the ID of the first run with that level.
+    /// Accepts the level of `run` for baselines, by a tag on `run` or the first run of its last
+    /// open regression. Returns the ID of the tagged run.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Through)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
@@ -110,12 +112,12 @@ impl Store {
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
-    /// Whether the run was measured here on the machine of `of`, as far as is known.
+    /// Returns whether the run comes from the host of `of` and was not imported.
     fn is_own(&self, facts: &RunFacts, of: &Run) -> bool {
         facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
-    /// Runs with the plan and machine ID of `of`, up to and including `of`.
+    /// Returns the runs with plan and machine ID of `of` up to `of` itself, the oldest first.
     fn like(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
         let index = self.index()?;
         let end =
@@ -124,7 +126,8 @@ impl Store {
         Ok(index.runs[..end].iter().map(|run| &run.facts).filter(same).collect())
     }
 
-    /// Candidates for a baseline, the oldest first.
+    /// Returns the runs that a baseline of `run` may use, the oldest first: from the last accepted
+    /// one on, at most [`MAX_SEARCHED`]. `until` decides whether `run` is among them.
     fn candidates(&self, run: &Run, until: SearchEnd) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
@@ -143,7 +146,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Counts the earlier runs of the same plan and machine that no baseline takes.
+    /// Counts the earlier runs of the plan and machine of `of` that no baseline takes.
     pub fn not_in_baseline(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
         let mut found = SkippedRuns::default();
         for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
@@ -157,7 +160,8 @@ impl Store {
     }
 }
 
-/// Results of these runs by series; the median if a run has several of one case.
+/// Returns a series per case and metric. A point has the index in `candidates` and the result, the
+/// median if a run measured the case several times.
 fn figures(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
     let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
     for (run, facts) in candidates.iter().enumerate() {

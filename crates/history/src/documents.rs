@@ -25,14 +25,15 @@ pub(super) const SUFFIX: &str = ".json.gz";
 /// Largest unpacked document in bytes: twice that of a run on 5000 nodes.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// Path below [`RUNS_DIRECTORY`], sortable by time. Fails for an invalid ID or start time.
+/// Returns the path of a run's document below [`RUNS_DIRECTORY`], `YYYY/MM/DDTHHMMZ-ID.json.gz`,
+/// which sorts by time. Fails for an invalid ID or start time.
 pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
     let at = Offset::UTC.to_datetime(began(&run.id, &run.started)?);
     let (year, month, day, hour, minute) = (at.year(), at.month(), at.day(), at.hour(), at.minute());
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
 }
 
-/// Start time of a run. Fails for an invalid ID or start time.
+/// Parses the start time `started` (RFC 3339). Fails for an invalid time or `id`.
 pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
     let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
@@ -67,7 +68,7 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Replaces the content of a file atomically.
+/// Replaces `file` atomically with what `fill` writes to a temporary file, kept in `registry`.
 pub(super) fn put(
     file: &Path,
     registry: &Registry,
@@ -102,7 +103,7 @@ pub(super) enum UnreadDocument {
 }
 
 impl From<io::Error> for UnreadDocument {
-    /// System errors have a number, errors of unpacking have none.
+    /// Maps an error with a system error number to `Refused`, one of unpacking to `Damaged`.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(_) => Self::Refused(error),
@@ -111,7 +112,7 @@ impl From<io::Error> for UnreadDocument {
     }
 }
 
-/// Reads a compressed document, without following links or blocking.
+/// Returns the unpacked text. Fails for a link, an irregular file, or above [`MAX_BYTES`].
 pub(super) fn text(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =
@@ -155,7 +156,8 @@ pub(super) struct Listing {
 
 const MAX_DEPTH: usize = 8;
 
-/// Lists the documents of a history and the files that only look like documents.
+/// Lists the documents below `directory`, none if it is missing, and as problems the files that
+/// only look like documents. Fails if the directory of runs is unreadable.
 pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);
@@ -199,7 +201,7 @@ impl Listing {
         Ok(())
     }
 
-    /// An unreadable directory affects only its own contents.
+    /// Lists a subdirectory with the path `file`. An unreadable one is only a problem.
     fn look_into(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");

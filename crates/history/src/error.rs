@@ -92,8 +92,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the failure is environmental: with the default directory a run then
-    /// continues without a history and reports it once.
+    /// Returns whether the directory is unknown, unreadable or not writable. With the default
+    /// directory a run then continues without a history, and reports it once.
     pub fn is_no_place(&self) -> bool {
         matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. } | Self::NotReadable { .. })
     }
@@ -140,7 +140,7 @@ impl StoreError {
         Self::Unused { file: name(file), why: why.into() }
     }
 
-    /// Error with at most three of the matching IDs.
+    /// Returns the error for a prefix `wanted` that fits all `ids`; it names three at most.
     pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
         const MAX_NAMED: usize = 3;
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
@@ -150,7 +150,7 @@ impl StoreError {
     }
 }
 
-/// Text of an error without its number.
+/// Returns the text of `error` without its number, with advice if the disk is full.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or_default();

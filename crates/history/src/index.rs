@@ -57,7 +57,7 @@ pub(super) struct RunFacts {
 }
 
 impl RunFacts {
-    /// Sort key: IDs are ascending among runs that started in the same millisecond.
+    /// Returns the sort key: IDs are ascending among runs of the same millisecond.
     fn place(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
     }
@@ -71,7 +71,7 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// Completeness, for comparison.
+    /// Returns whether the run is complete and its number of cases, for comparison.
     fn extent(&self) -> (bool, usize) {
         (self.facts.status == RunStatus::Complete, self.facts.counts.total())
     }
@@ -148,7 +148,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Enters each run once, from the most complete of its files.
+    /// Adds each run of `stored` once, from its most complete file; other files become problems.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -176,8 +176,8 @@ impl Index {
         self.series = stored.series;
     }
 
-    /// Enters unfinished runs, unless an equally complete document exists: a run may be killed
-    /// between writing its document and removing its other file.
+    /// Adds the unfinished runs below `directory`, unless an equally complete document exists: a
+    /// run may be killed between writing its document and removing its journal.
     fn add_unfinished(&mut self, directory: &Path) {
         let mut numbers = SeriesNumbers::of(std::mem::take(&mut self.series));
         for left in unfinished::all(directory) {
@@ -214,7 +214,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("index.json")
 }
 
-/// Reads the index file; empty if it is missing or of another format.
+/// Reads the index file below `directory`; empty if it is missing, damaged or from another format.
 fn stored(directory: &Path) -> Stored {
     let read = || -> Option<Stored> {
         let file = documents::regular(&path_of(directory)).ok()?;
@@ -362,7 +362,7 @@ struct SummaryPart {
     median: f64,
 }
 
-/// Reads the facts of a document. Fails if it is no run document of this version.
+/// Parses a run document (JSON): facts, and per metric median and share of the limit.
 fn outline(text: &str) -> Result<Outline, String> {
     let document: DocumentParts = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;

@@ -63,7 +63,7 @@ pub struct CaseCounts {
 }
 
 impl CaseCounts {
-    /// Counts the statuses of measurements.
+    /// Counts `measurements` by status.
     pub fn of(measurements: &[Measurement]) -> Self {
         let mut counts = Self::default();
         measurements.iter().for_each(|one| counts.add(one.status));
@@ -80,14 +80,14 @@ impl CaseCounts {
         *count += 1;
     }
 
-    /// Returns the non-zero counts as text: `12 ok`, `1 skipped`.
+    /// Returns each non-zero count as a text, such as `12 ok` and `1 skipped`.
     pub fn lines(&self) -> Vec<String> {
         let kinds =
             [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
         kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{n} {kind}")).collect()
     }
 
-    /// Returns the number of all cases.
+    /// Returns the number of cases with any status.
     pub fn total(&self) -> usize {
         self.ok + self.invalid + self.failed + self.skipped
     }
@@ -135,7 +135,7 @@ pub struct RunRemarks {
 }
 
 impl RunRemarks {
-    /// Returns `before-upgrade · a note`, or `None` without tags and note.
+    /// Returns tags, then note, such as `before-upgrade, fast · a note`; `None` without either.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
         let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
@@ -153,7 +153,8 @@ pub struct Pruned {
 }
 
 impl Store {
-    /// Opens or creates the history for writing; `registry` records its temporary files.
+    /// Opens or creates the history for writing; `registry` records its temporary files. Fails if
+    /// the directory cannot be written or other users could replace its files.
     pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
         let directory = location.resolved(Make::Directory)?;
         let runs = directory.join(documents::RUNS_DIRECTORY);
@@ -186,7 +187,7 @@ impl Store {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Remarks, empty if unreadable ([`Store::problems`] reports that).
+    /// Returns the remarks; empty if unreadable ([`Store::problems`] reports that).
     fn remarks(&self) -> &Remarks {
         self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
     }
@@ -197,14 +198,15 @@ impl Store {
         Ok(notes.iter().chain(&self.index()?.problems).map(ToString::to_string).collect())
     }
 
-    /// Enters a run that starts now. `run` is its document as far as known.
+    /// Creates the journal of a run that starts now. `run` is its document as far as known.
     pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
         self.journal = Some(RunJournal::start(&self.directory, run, &self.registry)?);
         Ok(())
     }
 
-    /// Continues the partial run of `header` with its measurements. Fails if missing or complete.
+    /// Continues the partial run with the ID of `header`, with the measurements it already has.
+    /// Fails if it is missing or complete.
     pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
         let known = self.load(&header.id)?;
         match known.status {
@@ -213,13 +215,14 @@ impl Store {
         }
     }
 
-    /// Appends measurements of the current run to its journal, durably.
+    /// Appends measurements to the journal of the current run, if any, durably.
     pub fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
         self.index.take();
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Replaces the measurements of one node in the current run. `header` describes that node.
+    /// Replaces the measurements of the node named `machine` in the current run. `header` has the
+    /// node's health and clock steps and the elapsed time.
     pub fn add_machine(
         &mut self,
         header: &Run,
@@ -230,7 +233,7 @@ impl Store {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add_machine(header, machine, measured))
     }
 
-    /// Stores the document of a run and removes its journal, which is kept if writing fails.
+    /// Stores `run` as a document and removes its journal, which is kept if writing fails.
     pub fn finish(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
         documents::write(&self.directory, run, &self.registry)?;
@@ -238,13 +241,13 @@ impl Store {
         unfinished::remove(&self.directory, &run.id)
     }
 
-    /// Returns all runs, the latest first.
+    /// Returns a line per run, the latest first, unfinished runs included.
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
         let remarks = self.remarks();
         Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
     }
 
-    /// Returns all runs with their machines, the oldest first.
+    /// Returns all runs, the oldest first, with machine ID and number of nodes.
     pub fn entries(&self) -> Result<Vec<StoredRun>, StoreError> {
         let remarks = self.remarks();
         let entry = |run: &Indexed| StoredRun {
@@ -255,7 +258,7 @@ impl Store {
         Ok(self.index()?.runs.iter().map(entry).collect())
     }
 
-    /// Loads a run by ID, unique prefix, `last` or `last~N`. A killed run is partial.
+    /// Loads the run `wanted`: an ID, a unique prefix, `last` or `last~N`. A killed run is partial.
     pub fn load(&self, wanted: &str) -> Result<Run, StoreError> {
         let found = self.wanted(wanted)?;
         let path = &found.path;
@@ -274,7 +277,7 @@ impl Store {
         }
     }
 
-    /// Returns whether a run was entered by `history import`.
+    /// Returns whether the run `wanted`, as in [`Store::load`], came by `history import`.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
         Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
     }
@@ -303,7 +306,7 @@ impl Store {
         }
     }
 
-    /// Returns the shortest unique prefix of a run's ID with at least `least` characters.
+    /// Returns the shortest unique prefix of `id` with at least `least` characters.
     pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
         let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
         let length = others.map(|other| unique_length(id, other)).fold(least, usize::max);
@@ -317,24 +320,24 @@ impl Store {
         Ok(ids.filter(|id| remarks.has(id, tag)).cloned().collect())
     }
 
-    /// Tags a run; several runs may have the same tag.
+    /// Adds `tag` to a run, given as in [`Store::load`]. Several runs may share a tag.
     pub fn tag(&mut self, run: &str, tag: &str) -> Result<(), StoreError> {
         self.remark(run, |remark| {
             remark.tags.insert(tag.to_owned());
         })
     }
 
-    /// Removes a tag from a run. Returns whether the run had it.
+    /// Removes `tag` from a run, given as in [`Store::load`]. Returns whether it had it.
     pub fn untag(&mut self, run: &str, tag: &str) -> Result<bool, StoreError> {
         self.remark(run, |remark| remark.tags.remove(tag))
     }
 
-    /// Sets the note of a run; an empty one removes it.
+    /// Sets the note of a run, given as in [`Store::load`], to `text`; an empty one removes it.
     pub fn note(&mut self, run: &str, text: &str) -> Result<(), StoreError> {
         self.remark(run, |remark| remark.note = (!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// Returns the tags and the note of a run.
+    /// Returns the tags and the note of the run `run`, as in [`Store::load`].
     pub fn remarks_on(&self, run: &str) -> Result<RunRemarks, StoreError> {
         Ok(self.remarks().on_run(&self.wanted(run)?.facts.id))
     }
@@ -376,7 +379,7 @@ impl Store {
         self.finish(run).map(|()| true)
     }
 
-    /// Deletes runs, by ID or tag, with tags and notes; all or (if one is missing) none.
+    /// Deletes runs, given by ID or tag, all or (if one is missing) none. Returns their number.
     pub fn delete(&mut self, runs: &[String]) -> Result<usize, StoreError> {
         let mut found = BTreeSet::new();
         for run in runs {
@@ -389,7 +392,8 @@ impl Store {
         self.delete_all(&found)
     }
 
-    /// Deletes the runs started before `before` (RFC 3339, UTC), with `keep_tagged` the untagged.
+    /// Deletes the runs that started before `before` (RFC 3339, UTC), except tagged ones if
+    /// `keep_tagged`. Returns the numbers of deleted and kept runs.
     pub fn prune(&mut self, before: &str, keep_tagged: bool) -> Result<Pruned, StoreError> {
         let remarks = self.remarks();
         let old = self.index()?.runs.iter().map(|run| &run.facts).filter(|run| *run.started < *before);
@@ -417,7 +421,7 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Returns the effective last-level cache from the machine's latest run that measured it.
+    /// Returns the last-level cache from the latest run on `machine` that measured it, if any.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();
@@ -428,7 +432,7 @@ impl Store {
         Ok(own.take(MAX_RUNS).find_map(|run| run.cache))
     }
 
-    /// Stores the noise floors that doctor measured, replacing those of the same machine.
+    /// Stores the noise floors that `doctor` measured, replacing those of the machine.
     pub fn keep_floors(&mut self, floors: &Floors) -> Result<(), StoreError> {
         self.change(|remarks| {
             remarks.noise.retain(|known| known.machine != floors.machine);
@@ -436,7 +440,7 @@ impl Store {
         })
     }
 
-    /// Returns the latest noise floors of a machine.
+    /// Returns the stored noise floors of the machine with ID `machine`; `None` without any.
     pub fn floors(&self, machine: &str) -> Result<Option<Floors>, StoreError> {
         Ok(self.remarks().noise.iter().find(|floors| floors.machine == machine).cloned())
     }
@@ -463,12 +467,12 @@ fn line(run: &Indexed, remarks: &Remarks) -> RunLine {
     }
 }
 
-/// Returns the number of characters of `id` that distinguish it from `other`.
+/// Returns how many leading characters of `id` suffice to distinguish it from `other`.
 pub fn unique_length(id: &str, other: &str) -> usize {
     id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
 }
 
-/// Returns the length of an ID prefix, extended if it would end in a dash.
+/// Returns `length`, plus one if an ID prefix of that length would end in a dash.
 pub fn whole_part(length: usize) -> usize {
     match length {
         9 | 14 | 19 | 24 => length + 1,

@@ -34,7 +34,7 @@ pub struct HistoryEnvironment {
 }
 
 impl HistoryEnvironment {
-    /// Reads the environment of this process.
+    /// Reads `XDG_DATA_HOME` and `HOME` of this process.
     pub fn of_process() -> Self {
         Self {
             data_home: std::env::var_os("XDG_DATA_HOME"),
@@ -44,7 +44,7 @@ impl HistoryEnvironment {
 }
 
 impl Location {
-    /// Returns the default directory. Fails with [`StoreError::NoPlace`] without a home directory.
+    /// Returns `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`. Fails without either.
     pub fn usual(around: &HistoryEnvironment) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
@@ -54,19 +54,19 @@ impl Location {
         Ok(Self::Usual(data.join("plimsoll")))
     }
 
-    /// Returns a directory given by the user.
+    /// Returns the location for a directory given by the user (`--store`).
     pub fn named(directory: &Path) -> Self {
         Self::Named(directory.to_owned())
     }
 
-    /// Returns the directory.
+    /// Returns the path of the directory, which may not exist.
     pub fn directory(&self) -> &Path {
         match self {
             Self::Usual(directory) | Self::Named(directory) => directory,
         }
     }
 
-    /// Returns whether a path is the history or one of its files.
+    /// Returns whether `path` is the directory itself or a file or folder of the history in it.
     pub fn holds(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
         below
@@ -75,12 +75,13 @@ impl Location {
             .is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
     }
 
-    /// Returns the path of a file in the directory, which is created if missing.
+    /// Returns the path of `file` in the directory, which is created if missing.
     pub fn file_path(&self, file: &str) -> Result<PathBuf, StoreError> {
         Ok(self.resolved(Make::Directory)?.join(file))
     }
 
-    /// Directory without links. Fails if it is missing or another user could replace its contents.
+    /// Returns the directory without links, created if `make` requests it. Fails if it is missing
+    /// or another user could replace its contents.
     pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
         if make == Make::Directory {
             let existing = self.directory().ancestors().find(|above| above.exists());
@@ -90,7 +91,8 @@ impl Location {
         self.safe(self.directory())
     }
 
-    /// Path, without links, of the history's directory or of the one in which it will be created.
+    /// Returns `directory`, the history's or the one in which it will be created, without links.
+    /// Fails if another user could replace the history.
     fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), why);
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {

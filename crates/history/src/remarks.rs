@@ -40,7 +40,7 @@ pub(super) struct StoredRemark {
 }
 
 impl Remarks {
-    /// Reads the file; empty if missing. Fails if it is unreadable or foreign.
+    /// Reads the file below `directory`; empty if missing. Fails if it is unreadable or damaged.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
         let file = match regular(&path) {
@@ -57,7 +57,7 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Changes the file under a lock. On failure it is unchanged.
+    /// Applies `change` to the file under a lock; returns its result. On failure nothing changes.
     pub(super) fn change<T>(
         directory: &Path,
         registry: &Registry,
@@ -92,7 +92,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks the directory until the result is dropped; no effect on a file system without locks.
+/// Locks `directory`, in up to 10 s, until the file is dropped; without effect if unsupported.
 fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

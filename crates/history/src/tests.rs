@@ -36,7 +36,6 @@ fn stored(store: &mut Store, run: &Run) {
     store.finish(run).unwrap();
 }
 
-/// The run after writing and reading, without what a document lacks.
 fn as_read(run: &Run) -> Run {
     serde_json::from_str(&serde_json::to_string(run).unwrap()).unwrap()
 }
@@ -242,7 +241,6 @@ fn an_empty_history_has_no_last_run() {
     assert_eq!(store.list().unwrap(), []);
 }
 
-/// Compares an existing index with none and with each kind of invalid one.
 #[test]
 fn the_index_may_be_missing_damaged_or_foreign_at_any_time() {
     let directory = temporary();

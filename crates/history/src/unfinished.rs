@@ -53,7 +53,7 @@ pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
 }
 
 impl RunJournal {
-    /// Creates the file of a run with its existing measurements.
+    /// Creates the journal of `run` below `directory`, with the measurements it already has.
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
@@ -77,7 +77,8 @@ impl RunJournal {
         self.append(lines.map(|lines| lines.concat()))
     }
 
-    /// Appends the results of one node, which replace its earlier ones.
+    /// Appends the results of node `machine`, which replace its earlier ones; `header` has its
+    /// health and clock steps and the elapsed time.
     pub(super) fn add_machine(
         &mut self,
         header: &Run,
@@ -120,7 +121,7 @@ pub(super) struct UnfinishedRun {
     pub(super) problem: Option<StoreError>,
 }
 
-/// All unfinished runs, and errors of unreadable files.
+/// Reads all journals below `directory`; an error per unreadable one.
 pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {
@@ -130,7 +131,8 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     files.filter_map(|path| read(&path).transpose()).collect()
 }
 
-/// Reads an unfinished run; `None` if its file is gone because the run just ended.
+/// Reads a journal as a partial run, with its damaged lines as problem; `None` if the file is gone
+/// because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,

@@ -1,7 +1,6 @@
-//! Limits of the control groups on this process: CPU quota, memory, cpuset, I/O; and throttling.
-//! Both versions are read (Linux `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`). A limit
-//! holds for all groups below, so the tightest from the process's group up to the mount counts.
-//! `None` means no limit, unless `Machine::unknown` gives a reason.
+//! Limits of the control groups on this process (Linux `Documentation/admin-guide/cgroup-v2.rst`,
+//! `cgroup-v1/`), and throttling. The tightest limit from the process's group up to the mount
+//! counts. `None` means no limit, unless `Machine::unknown` gives a reason.
 
 mod hierarchy;
 pub(crate) mod io;
@@ -54,7 +53,7 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// Returns the quota as a number of CPUs.
+    /// Returns the quota as a number of CPUs, such as 1.5.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
@@ -74,7 +73,7 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Returns the memory still available to the group, in bytes.
+    /// Returns the bytes still available to the group: the limit minus unreclaimable usage.
     pub fn available_bytes(&self) -> u64 {
         let taken = self.usage_bytes.unwrap_or(0).saturating_sub(self.reclaimable_bytes.unwrap_or(0));
         self.limit_bytes.saturating_sub(taken)
@@ -117,12 +116,12 @@ impl Cgroup {
     }
 }
 
-/// Groups whose throttling counters [`throttling`] sums, searched once.
+/// Returns this process's CPU groups, for [`throttling`]; `None` without any or if unreadable.
 pub(super) fn cpu_groups(root: &Root) -> Option<Groups> {
     Groups::of(root, "cpu").ok().flatten()
 }
 
-/// Sum of the groups' counters; `None` if no group has them.
+/// Returns the sum of the groups' throttling counters; `None` if no group has them.
 pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     let mut sum: Option<Throttling> = None;
     for dir in &groups.dirs {
@@ -144,7 +143,7 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     sum
 }
 
-/// Tightest quota at present; unreadable ones count as none.
+/// Returns the tightest quota of `groups` at present; unreadable ones count as none.
 pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
     let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
@@ -169,7 +168,8 @@ fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     tightest
 }
 
-/// Reads `max 100000` or `50000 100000`; the root group has no such file.
+/// Reads `cpu.max` of the group `dir`: `50000 100000` in µs; `None` for `max 100000` or without the
+/// file, which the root group lacks.
 fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.max");
     let text = match root.text(&path) {
@@ -187,7 +187,8 @@ fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     .ok_or_else(|| garbled(&path, &text, "a quota and a period"))
 }
 
-/// Reads two files; a quota of -1 is none.
+/// Reads `cpu.cfs_quota_us` and `cpu.cfs_period_us` of the group `dir`; `None` for a quota of -1 or
+/// without the file.
 fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.cfs_quota_us");
     let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
@@ -199,7 +200,7 @@ fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     found.map(Some).ok_or_else(|| garbled(&path, &quota.to_string(), "a quota in microseconds"))
 }
 
-/// A quota, if neither part is 0.
+/// Makes the quota of the group `dir`; `None` if the quota or the period is 0.
 fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
     (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: name_of(dir) })
 }
@@ -237,7 +238,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     }))
 }
 
-/// Bytes of a limit file; `None` without a limit or file.
+/// Reads a limit file in bytes; `None` without a limit or file.
 fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     match root.text(path) {
         Err(ReadError::Missing(_)) => Ok(None),
@@ -250,7 +251,7 @@ fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     }
 }
 
-/// CPUs of the nearest group that lists any.
+/// Returns the cpuset's CPUs by the nearest group that lists any; `None` if none does.
 fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     let names: &[&str] = match groups.version {
         Version::V2 => &["cpuset.cpus.effective"],
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// The groups of a tree, and the reasons for unknown values.
+    /// Returns the groups of a tree, and the reasons for unknown values.
     fn discover(tree: &str) -> Result<(Cgroup, Vec<String>), Fault> {
         let fixture = Fixture::unpack(tree)?;
         let mut survey = Survey::new(&fixture.root);

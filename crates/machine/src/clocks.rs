@@ -46,13 +46,13 @@ impl ReferenceClock {
         self == Self::Kernel
     }
 
-    /// Error of a reading in s.
+    /// Returns the error of a reading in s.
     fn uncertainty(self) -> f64 {
         if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
     }
 
-    /// Relative tolerance. Time daemons slew clocks by up to 10 % (adjtimex(2)); the stated rate of
-    /// a counter may belong to another base clock, or to the host before a migration.
+    /// Returns the relative tolerance. Time daemons slew by up to 10 % (adjtimex(2)); a counter's
+    /// stated rate may belong to another base clock, or to the host before a migration.
     fn tolerance(self) -> f64 {
         match self {
             Self::Kernel | Self::Wall => 0.02,
@@ -110,7 +110,7 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Starts to watch; the RTC is read below `root`.
+    /// Starts to watch and takes the first reading; the RTC is read below `root`.
     pub fn new(root: &Root) -> Self {
         let mut watch = Self {
             root: root.clone(),
@@ -123,7 +123,7 @@ impl ClockWatch {
         watch
     }
 
-    /// Reads all clocks.
+    /// Takes a reading of all clocks (of the RTC at most once a second); called during the run.
     pub fn look(&mut self) {
         let now = || self.began.elapsed().as_secs_f64();
         let moment = || {
@@ -172,13 +172,14 @@ impl ClockWatch {
         seconds
     }
 
-    /// Reads all clocks and returns a deviation of the rate since the start of the watch.
+    /// Takes a reading and returns the first reference with another rate since the start of the
+    /// watch; `None` if none deviates or the time was too short.
     pub fn wrong_rate(&mut self) -> Option<WrongRate> {
         self.look();
         judge(&self.readings)
     }
 
-    /// Returns the references that show an equal rate so far.
+    /// Returns the references with the monotonic clock's rate; none while the time is too short.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
         let known = |reference: &ReferenceClock| pace(*reference, &self.readings[*reference as usize]);
         ReferenceClock::ALL
@@ -188,7 +189,7 @@ impl ClockWatch {
     }
 }
 
-/// Reads a clock by a system call, in s.
+/// Returns a clock's time in s, read by a system call.
 fn kernel(clock: ClockId) -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
@@ -201,7 +202,7 @@ enum ClockPace {
     Differs(f64),
 }
 
-/// First reference with another rate. An RTC overrules the counter's stated rate.
+/// Returns the first reference with another rate. An RTC overrules the counter's stated rate.
 fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
     let shown = |reference: ReferenceClock| pace(reference, &readings[reference as usize]);
     let overruled = |reference| {
@@ -215,7 +216,8 @@ fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<Wr
     })
 }
 
-/// `None` if too little time passed, or the reference stands still or changed its rate.
+/// Compares the rates of the monotonic clock and `reference`; `None` if too little time passed, or
+/// the reference stands still or changed its rate.
 fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPace> {
     let (first, last) = (readings.first()?, readings.last()?);
     let span = last.monotonic - first.monotonic;
@@ -258,7 +260,7 @@ fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPac
 mod tests {
     use super::*;
 
-    /// Readings every `step` seconds; a part is its duration in s, the reference's rate and a step.
+    /// Makes readings every `step` s; a part is its duration in s, the reference's rate, a step.
     fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<ClockReading> {
         let mut all = vec![ClockReading { monotonic: 0.0, reference: 1000.0 }];
         for (seconds, rate, jump) in parts {

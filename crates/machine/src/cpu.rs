@@ -109,15 +109,15 @@ pub enum Ability {
 
 impl Capability {
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
-    /// Relative tolerance of a measured rate.
     const RATE_STEP_TOLERANCE: f64 = 0.03;
 
-    /// Returns whether this is a rate of `per_cycle` multiply-adds of `bits`-wide vectors.
+    /// Returns whether this is a nominal rate of `per_cycle` multiply-adds of `bits`-wide vectors.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
 
-    /// Returns the nominal rate in instructions per cycle; `None` for latencies.
+    /// Returns the nominal rate in instructions per cycle (0.5, 1, 1.5, 2, 3 or 4); `None` for
+    /// latencies and for rates over 3 % off.
     pub fn per_cycle(&self) -> Option<f64> {
         if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
             return None;
@@ -154,7 +154,7 @@ pub struct CoreKind {
 }
 
 impl Cpu {
-    /// Returns the best supported vector instruction set that has kernels, by feature flags.
+    /// Returns the best vector instruction set with benchmark kernels by the flags, if any.
     pub fn best_isa(&self) -> Option<Isa> {
         const SETS: [(Isa, &[&str]); 5] = [
             (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
@@ -166,30 +166,31 @@ impl Cpu {
         SETS.into_iter().find(|(_, needs)| needs.iter().all(|feature| self.has(feature))).map(|(isa, _)| isa)
     }
 
-    /// Returns whether the kernel reports the flag for the first CPU.
+    /// Returns whether the kernel reports the flag, such as `avx2`, for the first CPU.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
 
-    /// Returns the CPU with this number.
+    /// Returns the CPU with the kernel's number `id`, online or not.
     pub fn logical(&self, id: usize) -> Option<&Logical> {
         self.logical.iter().find(|cpu| cpu.id == id)
     }
 
-    /// Returns the identification of the Arm core `number`; `None` on other architectures.
+    /// Returns the identification of the Arm core of CPU `number`; `None` on other architectures.
     pub fn arm_of(&self, number: usize) -> Option<ArmId> {
         let kind = self.kinds.iter().find(|kind| kind.cpus.contains(number));
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// Returns the number of distinct cores of these CPUs, if known for all of them.
+    /// Returns the number of physical cores of `cpus`, known for all of them or `None`; measured
+    /// hidden siblings count as one.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
         let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
         let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
         Some(shown.saturating_sub(hidden).max(1))
     }
 
-    /// Returns the groups among these CPUs that were measured to share a core.
+    /// Returns the groups of at least two of `cpus` that were measured to share a core.
     pub fn hidden_among(&self, cpus: &CpuSet) -> Vec<CpuSet> {
         let common = self.hidden_siblings.iter().map(|set| set.common(cpus));
         common.filter(|set| set.len() > 1).collect()
@@ -205,8 +206,8 @@ impl Cpu {
         cache::last_level(&self.caches, cpus)
     }
 
-    /// Returns the total bytes of L2 caches of these CPUs below a further level; a CPU with unknown
-    /// sharing counts as one cache.
+    /// Returns the total bytes of L2 caches of `cpus` below a further level; a CPU with unknown
+    /// sharing counts as one cache, an unknown size as 0.
     pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
         cache::inner_level_2(&self.caches, cpus)
     }
@@ -304,7 +305,7 @@ impl Logical {
     }
 }
 
-/// Ranks CPUs by the firmware's highest performance if the kernel gives no capacities.
+/// Sets the capacity of each CPU to the firmware's highest performance if the kernel gives none.
 fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
     if logical.iter().any(|cpu| cpu.capacity.is_some()) {
         return;
@@ -324,7 +325,7 @@ enum CoreIdentity<'a> {
     Numbers { package: u32, core: u32 },
 }
 
-/// Number of distinct cores, by siblings or else by package and core number.
+/// Returns the number of cores, by siblings or by package and core; `None` if unknown for a CPU.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
     let cores: Option<BTreeSet<CoreIdentity<'_>>> = cpus
         .map(|cpu| match cpu.siblings.is_empty() {
@@ -335,7 +336,7 @@ fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> 
     cores.map(|set| set.len()).filter(|&n| n > 0)
 }
 
-/// Present and online CPUs; `listed` are those of cpuinfo, used if sysfs has no online list.
+/// Returns present and online CPUs; `listed` (cpuinfo) counts if sysfs has no online list.
 fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
     let (present, online) = (read("present"), read("online"));
@@ -354,7 +355,7 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     (present, online)
 }
 
-/// Online CPUs in this process's affinity; all online ones if it cannot be read.
+/// Returns the online CPUs in this process's affinity; all online ones if it cannot be read.
 fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     if s.root.is_live()
         && let Ok(cpus) = plimsoll_metal::affinity::allowed()

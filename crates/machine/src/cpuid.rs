@@ -48,7 +48,7 @@ pub struct CpuidLeaves {
 pub struct Cpuid(pub Vec<CpuidLeaves>);
 
 impl CpuidLeaves {
-    /// Returns the registers of a leaf, if it was queried.
+    /// Returns EAX, EBX, ECX and EDX of a leaf, if it was queried.
     pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
     }
@@ -63,7 +63,7 @@ impl Cpuid {
         }
     }
 
-    /// Returns the name of the hypervisor.
+    /// Returns the hypervisor's CPUID name, such as `KVMKVMKVM`; `None` without one.
     pub fn hypervisor(&self) -> Option<String> {
         self.0.first()?.hypervisor()
     }
@@ -78,7 +78,7 @@ impl Cpuid {
         self.0.iter().flat_map(|answers| answers.cpus.iter()).collect()
     }
 
-    /// Queries the processor, or reads the file of a saved machine.
+    /// Queries the processor on `allowed` CPUs, or reads the file of a saved machine, if any.
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
         let replaced = if s.root.is_live() { std::env::var_os(OVERRIDE) } else { None };
         let text = match replaced {
@@ -154,7 +154,7 @@ const CPUID_LEAVES: [(u32, u32); 26] = [
     (0x8000_0021, 1),
 ];
 
-/// Leaf with the bits that are kept; `None` for a leaf that is not.
+/// Returns an identifying leaf without bits of a CPU or the kernel; `None` for any other leaf.
 fn kept(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
     CPUID_LEAVES.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
@@ -169,7 +169,7 @@ fn kept(leaf: Leaf) -> Option<Leaf> {
     (!is_end).then_some(Leaf { registers, ..leaf })
 }
 
-/// Leaves of CPU `number`; empty if the thread cannot be pinned to it.
+/// Queries the leaves of CPU `number`; empty if a thread cannot be pinned to it.
 fn on(number: usize) -> Vec<Leaf> {
     let asked = std::thread::scope(|scope| {
         let ask = || plimsoll_metal::affinity::keep_on(&[number]).map(|()| here()).unwrap_or_default();

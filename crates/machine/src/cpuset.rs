@@ -1,7 +1,5 @@
-//! Sets of CPU (or NUMA node) numbers in the kernel's list format, `0-3,8,10-11`, as in
-//! `/sys/devices/system/cpu/online` and `Cpus_allowed_list` (Linux
-//! `Documentation/admin-guide/kernel-parameters.rst`, "cpu lists"). The `N-M:used/group` form,
-//! which the kernel never writes, is rejected.
+//! Sets of CPU (or NUMA node) numbers in the kernel's list format `0-3,8,10-11` (Linux
+//! `Documentation/admin-guide/kernel-parameters.rst`, "cpu lists"), without `N-M:used/group`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -56,7 +54,7 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
-    /// Returns the lowest number.
+    /// Returns the lowest number; `None` if the set is empty.
     pub fn first(&self) -> Option<usize> {
         self.0.first().copied()
     }
@@ -68,7 +66,7 @@ impl CpuSet {
         }
     }
 
-    /// Returns the intersection.
+    /// Returns the CPUs that are in both sets.
     pub fn common(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
@@ -109,7 +107,7 @@ impl FromStr for CpuSet {
     }
 }
 
-/// Parses one number below [`MAX_CPUS`]; errors quote `part`.
+/// Parses one number below [`MAX_CPUS`]; errors quote `part`, the number or its range.
 fn number(digits: &str, part: &str) -> Result<usize, CpuListError> {
     let digits = digits.trim();
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -97,7 +97,7 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
-    /// Returns the usual name.
+    /// Returns the usual name: `NVMe`, `software RAID` …
     pub const fn word(self) -> &'static str {
         match self {
             Self::Nvme => "NVMe",
@@ -159,7 +159,7 @@ pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// All block devices; empty loop, RAM, zram and network devices are omitted.
+/// Reads all block devices; empty loop, RAM, zram and network devices are omitted.
 pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
     let found = s.root.names("sys/block");
     let names = s.keep("disks", found).unwrap_or_default();
@@ -213,7 +213,7 @@ impl Disk {
     }
 }
 
-/// Model, preceded by the SCSI vendor (`ATA` is no vendor).
+/// Returns the model, preceded by the SCSI vendor (`ATA` is no vendor); `None` if unknown.
 fn model(root: &Root, place: &Path) -> Option<String> {
     let line = |name: &str| root.line(place.join("device").join(name)).ok();
     let model = line("model").or_else(|| line("name"))?;
@@ -224,7 +224,7 @@ fn model(root: &Root, place: &Path) -> Option<String> {
     }
 }
 
-/// The bracketed scheduler of a list, or the only one.
+/// Returns the bracketed scheduler of a list (`mq-deadline [none]`), or the only one.
 fn chosen(list: &str) -> Option<String> {
     let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));
@@ -236,7 +236,7 @@ fn numa_node(root: &Root, place: &Path) -> Option<usize> {
     place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok())
 }
 
-/// Resolved sysfs directory of the disk or partition with a device number.
+/// Returns the resolved sysfs directory of the disk or partition with a device number.
 pub(super) fn place_of(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
     root.resolve(format!("sys/dev/block/{number}"))
 }

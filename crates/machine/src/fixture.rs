@@ -43,12 +43,12 @@ impl Fixture {
         Ok(Self { dir, root })
     }
 
-    /// Discovers the machine.
+    /// Discovers the machine in the unpacked files.
     pub fn machine(&self) -> Machine {
         Machine::discover(&self.root)
     }
 
-    /// Replaces the content of a file.
+    /// Replaces the content of the file `path` below the directory, or creates it.
     pub fn write(&self, path: &str, content: &[u8]) -> Result<(), Fault> {
         assert!(content.len() as u64 <= 2 * MOUNTS_CAP);
         let path = self.dir.path().join(path);
@@ -70,7 +70,7 @@ pub fn two_cores() -> Vec<Logical> {
     (0..4).map(logical).collect()
 }
 
-/// Returns an interface of 10 Gbit/s.
+/// Returns the interface `eth0` of this kind with 10 Gbit/s and an MTU of 9000 bytes.
 pub fn nic(kind: NicKind) -> Nic {
     Nic {
         name: "eth0".to_owned(),
@@ -110,7 +110,7 @@ pub fn table(slots: &[Slot<'_>]) -> Vec<u8> {
     table
 }
 
-/// Returns the path of a saved machine.
+/// Returns the path of the tree of the saved machine `name`.
 pub fn tree_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/machines").join(format!("{name}.tree"))
 }

@@ -31,8 +31,7 @@ pub struct Health {
     /// Distinct microcode revisions of the CPUs (`cpuN/microcode/version`, else `/proc/cpuinfo`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub microcode: Vec<String>,
-    /// Processor vulnerabilities with their mitigation, unless not affected
-    /// (`/sys/devices/system/cpu/vulnerabilities`).
+    /// Processor vulnerabilities that affect it, with mitigation (`cpu/vulnerabilities`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mitigations: BTreeMap<String, String>,
     /// PCI Express links slower or narrower than both ends support.
@@ -81,12 +80,12 @@ impl Health {
         self.counters.since(&before.counters)
     }
 
-    /// Returns the hardware faults, the most severe first.
+    /// Returns the hardware faults: of memory, drives, temperatures, links, then microcode.
     pub fn faults(&self) -> Vec<HardwareFault> {
         fault::of(self)
     }
 
-    /// Returns whether nothing is known.
+    /// Returns whether nothing is known: no value could be read.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -118,7 +118,8 @@ impl Machine {
         machine
     }
 
-    /// Discovers the storage behind the directory, file or block device of the disk benchmarks.
+    /// Sets [`Machine::storage`] to file system and disks of `path`, the directory, file or block
+    /// device of the disk benchmarks, read below `root`.
     pub fn look_behind(&mut self, root: &Root, path: &Path) {
         self.storage = Some(storage_behind(root, path));
     }
@@ -129,7 +130,8 @@ impl Machine {
         self.disks.iter().find(has_it).map_or(number, |disk| &disk.name)
     }
 
-    /// Returns the memory usable without evicting other processes in bytes.
+    /// Returns the bytes of memory usable without evicting other processes: the lesser of the
+    /// kernel's estimate and what the control group leaves; `None` if both are unknown.
     pub fn memory_available_bytes(&self) -> Option<u64> {
         let group = self.cgroup.memory.as_ref().map(cgroup::MemoryLimit::available_bytes);
         match (self.memory.available_bytes, group) {
@@ -154,14 +156,14 @@ impl Machine {
         self.cpu.cpuid.hypervisor().as_deref() == Some(virtualisation::TCG) || on_arm
     }
 
-    /// Returns the default maximum of threads: allowed CPUs or the quota, rounded up and at least
-    /// two; further threads would be throttled most of the time.
+    /// Returns the default maximum of threads: the CPU quota, rounded up and at least two, or the
+    /// allowed CPUs if fewer; further threads would be throttled most of the time.
     pub fn most_threads(&self) -> usize {
         (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
     }
 
-    /// Returns the thread count that stands for all CPUs among those of cases: the number of CPUs,
-    /// or [`Machine::most_threads`] if it does not occur.
+    /// Returns the thread count that stands for all CPUs among the counts `of_cases`: the number of
+    /// allowed CPUs, or [`Machine::most_threads`] if that does not occur.
     pub fn all_threads(&self, mut of_cases: impl Iterator<Item = usize>) -> usize {
         let cpus = self.cpu.allowed.len();
         if of_cases.any(|threads| threads == cpus) { cpus } else { self.most_threads() }
@@ -208,12 +210,12 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Drops the reason for a fact that is known from elsewhere.
+    /// Removes the reason for the fact `what`, which is known from elsewhere.
     pub(crate) fn forget(&mut self, what: &str) {
         self.unknown.retain(|known| known.what != what);
     }
 
-    /// Returns the value, or `None` after recording the reason.
+    /// Returns the value, or `None` after recording the error as the reason why `what` is unknown.
     pub(crate) fn keep<T, E: Display>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
         found.map_err(|why| self.note(what, why)).ok()
     }

@@ -1,5 +1,4 @@
-//! Memory, swap, huge pages and NUMA nodes, from `/proc/meminfo` (proc_meminfo(5)),
-//! `/sys/kernel/mm/{hugepages,transparent_hugepage}` and `/sys/devices/system/node`.
+//! Memory, swap, huge pages and NUMA nodes, from `/proc/meminfo`, `/sys/kernel/mm` and sysfs.
 
 use super::root::{ReadError, garbled};
 use super::smbios::{self, Module};
@@ -72,7 +71,7 @@ pub struct NumaNode {
 }
 
 impl Memory {
-    /// Returns the node of `cpu`.
+    /// Returns the NUMA node of `cpu`, if known.
     pub fn node_of(&self, cpu: usize) -> Option<&NumaNode> {
         self.nodes.iter().find(|node| node.cpus.contains(cpu))
     }
@@ -117,19 +116,20 @@ impl Memory {
     }
 }
 
-/// Page size from the size of a transparent huge page, which one page of 8-byte entries maps
-/// (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64).
+/// Returns the page size for a size of transparent huge pages, which one page of 8-byte entries
+/// maps (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64), in bytes.
 fn page_below(huge_page: u64) -> Option<u64> {
     [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }
 
-/// The bracketed word of a setting such as `always [madvise] never`.
+/// Returns the bracketed word of `always [madvise] never`; `path` is for the error.
 fn chosen(path: &Path, text: &str) -> Result<String, ReadError> {
     let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
     word.map(shown).ok_or_else(|| garbled(path, text, "a list with one choice in brackets"))
 }
 
-/// Value of `key` in bytes from `MemTotal:  24684092 kB` or `Node 0 MemTotal: …`; kB is KiB.
+/// Returns the value of `key` in bytes from the line `MemTotal:  24684092 kB` or `Node 0 MemTotal:
+/// …` of `text` (kB is KiB); `path` is for the error.
 fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
     let line = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -173,8 +173,8 @@ fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     nodes.collect()
 }
 
-/// Gives a single node all memory: its count is short while the kernel initializes memory in the
-/// background (seen on Linux 6.18: 4.46 of 126 GiB).
+/// Raises the bytes of a single node to `total` and `available`: its counts are short while the
+/// kernel initializes memory in the background (seen on Linux 6.18: 4.46 of 126 GiB).
 fn only_node_has_all(mut nodes: Vec<NumaNode>, total: Option<u64>, available: Option<u64>) -> Vec<NumaNode> {
     if let [only] = nodes.as_mut_slice() {
         // Option orders None first.

@@ -1,5 +1,4 @@
-//! The mount table, `/proc/self/mountinfo` (proc_pid_mountinfo(5)). Paths are bytes with octal
-//! escapes, compared as bytes and displayed lossily.
+//! The mount table, `/proc/self/mountinfo` (proc_pid_mountinfo(5)), with paths as bytes.
 
 use super::root::{MOUNTS_CAP, ReadError, Root};
 use plimsoll_units::text::shown_bytes;
@@ -25,7 +24,7 @@ pub struct DeviceNumber {
 }
 
 impl DeviceNumber {
-    /// Converts a `st_dev` or `st_rdev`.
+    /// Splits a `st_dev` or `st_rdev` into major and minor number.
     pub fn from_raw(dev: u64) -> Self {
         Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
@@ -82,13 +81,13 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns whether `option` is set, with or without a value.
+    /// Returns whether `option`, such as `noatime`, is set, with or without a value.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|o| o.split('=').next() == Some(option))
     }
 }
 
-/// Reads all mounts in the order of the table, without invalid lines.
+/// Reads all mounts of this process's namespace in the order of the table, without invalid lines.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
     Ok(parse(&bytes))
@@ -146,7 +145,8 @@ fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
-/// Returns the mount of `path` (absolute, without links): the last one at the longest mount point.
+/// Returns the mount of `path` (absolute, without links): the last one at the longest mount point;
+/// `None` if no mount has it.
 pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     // `max_by_key` returns the last of equals.
     mounts.iter().filter(|m| path.starts_with(&m.point)).max_by_key(|m| m.point.components().count())

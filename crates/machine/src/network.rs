@@ -88,7 +88,8 @@ impl Nic {
 }
 
 impl Nic {
-    /// Returns whether it has a line; the speed of software is fictitious.
+    /// Returns whether it is hardware or a hypervisor's device: the speed of software is
+    /// fictitious.
     pub fn has_line(&self) -> bool {
         match self.kind {
             NicKind::Physical | NicKind::Paravirtual => true,
@@ -97,13 +98,13 @@ impl Nic {
     }
 }
 
-/// Paravirtual drivers with a fictitious speed.
 const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
 /// Drivers of cards emulated by hypervisors, with the speed of the real card.
 const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci"];
 
 impl Nic {
-    /// Returns the line rate in bit/s unless fictitious; `is_virtual` means that this is a guest.
+    /// Returns the line rate in bit/s; `None` if unknown or fictitious. `is_virtual` is whether
+    /// this is a guest, if known.
     pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
         let driver = self.driver.as_deref().unwrap_or_default();
         let is_made_up =
@@ -129,7 +130,8 @@ impl NicKind {
     }
 }
 
-/// Line rate in bit/s. The kernel writes Mbit/s, -1 if unknown, and fails while the link is down.
+/// Reads the line rate of `dir` in bit/s. The kernel writes Mbit/s, -1 if unknown, and fails while
+/// the link is down.
 fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
     match u64::try_from(mbit) {

@@ -63,7 +63,8 @@ impl Processes {
         }
     }
 
-    /// Returns usage outside `own` and its descendants until `later`; `second` is ticks per second.
+    /// Returns the CPU usage from this reading to `later` of all processes but `own` (ID) and its
+    /// descendants; `second` is the number of clock ticks per second.
     pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
         let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
         let whole = elapsed * second as f64;
@@ -114,7 +115,7 @@ impl Processes {
     }
 }
 
-/// Returns the start of a process in ticks since boot; `None` if it does not exist.
+/// Returns the start of process `id` in ticks since boot; `None` if it does not exist.
 pub fn began(root: &Root, id: u32) -> Option<u64> {
     Some(process(&root.text(format!("proc/{id}/stat")).ok()?)?.began)
 }
@@ -135,7 +136,7 @@ fn process(text: &str) -> Option<ProcessFacts> {
     })
 }
 
-/// Busy ticks of all CPUs (proc_stat(5)): user, nice, system, irq and softirq, without steal.
+/// Reads all CPUs' busy ticks (proc_stat(5)): user, nice, system, irq, softirq; not steal.
 fn busy(root: &Root) -> Option<u64> {
     let head = root.head(std::path::Path::new("proc/stat"), 4096).ok()?;
     let text = String::from_utf8_lossy(&head);

@@ -79,12 +79,12 @@ pub enum ReadError {
 }
 
 impl Root {
-    /// Returns the live machine.
+    /// Returns the root of the live machine, `/`.
     pub fn live() -> Self {
         Self(RootFiles::Below(PathBuf::from("/")))
     }
 
-    /// Returns a saved tree below `path`.
+    /// Returns the root of a saved tree in the directory `path`; a missing one has no files.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // Links are resolved against the canonical root; a missing root has no files.
@@ -100,7 +100,7 @@ impl Root {
         matches!(&self.0, RootFiles::Below(root) if root == Path::new("/"))
     }
 
-    /// Path on disk without following links; `None` for a tree in memory.
+    /// Returns a path on disk without following links; `None` for a tree in memory.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         match &self.0 {
             RootFiles::Below(root) => Some(root.join(below(path))),
@@ -108,7 +108,7 @@ impl Root {
         }
     }
 
-    /// Resolves a path. Links of a saved tree, which is untrusted, must not leave it.
+    /// Finds a path on disk or in memory. Links of an (untrusted) saved tree must not leave it.
     fn find(&self, path: &Path) -> Result<RootPath<'_>, ReadError> {
         match &self.0 {
             RootFiles::Below(root) if self.is_live() => Ok(RootPath::Disk(root.join(below(path)))),
@@ -120,13 +120,13 @@ impl Root {
         }
     }
 
-    /// Reads a whole text file without trailing white space; invalid UTF-8 becomes U+FFFD.
+    /// Reads a whole text file (≤ 1 MiB) without white space at its end; bad UTF-8 becomes U+FFFD.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// Reads all bytes of a file; fails if it has more than `cap`.
+    /// Reads all bytes of a file; fails if it has more than `cap` bytes.
     pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.head(path, cap.saturating_add(1))?;
         if bytes.len() as u64 > cap {
@@ -135,7 +135,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Reads the first `cap` bytes of a file.
+    /// Reads at most the first `cap` bytes of a file.
     pub fn head(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         self.part(path, 0, cap)
     }
@@ -173,12 +173,12 @@ impl Root {
         text.trim().parse().map_err(|_| garbled(path, &text, wanted))
     }
 
-    /// Reads a number.
+    /// Reads a file with one decimal number; fails at any other content.
     pub fn number(&self, path: impl AsRef<Path>) -> Result<u64, ReadError> {
         self.parse(path, "a number")
     }
 
-    /// Reads a single sanitised line; an empty one is an error.
+    /// Reads a short text without blanks around it, sanitised; an empty one is an error.
     pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -208,7 +208,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Returns the IDs of all processes in ascending order.
+    /// Returns the IDs of all processes in ascending order; empty if unreadable.
     pub fn processes(&self) -> Vec<u32> {
         self.numbers("proc").unwrap_or_default()
     }
@@ -221,7 +221,8 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Returns the path with all links followed, below the root with a leading slash.
+    /// Returns the path with all links followed, below the root with a leading slash. Fails if it
+    /// is missing or a link leaves the root.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
@@ -234,7 +235,7 @@ impl Root {
         Ok(Path::new("/").join(resolved.map_err(|e| failure(path, &e))?))
     }
 
-    /// Returns the last component of a link's target, such as a driver or bus.
+    /// Returns the last name of a path with links followed, such as the driver of `device/driver`.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let target = self.resolve(path)?;
         Ok(target.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default())
@@ -246,20 +247,21 @@ impl Root {
         if ids.is_empty() { vec![process] } else { ids }
     }
 
-    /// Returns the status of a path, links followed, without querying a server or automounter.
+    /// Returns the status of a path (statx(2)), links followed, without querying a server or
+    /// automounter; `None` if missing or in memory.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()
     }
 
-    /// Returns the magic number of the file system of a path, links followed (statfs(2)).
+    /// Returns the magic number of a path's file system (statfs(2)); `None` for a tree in memory.
     pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
         let magic = rustix::fs::statfs(self.on_disk(path.as_ref())?).ok()?.f_type;
         // Sign and width vary by architecture.
         u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
     }
 
-    /// Returns the text of a link, which may be dangling.
+    /// Returns the target of a link as written, which may be dangling.
     pub fn link_text(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let text = match &self.0 {
@@ -269,7 +271,7 @@ impl Root {
         text.map_err(|e| failure(path, &e))
     }
 
-    /// Returns whether the path exists, links followed.
+    /// Returns whether the path exists and may be looked up, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         match self.find(path.as_ref()) {
             Ok(RootPath::Disk(place)) => place.exists(),
@@ -279,7 +281,7 @@ impl Root {
     }
 }
 
-/// Path relative to a root, which `..` cannot leave.
+/// Returns a path relative to a root, which `..` cannot leave.
 fn below(path: &Path) -> PathBuf {
     let mut below = PathBuf::new();
     for component in path.components() {

@@ -1,7 +1,6 @@
-//! A machine saved as files for reports and tests: the files that discovery reads, as below `/`,
-//! and CPUID as `cpuid.txt`. Only listed files are saved (`SAVED`, and the lists for groups, mounts
-//! and disks), so that no host name, address or serial number is included; numbers replace names of
-//! paths, volumes and groups. Serial numbers in `/proc/cpuinfo` and firmware tables are removed.
+//! A machine saved for reports and tests: the files that discovery reads, as below `/`, and CPUID
+//! as `cpuid.txt`. Only listed files are saved, numbers replace names, and serial numbers are
+//! removed: no host name or address is included.
 
 mod archive;
 mod disks;
@@ -116,7 +115,7 @@ pub enum SavedError {
 }
 
 impl SavedError {
-    /// Returns whether another name is the remedy.
+    /// Returns whether another path is the remedy: this one exists, is missing or is unusable.
     pub fn is_of_the_name(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
         match self {
@@ -157,7 +156,8 @@ impl SavedContent {
         }
     }
 
-    /// Links relative to their own directories, unless they collide with a file or directory.
+    /// Returns links and their targets relative to their own directories, unless they collide with
+    /// a file or directory.
     fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let is_free = |path: &Path| {
             self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
@@ -211,7 +211,7 @@ fn content(root: &Root, machine: &Machine) -> SavedContent {
     content
 }
 
-/// Adds the environment: marks of containers and hypervisors, instance type, load and CPU times.
+/// Adds marks of containers and hypervisors, instance type, load and CPU times to `content`.
 fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
@@ -249,7 +249,7 @@ fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     }
 }
 
-/// Paths that match one more component of a pattern.
+/// Returns the paths in `place` that match `part` of a pattern: `*`, or `cpu*` for numbered names.
 fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     let Some((before, _)) = part.split_once('*') else { return vec![place.join(part)] };
     let is_one = |name: &String| {
@@ -260,13 +260,14 @@ fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().filter(is_one).map(|name| place.join(name)).collect()
 }
 
-/// Removes the line of `/proc/cpuinfo` with the board's serial number (some Arm kernels).
+/// Returns `/proc/cpuinfo` without the line with the board's serial number (some Arm kernels).
 fn without_serial(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial")).flatten().copied().collect()
 }
 
-/// Saves a machine discovered below `root` as directory or (by its name) archive; no overwrite.
+/// Saves `machine`, discovered below `root`, as the directory `to`, or as an archive if that ends
+/// in `.tar.gz` or `.tgz`. Fails if `to` exists.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);
     if archive::is_named(to) {
@@ -294,7 +295,8 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     Ok(())
 }
 
-/// Opens a saved machine: a directory, or an archive that is read into memory.
+/// Opens a saved machine: a directory, or an archive that is read into memory. Fails for the live
+/// root and for anything else.
 pub fn open(from: &Path) -> Result<Root, SavedError> {
     let refused = |why: &str| Err(SavedError::Refused { path: shown(from), why: why.to_owned() });
     let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
@@ -312,7 +314,6 @@ pub fn open(from: &Path) -> Result<Root, SavedError> {
     }
 }
 
-/// A saved machine has at least one of these names.
 const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::CPUID_FILE];
 
 fn shown(path: &Path) -> String {

@@ -29,7 +29,7 @@ pub struct Module {
     pub megatransfers: Option<u32>,
 }
 
-/// Modules; `None` if the firmware tables are unreadable or have none.
+/// Reads the modules; `None` if the firmware tables are unreadable or have none.
 pub(super) fn modules(s: &mut Survey) -> Option<Vec<Module>> {
     let found = s.root.bytes(Path::new(SMBIOS_TABLE), TABLE_CAP).and_then(|table| {
         let modules = parse(&table);
@@ -72,7 +72,7 @@ impl<'a> Structure<'a> {
         Some(u32::from_le_bytes(self.fields.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// String with the number (from 1) stored at `at`; empty if none.
+    /// Returns the string with the number (from 1) stored at offset `at`; empty if none.
     fn string(&self, at: usize) -> String {
         let number = self.byte(at).map_or(0, usize::from);
         let text = number.checked_sub(1).and_then(|index| self.strings.split(|byte| *byte == 0).nth(index));
@@ -94,7 +94,8 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     modules
 }
 
-/// Keeps only memory devices with slot and bank names: other strings are serial numbers and makers.
+/// Returns a table with memory devices only, and only slot and bank names: other strings are serial
+/// numbers and makers.
 pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
@@ -120,7 +121,7 @@ pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Parses a slot; `None` if it is empty or of unknown size.
+/// Parses the structure of a slot; `None` if it is empty or of unknown size.
 fn module(structure: &Structure<'_>) -> Option<Module> {
     const EXTENDED: u16 = 0x7fff;
     const KIB: u16 = 0x8000;
@@ -150,9 +151,9 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
     .filter(|module| module.size_bytes > 0)
 }
 
-/// Channel from the text around the word channel (`P0 CHANNEL A`, `NODE 1 CHANNEL 0`,
-/// `ChannelB-DIMM0`), or from a letter after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). A letter
-/// alone is ambiguous: `DIMM_A1` … `DIMM_A12` may be the slots of a socket or of channel A.
+/// Returns the channel by the names of slot and bank: the word channel (`P0 CHANNEL A`,
+/// `ChannelB-DIMM0`) or a letter after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). A letter alone is
+/// ambiguous: `DIMM_A12` may be a slot of a socket.
 fn channel(slot: &str, bank: &str) -> Option<String> {
     // Bank numbers differ between the slots of a channel.
     let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };

@@ -84,7 +84,7 @@ struct Stall {
 const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
 
 impl StateWatch {
-    /// Locates this process's control groups.
+    /// Locates this process's control groups; snapshots are read below `root`.
     pub fn new(root: &Root) -> Self {
         Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
     }
@@ -94,12 +94,12 @@ impl StateWatch {
         Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
     }
 
-    /// Returns the current I/O limits of this process's groups.
+    /// Returns the current I/O limits of this process's groups, by device; empty without any.
     pub fn io_limits(&self) -> Vec<cgroup::IoLimit> {
         cgroup::io::limits(&self.root)
     }
 
-    /// Reads the counters.
+    /// Reads the counters of all CPUs, pressure, throttling and swap; unreadable ones are unknown.
     pub fn snapshot(&self) -> StateSnapshot {
         let root = &self.root;
         StateSnapshot {
@@ -114,7 +114,7 @@ impl StateWatch {
 }
 
 impl StateSnapshot {
-    /// Returns the share of the time since boot stolen from `cpus`.
+    /// Returns the share (0 to 1) of the time since boot stolen from `cpus`; `None` if unknown.
     pub fn steal_since_boot(&self, cpus: &CpuSet) -> Option<f64> {
         let mut sum = CpuTime::default();
         for (_, time) in self.times.iter().filter(|(cpu, _)| cpus.contains(**cpu)) {
@@ -153,13 +153,13 @@ impl MachineState {
     }
 }
 
-/// `part` of `whole`; `None` if `whole` is 0.
+/// Returns `part` ÷ `whole`, at most 1; `None` if `whole` is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     // A millionth is finer than any use, and such a number survives JSON unchanged.
     (whole > 0).then(|| ((part as f64 / whole as f64).min(1.0) * 1e6).round() / 1e6)
 }
 
-/// Parses `0.89 0.43 0.24 2/105 9765`.
+/// Reads the load averages: `0.89 0.43 0.24 2/105 9765`.
 fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     const LOADAVG: &str = "proc/loadavg";
     let text = root.text(LOADAVG)?;
@@ -173,7 +173,7 @@ fn load(root: &Root) -> Result<LoadAverage, ReadError> {
     }
 }
 
-/// Reads the `cpuN` lines of `/proc/stat` (proc_stat(5)), which come first.
+/// Reads the times of each CPU from the `cpuN` lines of `/proc/stat` (proc_stat(5)).
 fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
     let head = root.head(Path::new("proc/stat"), 4 << 20).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -195,7 +195,7 @@ fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
         .collect()
 }
 
-/// Parses `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760`.
+/// Reads a pressure file: `some avg10=8.79 avg60=2.59 avg300=1.14 total=13177760` (% and µs).
 fn stall(root: &Root, path: &str) -> Result<Stall, ReadError> {
     let text = root.text(path)?;
     let some = text.lines().find_map(|line| line.strip_prefix("some ")).unwrap_or_default();
@@ -216,7 +216,7 @@ fn pages_swapped(root: &Root) -> Option<u64> {
     value("pswpin")?.checked_add(value("pswpout")?)
 }
 
-/// Whether turbo is allowed; Intel's flag is inverted.
+/// Returns whether turbo is allowed, if known; Intel's flag is inverted.
 pub(super) fn turbo(root: &Root) -> Option<bool> {
     let dir = PathBuf::from("sys/devices/system/cpu");
     let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);

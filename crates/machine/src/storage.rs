@@ -61,7 +61,7 @@ pub struct DeviceLayer {
 }
 
 impl DeviceLayer {
-    /// Makes a layer on the devices below it.
+    /// Makes a layer with this kernel name, such as `dm-0`, without detail and medium.
     pub fn new(name: &str, kind: DiskKind) -> Self {
         Self { name: name.to_owned(), kind, detail: None, medium: None }
     }
@@ -106,7 +106,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Medium of new files below a mount; an overlay creates them in its upper directory.
+    /// Returns the medium of new files on a mount; an overlay has them in its upper directory.
     fn of_mount(root: &Root, mounts: &[Mount], mount: &Mount) -> Self {
         let upper = || {
             let path = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="))?;
@@ -119,7 +119,7 @@ impl Medium {
         if mount.fs_type == "overlay" { upper().unwrap_or(own) } else { own }
     }
 
-    /// Returns the medium of a file system type of the mount table.
+    /// Returns the medium of a file system type, such as `tmpfs`; unknown types are on devices.
     pub fn of(fs_type: &str) -> Self {
         match fs_type {
             "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs" | "rootfs" => Self::Memory,
@@ -136,7 +136,8 @@ impl Medium {
 /// Type of a file system whose source lists all its devices.
 const BCACHEFS: &str = "bcachefs";
 
-/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table.
+/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table; failures
+/// are listed in [`Storage::unknown`].
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
     let mut storage = Storage { path: show(path), ..Storage::default() };
@@ -152,7 +153,6 @@ struct StoragePath {
     path: PathBuf,
     /// Device of the path's file system; `None` in a saved tree.
     of_file_system: Option<DeviceNumber>,
-    /// Device number of the path, if it is a block device.
     itself: Option<DeviceNumber>,
 }
 
@@ -217,7 +217,7 @@ impl Storage {
         }
     }
 
-    /// Enters a device and everything below it.
+    /// Sets device, members, layers and disks from `top`, the sysfs directory of the device.
     fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
         let Some(top) = s.keep("storage.device", top) else { return };
         self.device = top.file_name().map(|name| show(Path::new(name)));
@@ -236,7 +236,8 @@ impl Storage {
         }
     }
 
-    /// All devices of the file system: btrfs gives one of them as its source, bcachefs all.
+    /// Returns all devices of the file system, at least `top`: btrfs gives one of them as its
+    /// source, bcachefs all.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =
@@ -257,7 +258,7 @@ impl Storage {
         if all.is_empty() { vec![top.into()] } else { all }
     }
 
-    /// Descends to the disks breadth first, so that layers are in top-down order.
+    /// Descends from the sysfs directories `level` to the disks, breadth first (top-down layers).
     fn descend(&mut self, s: &mut Survey, mut level: Vec<PathBuf>) {
         let mut seen = level.clone();
         for _ in 0..MAX_DEPTH {
@@ -280,7 +281,7 @@ impl Storage {
         s.note("storage.disks", format_args!("devices are stacked more than {MAX_DEPTH} deep"));
     }
 
-    /// Enters a disk, or a layer whose devices below are returned.
+    /// Adds the disk or layer at `place`; returns the devices below, for a partition its disk.
     fn step(&mut self, s: &mut Survey, place: &Path) -> Vec<PathBuf> {
         if s.root.exists(place.join("partition")) {
             // A partition's directory is inside its disk's.
@@ -300,7 +301,7 @@ impl Storage {
     }
 }
 
-/// Layer of a loop device with file and medium, and the device below.
+/// Returns the unnamed layer of a loop device with file and medium, and the device below.
 fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let layer = DeviceLayer::new("", DiskKind::Loop);
     let found = s.root.bytes(&place.join("loop/backing_file"), super::root::FILE_CAP);
@@ -320,7 +321,7 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail: Some(shown_bytes(bytes)), medium, ..layer }, below.into_iter().collect())
 }
 
-/// Layer of a device-mapper or RAID device, and the devices below.
+/// Returns the unnamed layer of a device-mapper or RAID device, and the devices below.
 fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let line = |name: &str| s.root.line(place.join(name)).ok();
     // The UUID starts with the type, "LVM-…"; the rest identifies the volume and stays private.
@@ -346,7 +347,8 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
 }
 
-/// Sysfs directory of a file system's device, by number or (btrfs, ZFS, bcachefs) by mount source.
+/// Returns the sysfs directory of a file system's device, by number or (btrfs, ZFS, bcachefs) by
+/// mount source.
 fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {
@@ -355,7 +357,7 @@ fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf,
     device_by_source(root, mount)
 }
 
-/// Sysfs directory of the device named by a mount's source.
+/// Returns the sysfs directory of the device named by a mount's source, for bcachefs of the first.
 pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
     // bcachefs joins the names of all its devices.
     let first = |source: &Path| {

@@ -4,7 +4,6 @@ use super::storage::Medium;
 use super::*;
 use proptest::prelude::*;
 
-/// Paths with storage in the fixtures.
 const PATHS: [(&str, &[&str]); 6] = [
     ("firecracker-zen4", &["/home/user", "/dev/shm/x"]),
     ("xeon-gold-6230-2s", &["/var/tmp", "/boot", "/home/user"]),
@@ -44,7 +43,7 @@ fn snapshot(name: &str, value: &impl Serialize) {
     }, { insta::assert_json_snapshot!(name, value) });
 }
 
-/// The machine, compared with its snapshot together with the storage behind its paths.
+/// Discovers a machine and compares it, with the storage behind its paths, with its snapshot.
 fn checked(name: &str) -> Result<Machine, Fault> {
     let fixture = Fixture::open(name)?;
     let machine = fixture.machine();
@@ -179,7 +178,6 @@ fn stacked_storage_is_followed_to_the_disks() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Two disks, loop devices and mounts in memory or on several devices.
 const STACKS: &str = "\
     proc/self/mountinfo = 20 1 8:0 / / rw - ext4 /dev/sda rw\n\
     proc/self/mountinfo = 21 20 0:40 / /run rw - tmpfs tmpfs rw\n\
@@ -301,7 +299,7 @@ fn the_id_is_of_the_hardware_only() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether any string in a JSON value contains a control character.
+/// Returns whether any string in a JSON value contains a control character.
 fn holds_control(value: &serde_json::Value) -> bool {
     match value {
         serde_json::Value::String(text) => text.contains(char::is_control),

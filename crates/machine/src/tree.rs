@@ -10,7 +10,6 @@ use rustix::io::Errno;
 
 use super::root::LEAVES;
 
-/// Most links followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// Longest path and link text in bytes; those of a saved machine have some 200.
 const MAX_PATH: usize = 1024;

@@ -52,7 +52,7 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
 /// Clouds with one firmware name on guests and bare metal.
 const CLOUDS_WITH_BARE_METAL: [&str; 2] = ["Google Compute Engine", "Alibaba Cloud ECS"];
 
-/// Whether there are paravirtual devices, which a few real machines have as cards.
+/// Returns whether there are paravirtual devices, which a few real machines have as cards.
 fn has_devices_of_a_hypervisor(root: &Root) -> bool {
     let devices = ["virtio", "vmbus", "xen"].map(|bus| Path::new("sys/bus").join(bus).join("devices"));
     devices.iter().any(|bus| root.names(bus).is_ok_and(|names| !names.is_empty()))
@@ -62,7 +62,7 @@ fn is_x86(cpu: &Cpu) -> bool {
     cpu.vendor.is_some() && !cpu.flags.is_empty()
 }
 
-/// Whether the system has a maker: a product in its firmware, or a board in its device tree.
+/// Returns whether the system has a maker: a product in firmware, or a board in its device tree.
 fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     const GENERAL_BOARD: &str = "linux,dummy-virt";
     let board = root.line("proc/device-tree/model").is_ok_and(|model| !model.contains(GENERAL_BOARD));
@@ -70,19 +70,17 @@ fn is_made_by_somebody(root: &Root, found: &Virtualisation) -> bool {
     board || product
 }
 
-/// Namespaces of containers with the inodes of the kernel's initial ones (Linux
-/// `include/uapi/linux/nsfs.h`, `PID_NS_INIT_INO` and `CGROUP_NS_INIT_INO`; unchanged since Linux
-/// 3.8 and 4.6).
+/// Namespaces of containers with the inodes of the kernel's initial ones (`PID_NS_INIT_INO` and
+/// `CGROUP_NS_INIT_INO` in linux/nsfs.h; unchanged since Linux 3.8 and 4.6).
 pub(super) const FIRST_NAMESPACES: [(&str, u32); 2] = [("pid", 0xEFFF_FFFC), ("cgroup", 0xEFFF_FFFB)];
 
-/// Clock sources specific to one hypervisor.
 const BY_CLOCK: [(&str, &str); 3] = [("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen")];
 
 pub(super) const BANNER: &str = "proc/version";
 /// Container name of gVisor, which implements system calls itself.
 pub const GVISOR: &str = "gVisor";
 
-/// Whether the banner is gVisor's: by its version so far (gVisor, pkg/sentry/kernel/version) or
+/// Returns whether the banner is gVisor's, by its version so far (pkg/sentry/kernel/version) or
 /// release name. Linux's has the builder in parentheses, gVisor's has none.
 pub(super) fn is_gvisor(banner: &str) -> bool {
     const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
@@ -134,7 +132,7 @@ impl Virtualisation {
         found
     }
 
-    /// Returns the Amazon EC2 instance type, if this is an instance and its type is known.
+    /// Returns the Amazon EC2 instance type, such as `m5.large`; `None` elsewhere or if unknown.
     pub fn ec2_type(&self) -> Option<&str> {
         let by_firmware = self.product.as_deref().filter(|_| self.system_vendor.as_deref() == Some(EC2));
         by_firmware.or(self.instance.as_deref()).map(str::trim)
@@ -158,7 +156,7 @@ impl Virtualisation {
         }
     }
 
-    /// Takes a guess unless there is a better one, and records the evidence.
+    /// Sets the hypervisor unless there is a guess already, and records the evidence.
     fn guess(&mut self, hypervisor: Option<&str>, evidence: String) {
         if self.hypervisor.is_none() {
             self.hypervisor = hypervisor.map(str::to_owned);
@@ -269,20 +267,22 @@ impl Virtualisation {
     }
 }
 
-/// Whether a namespace of this process is the kernel's initial one, as outside containers.
+/// Returns whether this process's namespace `name` (`pid`, `cgroup`) is the kernel's initial one,
+/// as outside containers; `None` if unknown.
 pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
     let first = FIRST_NAMESPACES.iter().find(|(of, _)| *of == name)?.1;
     Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
-/// Namespace of this process, such as `pid:[4026531836]`; in a saved machine the content of a file.
+/// Returns this process's namespace `name`, such as `pid:[4026531836]`; in a saved machine the
+/// content of a file.
 pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
     let path = Path::new("proc/self/ns").join(name);
     let link = root.link_text(&path).map(|link| link.display().to_string());
     link.or_else(|_| root.line(&path)).ok()
 }
 
-/// Whether `/` is the whole of a file system on a block device, which is rare in containers.
+/// Returns whether `/` is a whole file system on a block device, which is rare in containers.
 fn root_is_a_disk(root: &Root) -> bool {
     let all = mounts::read(root).unwrap_or_default();
     let top = mounts::mount_of(&all, Path::new("/"));
@@ -301,7 +301,7 @@ mod tests {
         Ok(Virtualisation::discover(&mut survey, &cpu))
     }
 
-    /// Guess for a vendor and a product in DMI.
+    /// Returns the guess for a vendor and a product in DMI.
     fn by_dmi(vendor: &str, product: &str) -> Result<Option<String>, Fault> {
         let dmi = "sys/class/dmi/id";
         Ok(discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n"))?.hypervisor)

@@ -39,8 +39,7 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// Returns the backing file of a loop device. Fails with ENXIO without one, ENOTTY on other
-/// devices.
+/// Returns the backing file of a loop device. Fails with ENXIO without one, ENOTTY elsewhere.
 pub fn backing(device: impl AsFd) -> io::Result<Backing> {
     let mut info = std::mem::MaybeUninit::<LoopInfo>::zeroed();
     // SAFETY: the request writes one `struct loop_info64`, which has the layout of `LoopInfo`.

@@ -111,7 +111,7 @@ impl BlockOp {
     }
 }
 
-/// Whether there are kernels for blocks of this size in bytes.
+/// Returns whether `bytes` is a possible block size: 1, 2, 4, 8 or a multiple of [`LINE_BYTES`].
 pub fn is_block(bytes: usize) -> bool {
     matches!(bytes, 1 | 2 | 4 | 8) || (bytes > 0 && bytes.is_multiple_of(LINE_BYTES))
 }
@@ -134,7 +134,7 @@ enum Method {
 }
 
 impl BlockKernel {
-    /// Returns the name of the kernel's variant, or of the access.
+    /// Returns the stream kernel's variant, or `scalar`, `memcpy`, `memset` or `portable_lines`.
     pub fn name(&self) -> String {
         match self.method {
             Method::Unit => "scalar".to_owned(),
@@ -155,7 +155,7 @@ impl BlockKernel {
     }
 }
 
-/// Returns the kernels for blocks of `block` bytes that this processor can run.
+/// Returns the kernels for `op` on blocks of `block` bytes that this processor can run; not empty.
 pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let kernel = |method| BlockKernel { op, method };
     if block <= ELEMENT {
@@ -170,7 +170,7 @@ pub fn available(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     if all.is_empty() { vec![kernel(Method::Lines)] } else { all }
 }
 
-/// Returns the candidates for the fastest kernel: [`available`], portable ones only if alone.
+/// Returns [`available`] without the portable kernels, unless all are portable.
 pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     let all = available(op, block);
     let is_portable = |kernel: &BlockKernel| match kernel.method {
@@ -184,7 +184,7 @@ pub fn candidates(op: BlockOp, block: usize) -> Vec<BlockKernel> {
     }
 }
 
-/// Returns the names of all kernels for blocks of `block` bytes, whether or not they can run here.
+/// Returns the names of all kernels for `op` on blocks of `block` bytes, able to run here or not.
 pub fn kernel_names(op: BlockOp, block: u64) -> Vec<String> {
     if block <= ELEMENT as u64 {
         return vec![BlockKernel { op, method: Method::Unit }.name()];
@@ -221,7 +221,8 @@ struct BlockStretch {
 }
 
 impl Region {
-    /// Maps the region, makes it resident on the calling thread's NUMA node, and fills it.
+    /// Maps the region, makes it resident on the calling thread's NUMA node, and fills the source
+    /// of reads and copies from the seed.
     pub fn new(shape: BlockShape) -> Result<Self, BlockError> {
         let BlockShape { block, bytes, op, .. } = shape;
         if !is_block(block) {
@@ -282,7 +283,7 @@ impl Region {
         self.buffer.resident()
     }
 
-    /// Returns the memory of the region, and of the copies.
+    /// Returns the whole buffer: for copies the source, a gap and the target.
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }
@@ -303,8 +304,8 @@ impl Region {
         self.places = places;
     }
 
-    /// Processes the drawn blocks with a kernel from [`available`] and returns their number: the
-    /// timed part.
+    /// Processes the drawn blocks (the timed part) with a kernel from [`available`]; returns their
+    /// number.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {
@@ -337,7 +338,7 @@ impl Region {
         BlockPermutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
-    /// Index of the block at position `number` of a pass; `None` for sequential order.
+    /// Returns the index of the block at position `number` of a pass; no `order` if sequential.
     fn place(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }
@@ -416,12 +417,13 @@ impl Region {
     }
 }
 
-/// Value that a pass writes to units: an odd multiple, so that low bytes change with each pass.
+/// Returns the value that `pass` writes to units: odd multiples, so that low bytes change too.
 fn unit_value(pass: u64) -> u64 {
     pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Value that a pass writes to lines: eight equal bytes, as `rep stosb` needs, never zero or a NaN.
+/// Returns the value that pass number `pass` writes to lines: eight equal bytes, as `rep stosb`
+/// needs, never zero or a NaN.
 fn line_value(pass: u64) -> f64 {
     let byte = 1 + (pass % 0x7f) as u8;
     f64::from_bits(u64::from_ne_bytes([byte; ELEMENT]))

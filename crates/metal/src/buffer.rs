@@ -28,7 +28,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// Granularity of a mapping in bytes: a small buffer can be in one huge page.
+    /// Returns the granularity of a mapping in bytes: the base page, 2 MiB also for THP, or 1 GiB.
     fn unit(self) -> usize {
         match self {
             Self::Small => rustix::param::page_size(),
@@ -124,7 +124,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Maps `bytes` bytes without making them resident.
+    /// Maps `bytes` zeroed bytes without making them resident. Fails for 0 bytes, or without enough
+    /// free pages if `pages` are reserved huge pages.
     pub fn new(bytes: usize, pages: Pages) -> Result<Self, BufferError> {
         if bytes == 0 {
             return Err(BufferError::Empty);
@@ -177,7 +178,8 @@ impl Buffer {
         Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
     }
 
-    /// A kernel without huge pages refuses both advices; [`Buffer::resident`] shows the result.
+    /// Advises the kernel to use or avoid transparent huge pages. A refusal (a kernel without them)
+    /// is ignored; [`Buffer::resident`] shows the result.
     fn advise_page_size(&self) {
         let advice = match self.pages {
             Pages::Small => Advice::LinuxNoHugepage,
@@ -228,7 +230,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Returns false: an empty buffer cannot be made.
+    /// Returns whether the size is 0: never, because an empty buffer cannot be made.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -255,8 +257,7 @@ impl Buffer {
 
     /// Returns the content as bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `bytes` bytes from `start` are readable and initialized; `&self` excludes
-        // writers.
+        // SAFETY: `bytes` initialized bytes from `start` are readable; `&self` excludes writers.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
@@ -310,9 +311,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Sums the mappings of `smaps` (proc_pid_smaps(5)) within each of these disjoint address ranges;
-/// `None` without mappings or with an invalid number. A mapping may be listed in parts, but no part
-/// reaches beyond the buffer's inaccessible edges.
+/// Returns the resident bytes in each of the disjoint (start, end) address `ranges` according to
+/// the text `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number. A
+/// mapping may be listed in parts, but no part crosses the buffer's inaccessible edges.
 fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec<Option<Resident>> {
     let ranges: Vec<(usize, usize)> = ranges.collect();
     let mut by_start: BTreeMap<usize, usize> =

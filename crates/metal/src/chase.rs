@@ -114,7 +114,8 @@ struct Cycle {
 }
 
 impl Chase {
-    /// Maps the buffer, makes it resident on its NUMA node, and links the cycles.
+    /// Maps the buffer, makes it resident on its NUMA node, and links the cycles. Fails if the
+    /// shape is out of range, or without memory.
     pub fn new(shape: ChaseShape) -> Result<Self, ChaseError> {
         let group = shape.group.unwrap_or(shape.stride);
         let even =
@@ -166,7 +167,7 @@ impl Chase {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
-    /// Returns the bytes of all touched cache lines: to miss a cache, this must exceed its size.
+    /// Returns the bytes of all cache lines with a node: this must exceed a cache to miss it.
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE_BYTES as u64
     }
@@ -176,7 +177,7 @@ impl Chase {
         self.buffer.resident()
     }
 
-    /// Returns the memory of the cycles.
+    /// Returns the whole buffer that contains the cycles, as bytes.
     pub fn memory(&self) -> &[u8] {
         self.buffer.bytes()
     }
@@ -212,8 +213,8 @@ impl Chase {
 }
 
 impl Cycle {
-    /// Checks the cycle, and that `walked` steps from the first node end at `end`. Walkers go from
-    /// anchor to anchor in parallel, to be faster than the measurement.
+    /// Checks that the cycle visits every node once, and that `walked` steps from the first node
+    /// lead to address `end`. Walkers go from anchor to anchor in parallel, to be fast.
     fn verify(&self, walked: u64, end: usize) -> Result<(), ChaseError> {
         let nodes = self.nodes;
         let last = walked % nodes;
@@ -252,7 +253,8 @@ pub struct Chaser {
 }
 
 impl Chaser {
-    /// Makes the chase. See [`SlicedLoad::spread`] for `spread`.
+    /// Makes the chase; a failure is kept in [`chase`](Self::chase). `spread` is the tolerated
+    /// relative deviation of a slice's cost ([`SlicedLoad::spread`]).
     #[must_use]
     pub fn new(shape: ChaseShape, spread: f64) -> Self {
         Self { chase: Chase::new(shape), spread }
@@ -282,7 +284,8 @@ impl SlicedLoad for Chaser {
     }
 }
 
-/// Follows `steps` links from each address in `at`, which must be nodes of a living [`Chase`].
+/// Follows `steps` links from each address in `at`, which must be nodes of a living [`Chase`], and
+/// returns the addresses reached.
 #[inline(always)]
 fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {
@@ -301,7 +304,8 @@ fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHA
     at
 }
 
-/// Node numbers in the order of the cycle: groups in random order, nodes random within each.
+/// Returns the numbers 0..`count` in the order of the cycle: groups of `nodes_per_group` in random
+/// order, nodes random within each.
 fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
     let count = count as usize;
     let mut groups: Vec<usize> = (0..count).step_by(nodes_per_group.max(1)).collect();
@@ -317,7 +321,7 @@ fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize
     order
 }
 
-/// Writes the address of the next node into each, at its byte offset; the last links to the first.
+/// Writes the address (`base` plus offset) of the next node into each; the last links to the first.
 fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     let next = offsets.iter().skip(1).chain(offsets.first());
     for (offset, next) in offsets.iter().zip(next) {
@@ -339,7 +343,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, with a bias of at most bound ÷ 2^64.
+    /// Returns a number below `bound`, with a bias of at most bound ÷ 2^64.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

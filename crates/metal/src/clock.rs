@@ -93,8 +93,9 @@ impl ProbeWork {
         Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
-    /// The chains in such work, if they can run here. Matrix instructions have vector work of the
-    /// same registers or the next narrower; portable code has that of the baseline.
+    /// Returns the chains in such work; `None` for scalar work, or if none can run here. Matrix
+    /// instructions have vector work of the same registers or the next narrower; portable code has
+    /// that of the baseline.
     fn woven(self) -> Option<&'static Woven> {
         let (isa, weight) = self.vectors?;
         let sets: &[Isa] = match isa {
@@ -184,7 +185,8 @@ pub fn thread_cpu_time_is_fine() -> bool {
 const WATCHED: Duration = Duration::from_micros(200);
 const WATCHES: usize = 20;
 
-/// Ticks show no time between two of them, and too much with one. `None` after an interruption.
+/// Returns whether `used` CPU time in a spin of `elapsed` is precise: between two ticks it is zero,
+/// with one too much. `None` after an interruption.
 fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
@@ -216,18 +218,18 @@ pub struct ClockProbe {
 }
 
 impl CoreClock {
-    /// Calibrates on the calling thread's core, in some milliseconds; pin the thread first.
+    /// Calibrates for `work` on the calling thread's core, in some ms; pin the thread first.
     pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
         let Calibration { links, operands, step, time } = Calibration::new(work)?;
         Ok(Self { links, operands, step, time })
     }
 
-    /// Returns the current core clock in Hz; `None` if all links were disturbed.
+    /// Returns the current core clock in Hz; `None` if time stood still during a link.
     pub fn probe(&self) -> Option<f64> {
         self.look().map(|probe| probe.hz)
     }
 
-    /// Returns the current core clock, and whether a sibling used the core.
+    /// Returns the core clock, and whether a sibling used the core; `None` if time stood still.
     pub fn look(&self) -> Option<ClockProbe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
@@ -249,12 +251,13 @@ impl CoreClock {
         Some(ClockProbe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
-    /// Whether there is vector work around the chain, if the core can execute enough of it.
+    /// Returns whether vector work surrounds the chain: not if scalar, or if it slows the chain.
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(ChainLink::is_woven)
     }
 
-    /// Checks that time counter and monotonic clock have kept the same rate since the calibration.
+    /// Checks that time counter and monotonic clock kept the same rate since the calibration, to
+    /// 0.2 %; succeeds without a steady counter.
     pub fn check_time(&self) -> Result<(), ClockUnknown> {
         self.time.check()
     }
@@ -264,8 +267,8 @@ fn seconds(start: Instant, end: Instant) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// Mean of the durations near the shortest, and which these are; `None` if time stood still. The
-/// minimum alone would be biased by the timer's step.
+/// Returns the mean of the `durations` near the shortest, and which these are; `None` if one is not
+/// positive. `step` is the timer's, in seconds: it would bias the minimum alone.
 fn undisturbed<const N: usize>(durations: &[f64; N], step: f64) -> Option<(f64, [bool; N])> {
     let longest = longest_undisturbed(durations, step)?;
     Some((mean_up_to(durations, longest), durations.map(|duration| duration <= longest)))

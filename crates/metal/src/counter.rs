@@ -23,12 +23,12 @@ impl CounterKeystream {
         Self(Ctr128BE::new(key.into(), start.into()))
     }
 
-    /// XORs the keystream into `block`; `None` if the keystream is exhausted.
+    /// XORs the next bytes of the keystream into `block`; `None` if the keystream is exhausted.
     pub fn apply(&mut self, block: &mut [u8]) -> Option<()> {
         self.0.try_apply_keystream(block).ok()
     }
 
-    /// Restarts the keystream. `None` cannot occur.
+    /// Restarts the keystream at its first byte. `None` cannot occur.
     pub fn rewind(&mut self) -> Option<()> {
         self.0.try_seek(0_u64).ok()
     }

@@ -5,7 +5,7 @@ pub(crate) fn is_emulated() -> bool {
     std::env::var_os("PLIMSOLL_TEST_EMULATED").is_some()
 }
 
-/// Returns `whole`, or a sixteenth under an emulator.
+/// Returns `whole`, or under an emulator a sixteenth of it, rounded up.
 pub(crate) fn of(whole: u64) -> u64 {
     if is_emulated() { whole.div_ceil(16) } else { whole }
 }

@@ -31,13 +31,13 @@ mod sealed {
 pub trait Real:
     Copy + Default + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static
 {
-    /// Rounds to this type.
+    /// Rounds `value` to this type.
     fn from_f64(value: f64) -> Self;
     /// Converts without loss.
     fn to_f64(self) -> f64;
-    /// Views a buffer as elements.
+    /// Returns the buffer's content as elements.
     fn of(buffer: &Buffer) -> &[Self];
-    /// Views a buffer as mutable elements.
+    /// Returns the buffer's content as mutable elements.
     fn of_mut(buffer: &mut Buffer) -> &mut [Self];
     #[doc(hidden)]
     fn tiles() -> Tiles<Self>;
@@ -113,7 +113,7 @@ fn choices() -> String {
     isas().map(Isa::name).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the instruction sets with a multiplication on this architecture, best last.
+/// Returns this architecture's instruction sets with a multiplication, best last, available or not.
 pub fn isas() -> impl Iterator<Item = Isa> {
     let tiles = f64::tiles();
     std::iter::once(tiles.portable).chain(tiles.native.iter().copied()).map(|tile| tile.isa)
@@ -124,7 +124,7 @@ pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }
 
-/// The tile of an instruction set that this processor has.
+/// Returns the register tile of an instruction set; fails if this processor or this crate lacks it.
 pub(crate) fn tile_for<T: Real>(isa: Isa) -> Result<&'static RegisterTile<T>, NoTile> {
     isa.available()?;
     let tiles = T::tiles();

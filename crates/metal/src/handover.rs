@@ -98,7 +98,7 @@ pub struct ThreadPair {
 }
 
 impl ThreadPair {
-    /// Starts and pins the threads.
+    /// Starts a thread on each of two different CPUs and pins it.
     pub fn new(cpus: [usize; 2]) -> Result<Self, HandoverError> {
         if cpus[0] == cpus[1] {
             return Err(HandoverError::SameCpu { cpu: cpus[0] });
@@ -109,7 +109,8 @@ impl ThreadPair {
         Ok(Self { team, cpus, table })
     }
 
-    /// Passes the line to and fro for `time`, after a warm-up of half a millisecond.
+    /// Passes the line to and fro for `time`, after a warm-up of half a millisecond. Fails if a
+    /// hand-over takes more than 2 s.
     pub fn bounce(&mut self, exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
             HandoverMethod::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
@@ -151,7 +152,7 @@ enum Attempt {
 }
 
 trait TurnMethod {
-    /// Replaces the value `from` of the line with `to`.
+    /// Replaces the line's value `from` with `to`; `NotYet` if it has another, `Ended` if the last.
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
 }
 
@@ -203,7 +204,7 @@ impl<'table, W: TurnMethod> Player<'table, W> {
         (self.mine - self.index) / 2
     }
 
-    /// Takes turns in timed bursts, then ends the exchange.
+    /// Takes turns in timed bursts for `time`, then ends the exchange.
     fn lead(&mut self, time: Duration) -> Result<Bounced, GivenUp> {
         let begun = Instant::now();
         let mut quickest = f64::INFINITY;

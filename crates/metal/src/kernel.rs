@@ -128,7 +128,7 @@ pub struct ComputeKernel {
 }
 
 impl ComputeKernel {
-    /// Returns the operations (FLOP or OP) per iteration, over all lanes.
+    /// Returns the operations (FLOP or OP) per iteration, over all accumulators and lanes.
     pub fn operations_per_turn(&self) -> u64 {
         let per_lane: u32 = self.parts.iter().map(|part| part.count * part.operations).sum();
         u64::from(self.lanes) * u64::from(per_lane)
@@ -161,7 +161,8 @@ impl ComputeKernel {
         counted.any(|other| Some(other) != first)
     }
 
-    /// Returns the per-cycle rate of a core that limits it; `None` if no rate is defined.
+    /// Returns the core's per-cycle rate that limits the kernel; `None` if no rate is defined for
+    /// it.
     pub fn rate(&self) -> Option<CoreRate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
@@ -171,7 +172,7 @@ impl ComputeKernel {
         self.element.summed_by(self.op)
     }
 
-    /// Whether [`find`] returns another of its [`variants`].
+    /// Returns whether it is not the first of its [`variants`], which [`find`] returns.
     pub fn is_variant(&self) -> bool {
         find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
     }
@@ -188,7 +189,7 @@ impl ComputeKernel {
         }
     }
 
-    /// Makes the kernel's operands after checking that this processor can run it.
+    /// Makes the kernel's operands; fails if this processor cannot run it.
     pub fn load(&'static self) -> Result<LoadedKernel, Absence> {
         self.available()?;
         let vectors = Vectors::seeded(self);
@@ -212,7 +213,7 @@ pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'st
     kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }
 
-/// Returns the kernels by number of independent dependency chains, in each vector width.
+/// Returns the kernels with independent dependency chains, by vector width and number of chains.
 pub fn chained() -> impl Iterator<Item = &'static ComputeKernel> {
     native::chained().flatten()
 }
@@ -280,7 +281,8 @@ impl LoadedKernel {
         self.vectors == snapshot.0
     }
 
-    /// Compares `snapshot` bit by bit with `turns` iterations of the portable reference.
+    /// Compares `snapshot` bit by bit with `turns` iterations of the portable reference, from the
+    /// seed.
     pub fn verify(&self, snapshot: &AccumulatorSnapshot, turns: u64) -> Result<(), WrongResult> {
         let mut wanted = self.seed.clone();
         reference::advance(self.kernel, turns, &mut wanted);

@@ -80,8 +80,7 @@ pub struct SystemSize {
 
 impl SystemSize {
     /// Describes `rows` equations in blocks of `block` columns, rounded up to whole register tiles.
-    /// `caches` are the cache sizes of one core. Fails without a kernel for `isa` or for a size out
-    /// of range.
+    /// `caches` are those of one core. Fails without a kernel for `isa` or for a size out of range.
     pub fn new(isa: Isa, caches: CoreCaches, rows: usize, block: usize) -> Result<Self, LuError> {
         let kernels = kernels(isa)?;
         let (height, width) = (kernels.tile.rows, kernels.tile.columns);
@@ -95,12 +94,12 @@ impl SystemSize {
         Ok(Self { rows, block, kernels, grid, together })
     }
 
-    /// Number of equations (and unknowns).
+    /// Returns the number of equations (and unknowns).
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Block width in columns, rounded up to whole register tiles.
+    /// Returns the block width in columns, rounded up to whole register tiles.
     pub fn block(&self) -> usize {
         self.block
     }
@@ -155,8 +154,7 @@ fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
 
 impl Lu {
     /// Allocates the system (all zeros until [`Lu::fill`]) and calibrates the core clock on each
-    /// processor. If not `unlimited` (CPU quota), idle threads do not spin for shares of other
-    /// threads' tasks.
+    /// CPU. If not `unlimited` (CPU quota), idle threads do not spin for work.
     pub fn new(system: SystemSize, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
@@ -234,7 +232,7 @@ impl Lu {
         Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    /// The unknowns x, after [`Lu::solve`].
+    /// Returns the unknowns x, after [`Lu::solve`].
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }

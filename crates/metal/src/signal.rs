@@ -1,8 +1,7 @@
 //! Signal dispositions of this process.
 
-/// Returns whether the process ignores a signal, possibly inherited (nohup, `trap '' HUP`,
-/// background job without job control). Call before installing a handler. False for an invalid
-/// number.
+/// Returns whether the process ignores signal number `signal`, possibly inherited (nohup,
+/// `trap '' HUP`); false for an invalid one. Call before installing a handler.
 pub fn is_ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action nothing changes, and `now` has the size that the kernel writes.

@@ -46,22 +46,22 @@ pub trait SlicedLoad: Send {
     /// Does exactly `turns` units of work (timed).
     fn run(&mut self, turns: u64);
 
-    /// Called after each slice, untimed: checks the result of `run` and prepares the next slice.
+    /// Checks the result of `run` and prepares the next slice: called after each slice, untimed.
     fn settle(&mut self, turns: u64);
 
-    /// Kind of work that `run` does, used for probing the clock.
+    /// Returns the kind of work that `run` does, used for probing the clock.
     fn work(&self) -> ProbeWork {
         ProbeWork::SCALAR
     }
 
-    /// Largest relative deviation of an undisturbed slice's cost from the most common cost; slices
-    /// beyond it are excluded. Shared memory needs more than registers and near caches.
+    /// Returns the largest relative deviation of an undisturbed slice's cost from the most common
+    /// one, such as 0.02; slices beyond it are excluded. Shared memory needs more.
     fn spread(&self) -> f64 {
         SPREAD
     }
 
-    /// Whether it uses caches or memory shared with other threads, which raise the cost by any
-    /// amount (a busy sibling or another core state raises it by one factor).
+    /// Returns whether it uses caches or memory shared with other threads, which raise the cost by
+    /// any amount (a busy sibling or another core state raises it by one factor).
     fn shares_memory(&self) -> bool {
         false
     }
@@ -95,8 +95,7 @@ pub struct CpuOutcome {
     pub excluded_share: f64,
     /// Reasons for the exclusion.
     pub causes: Causes,
-    /// Share of the clock probes that found the core's vector units in use by another thread, if
-    /// known.
+    /// Share of the clock probes that found vector units in use by another thread, if known.
     pub units_shared: Option<f64>,
 }
 
@@ -138,13 +137,14 @@ impl TeamOutcome {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
 
-    /// Mean clock of the processors, in Hz.
+    /// Returns the mean clock of the processors in Hz; `None` if that of one is unknown.
     pub fn clock_hz(&self) -> Option<f64> {
         let sum: Option<f64> = self.cpus.iter().map(|cpu| cpu.clock_hz).sum();
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
-    /// Mean reasons over the processors; the second cost of the one with most work at one.
+    /// Returns the mean reasons over the processors; the second cost is that of the processor with
+    /// most work at one.
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -161,7 +161,8 @@ impl TeamOutcome {
         }
     }
 
-    /// Largest share per processor of probes that found the core's vector units shared.
+    /// Returns the largest share per processor of probes with shared vector units; `None` if
+    /// unknown.
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
@@ -254,15 +255,14 @@ impl Drop for Attendance<'_> {
 }
 
 impl<L: SlicedLoad> Sliced<L> {
-    /// Creates a load on each thread, calibrates the clock there, and chooses the slice length.
-    /// Fails if a thread panicked.
+    /// Creates a load on each thread with `make`, calibrates the clock there, and chooses the slice
+    /// length. Fails if a thread panicked.
     pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
     where
         F: Fn(TeamMember<'_>) -> L + Sync,
     {
         let stations = team.run(|member| MemberStation::calibrated(make(member)))?;
-        // One number of turns for all, so that equal work leaves equal results; slower cores get
-        // longer slices.
+        // One number of turns for all, so that equal work leaves equal results.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let spread = stations.iter().map(|station| station.load.spread()).fold(0.0, f64::max);
         let slice = slice_seconds(spread, timer_step() + timer_overhead());
@@ -297,7 +297,7 @@ impl<L: SlicedLoad> Sliced<L> {
         }
     }
 
-    /// Counts `until` on every thread and returns the results of the processors.
+    /// Measures the amount `until` on every thread and returns the results of the processors.
     ///
     /// # Errors
     /// [`SlicedError::AllDisturbed`] if a processor was always disturbed; [`SlicedError::Team`].
@@ -332,7 +332,7 @@ impl<L: SlicedLoad> Sliced<L> {
         })
     }
 
-    /// Turns per slice.
+    /// Returns the turns per full slice, the same on all threads.
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }
@@ -347,7 +347,7 @@ impl<L: SlicedLoad> Sliced<L> {
         self.stations.iter().map(|station| &station.load)
     }
 
-    /// Reason why the core clock is unknown, if it is.
+    /// Returns the reason why the core clock of a thread is unknown; `None` if all are known.
     pub fn clock_unknown(&self) -> Option<ClockUnknown> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }
@@ -439,7 +439,7 @@ impl<L: SlicedLoad> MemberStation<L> {
         station
     }
 
-    /// Seconds if the clock is unknown: the ledger only compares costs.
+    /// Returns the cycles per turn, or seconds without a clock: the ledger only compares costs.
     fn cycles_per_turn(&mut self) -> f64 {
         self.turn_seconds * self.probe().unwrap_or(1.0)
     }
@@ -473,7 +473,8 @@ impl<L: SlicedLoad> MemberStation<L> {
         (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
-    /// Works until all threads are done; returns the duration of the counted slices.
+    /// Works through `ration` in stretches of `slices`, and on until all threads are done; returns
+    /// the duration of the counted slices.
     fn work(&mut self, mut ration: Ration, slices: u32, window: &MeetingWindow) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
@@ -507,7 +508,7 @@ impl<L: SlicedLoad> MemberStation<L> {
     }
 }
 
-/// Slice duration in seconds, for a load's spread and the uncertainty of a slice's ends.
+/// Returns the seconds per slice for a load's `spread` and the `uncertainty` (s) of slices' ends.
 fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     if spread > STEADY_SPREAD {
         return LONGEST_SECONDS;
@@ -599,7 +600,7 @@ impl KernelLoad {
         Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None, deviations: 0 }
     }
 
-    /// Number of slices that differed from an earlier one of their length.
+    /// Returns the number of slices whose result differed from an earlier one of their length.
     #[must_use]
     pub fn deviations(&self) -> u64 {
         self.deviations

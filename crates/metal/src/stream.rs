@@ -95,7 +95,7 @@ impl StreamOp {
     pub const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Copy, Self::Scale, Self::Add, Self::Triad, Self::Update];
 
-    /// Name in cases and options.
+    /// Returns the name in cases and options, such as `triad`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -108,7 +108,7 @@ impl StreamOp {
         }
     }
 
-    /// Number of arrays read per pass.
+    /// Returns the number of arrays read per pass.
     pub fn loads(self) -> u64 {
         match self {
             Self::Write => 0,
@@ -117,17 +117,17 @@ impl StreamOp {
         }
     }
 
-    /// Number of arrays written per pass.
+    /// Returns the number of arrays written per pass: 0 for `Read`, otherwise 1.
     pub fn stores(self) -> u64 {
         u64::from(self != Self::Read)
     }
 
-    /// Number of distinct arrays; [`Update`](Self::Update) writes the array it reads.
+    /// Returns the number of distinct arrays; [`Update`](Self::Update) writes the array it reads.
     pub fn arrays(self) -> u64 {
         self.loads() + self.stores() - u64::from(self == Self::Update)
     }
 
-    /// Floating-point operations per element.
+    /// Returns the floating-point operations per element.
     pub fn flops(self) -> u64 {
         match self {
             Self::Read | Self::Write | Self::Copy => 0,
@@ -136,8 +136,8 @@ impl StreamOp {
         }
     }
 
-    /// Scalar with which every pass is exact and [`Update`](Self::Update) stays bounded. For
-    /// [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
+    /// Returns the scalar with which every pass is exact and [`Update`](Self::Update) stays
+    /// bounded. For [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
     pub fn scalar(self) -> f64 {
         match self {
             Self::Update => -1.0,
@@ -167,20 +167,19 @@ impl FromStr for StreamOp {
 }
 
 impl StreamKernel {
-    /// Name without the operation, such as `nt_avx2`.
+    /// Returns the name without the operation, such as `nt_avx2`.
     pub fn variant(&self) -> &'static str {
         let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
         rest.unwrap_or(self.name)
     }
 
-    /// Bytes loaded and stored by the program in a pass over arrays of `elements` elements.
+    /// Returns the bytes loaded and stored by a pass over arrays of `elements` elements each.
     pub fn program_bytes(&self, elements: u64) -> u64 {
         elements * ELEMENT as u64 * (self.op.loads() + self.op.stores())
     }
 
-    /// Bytes on the memory bus in such a pass if nothing is cached: the program's bytes plus, for
-    /// ordinary stores, the lines read before they are overwritten.
-    ///
+    /// Returns the bytes on the memory bus in a pass over arrays of `elements` elements if nothing
+    /// is cached: the program's plus, for ordinary stores, lines read before they are overwritten.
     /// Too high on processors that skip this read for whole lines (Intel since Ice Lake, in part:
     /// SpecI2M). String instructions and Arm stores count without it (Arm Neoverse N1 Technical
     /// Reference Manual, write streaming mode).
@@ -192,14 +191,13 @@ impl StreamKernel {
         self.program_bytes(elements) + elements * ELEMENT as u64 * allocated
     }
 
-    /// Returns the kernel with its first prefetch distance, if this processor has the instruction
-    /// set.
+    /// Returns the kernel with its first prefetch distance; fails without its instruction set.
     pub fn load(&'static self) -> Result<LoadedStream, Absence> {
         self.isa.available()?;
         Ok(LoadedStream { kernel: self, ahead: self.distances.first().copied().unwrap_or(0) })
     }
 
-    /// Names of all its variants: see [`LoadedStream::variant`].
+    /// Returns the [`LoadedStream::variant`] for each prefetch distance.
     pub fn variants(&'static self) -> impl Iterator<Item = String> {
         self.distances.iter().map(|ahead| variant(self, *ahead))
     }
@@ -212,13 +210,13 @@ fn variant(kernel: &StreamKernel, ahead: u32) -> String {
     }
 }
 
-/// All kernels built for this architecture, also those this processor cannot run.
+/// Returns all kernels built for this architecture, also those this processor cannot run.
 pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAM_KERNELS.into_iter().flatten())
 }
 
-/// Kernels of an operation that this processor can run, by prefetch distance, the portable one
-/// first.
+/// Returns the kernels of an operation that this processor can run, each with every prefetch
+/// distance, the portable one first.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
     loaded.flat_map(|kernel| {
@@ -262,7 +260,8 @@ pub struct WrongElement {
 }
 
 impl<'memory> Arrays<'memory> {
-    /// Divides `memory` into the arrays that `op` needs, equally long with gaps between them.
+    /// Divides `memory` into the arrays that `op` needs, equally long (whole blocks of 64 elements)
+    /// with gaps between them.
     #[must_use]
     pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
         let arrays = op.arrays() as usize;
@@ -282,12 +281,13 @@ impl<'memory> Arrays<'memory> {
         Self { op, a, b, c }
     }
 
-    /// Elements per array.
+    /// Returns the elements per array.
     pub fn elements(&self) -> usize {
         if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
     }
 
-    /// Writes every element: sources get integers below 2^40 that depend on seed, array and index.
+    /// Writes every element: integers below 2^40 that depend on seed, array and index to arrays
+    /// that are read, NaN to a destination that is not.
     pub fn fill(&mut self, seed: u64) {
         let Self { op, a, b, c } = self;
         for (element, a) in a.iter_mut().enumerate() {
@@ -300,7 +300,8 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Checks every element after `passes` passes with the operation's own scalar.
+    /// Checks every element after [`fill`](Self::fill) with `seed` and `passes` passes with the
+    /// operation's own scalar.
     pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let op = self.op;
         let check = |array, element, got: f64, wanted: f64| {
@@ -346,7 +347,7 @@ impl<'memory> Arrays<'memory> {
         Ok(())
     }
 
-    /// Cuts the arrays into `parts` of whole blocks; the last ones may be shorter.
+    /// Cuts the arrays into `parts` of whole blocks, which differ by at most one block.
     pub fn split(self, parts: usize) -> Vec<Self> {
         let blocks = self.elements() / ARRAY_BLOCK;
         let Self { op, mut a, mut b, mut c } = self;
@@ -373,8 +374,7 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Index of the element at `part` (units of 1/[`PASS`](Self::PASS)): a block's start, or the
-    /// end.
+    /// Returns the element at `part` (units of 1/[`PASS`](Self::PASS)): a block's start or the end.
     fn element_at(&self, part: u64) -> usize {
         let elements = self.elements();
         match part {
@@ -389,7 +389,7 @@ impl<'memory> Arrays<'memory> {
     /// Units of a whole pass: see [`part`](Self::part).
     pub const PASS: u64 = 1 << 20;
 
-    /// Sum of a [`StreamOp::Read`] pass after [`fill`](Self::fill); 0 for other operations.
+    /// Returns the sum of a `Read` pass after [`fill`](Self::fill); 0 for other operations.
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;
@@ -402,7 +402,7 @@ fn gap(bytes: usize) -> usize {
     if bytes <= SMALL_BUFFER_BYTES { SMALL_GAP } else { ARRAY_GAP_BYTES }
 }
 
-/// An integer below 2^40 (SplitMix64): 3 × it and the sum of two are exact in f64.
+/// Returns an integer below 2^40 (SplitMix64): 3 × it and the sum of two are exact in f64.
 fn number(seed: u64, array: u64, element: usize) -> f64 {
     let mut z = seed
         .wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -413,12 +413,12 @@ fn number(seed: u64, array: u64, element: usize) -> f64 {
 }
 
 impl LoadedStream {
-    /// Description of this kernel.
+    /// Returns the description of this kernel.
     pub fn kernel(&self) -> &'static StreamKernel {
         self.kernel
     }
 
-    /// Kind of work for probing the clock; its registers hold the loaded data.
+    /// Returns the kind of work, for probing the clock; its registers hold the loaded data.
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
             (StoreKind::String, _) => ProbeWork::SCALAR,
@@ -429,7 +429,7 @@ impl LoadedStream {
         }
     }
 
-    /// Name of the variant, such as `nt_avx2` or `nt_ahead1536_avx2`.
+    /// Returns the name of the variant, such as `nt_avx2` or `nt_ahead1536_avx2`.
     pub fn variant(&self) -> String {
         variant(self.kernel, self.ahead)
     }
@@ -444,8 +444,8 @@ impl LoadedStream {
         self.pass(a, b, c, op.scalar(), passes)
     }
 
-    /// Passes over the first `bytes` bytes of each array.
-    /// Safety: see [`StreamKernel::function`], except for the instruction set.
+    /// Runs `passes` passes over the first `bytes` bytes of each array; returns the sum as
+    /// [`run`](Self::run). Safety: see [`StreamKernel::function`], except for the instruction set.
     pub(crate) unsafe fn raw(
         &self,
         a: *mut f64,
@@ -460,8 +460,9 @@ impl LoadedStream {
         unsafe { (self.kernel.function)(a, b, c, terms) }
     }
 
-    /// The kernel does whole iterations from the first cache line of the destination, the reference
-    /// the elements before and after.
+    /// Runs `passes` passes with the scalar `s` and returns the sum read: the kernel does whole
+    /// iterations from the destination's first cache line, the reference the elements before and
+    /// after.
     fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
         let used = [

@@ -148,7 +148,7 @@ impl std::fmt::Debug for TeamOrders {
 }
 
 impl TeamShared {
-    /// Poison is ignored: the orders are consistent whenever the lock is free.
+    /// Locks the orders. Poison is ignored: they are consistent whenever the lock is free.
     fn orders(&self) -> MutexGuard<'_, TeamOrders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,17 +230,17 @@ impl Team {
         Ok(())
     }
 
-    /// Processor of each thread, in order.
+    /// Returns the processor of each thread, in order.
     pub fn cpus(&self) -> &[usize] {
         &self.cpus
     }
 
-    /// Number of threads; at least one.
+    /// Returns the number of threads; at least one.
     pub fn count(&self) -> usize {
         self.cpus.len()
     }
 
-    /// Whether threads share a processor.
+    /// Returns whether threads share a processor.
     pub fn shares_cpus(&self) -> bool {
         has_duplicates(&self.cpus)
     }
@@ -258,8 +258,8 @@ impl Team {
         self.run_each(&mut nothing, |member, ()| work(member))
     }
 
-    /// Like [`run`](Self::run), but lends each thread its entry of `states`, of which there must be
-    /// [`count`](Self::count).
+    /// Like [`run`](Self::run), but lends each thread its entry of `states`; fails if their number
+    /// is not [`count`](Self::count).
     pub fn run_each<S, T, F>(&mut self, states: &mut [S], work: F) -> Result<Vec<T>, TeamError>
     where
         S: Send,

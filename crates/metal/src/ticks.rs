@@ -45,7 +45,8 @@ impl TickClock {
         TickClock { counter: None }
     }
 
-    /// Returns the processor's counter if the kernel uses it (10 ms), else [`TickClock::system`].
+    /// Returns the clock of the processor's counter, calibrated for 10 ms, if it is the kernel's
+    /// clock source; else [`TickClock::system`].
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
@@ -68,7 +69,7 @@ impl TickClock {
         self.now_ns()
     }
 
-    /// Current time in nanoseconds.
+    /// Returns the current time in ns since an origin near that of CLOCK_MONOTONIC.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         // Matches on the constant and not on a copy, so that the reading is inlined.
@@ -91,7 +92,7 @@ pub struct StatedCounter {
 }
 
 impl StatedCounter {
-    /// `None` if the counter is not guaranteed steady or its rate is not stated.
+    /// Returns the counter; `None` if it is not guaranteed steady or its rate is not stated.
     #[must_use]
     pub fn here() -> Option<Self> {
         let ticks = native::TICK_COUNTER.filter(|_| native::has_steady_counter())?;
@@ -109,7 +110,7 @@ impl StatedCounter {
     }
 }
 
-/// `None` if the counter does not advance as expected.
+/// Measures the counter's rate for 10 ms; `None` if it does not advance as expected.
 fn calibrated(ticks: Ticks) -> Option<TickCounter> {
     let (from_ticks, from_ns) = pair_of(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
@@ -118,13 +119,13 @@ fn calibrated(ticks: Ticks) -> Option<TickCounter> {
     Some(TickCounter { from_ticks, from_ns, scale })
 }
 
-/// Nanoseconds per tick × 2^32; `None` outside 1 MHz to 100 GHz.
+/// Returns the nanoseconds per tick × 2^32; `None` outside 1 MHz to 100 GHz.
 fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
     let scale = (u128::from(ns) << 32).checked_div(u128::from(ticks))?;
     u64::try_from(scale).ok().filter(|scale| ((1 << 32) / 100..=1000 << 32).contains(scale))
 }
 
-/// A counter reading and the monotonic time at one moment: the attempt with the closest readings.
+/// Returns a counter reading and the monotonic time in ns at one moment, the best of 64 attempts.
 pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();

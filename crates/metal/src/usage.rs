@@ -11,12 +11,12 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
-/// Usage of this process so far; zeros if the kernel does not report it.
+/// Returns the usage of this process so far; zeros if the kernel does not report it.
 pub fn usage() -> Usage {
     used_by(libc::RUSAGE_SELF)
 }
 
-/// CPU time of this process and of its terminated, waited-for children, in seconds.
+/// Returns the CPU time of this process and of its terminated, waited-for children, in seconds.
 pub fn cpu_seconds_with_children() -> f64 {
     usage().cpu_seconds + used_by(libc::RUSAGE_CHILDREN).cpu_seconds
 }
@@ -40,7 +40,7 @@ fn used_by(whom: libc::c_int) -> Usage {
     }
 }
 
-/// Context switches of the calling thread so far; 0 if the kernel does not report it.
+/// Returns the context switches of the calling thread so far, voluntary or not; 0 if unreported.
 pub fn thread_switches() -> u64 {
     let Usage { voluntary_switches, involuntary_switches, .. } = used_by(libc::RUSAGE_THREAD);
     voluntary_switches + involuntary_switches

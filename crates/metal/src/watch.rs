@@ -54,7 +54,7 @@ impl TeamClocks {
         Self { each_hz: watches.map(ThreadClock::mean).collect() }
     }
 
-    /// Mean over threads in Hz; `None` if no thread measured it.
+    /// Returns the mean over threads in Hz; `None` if no thread measured it.
     pub fn mean_hz(&self) -> Option<f64> {
         let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
         (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)

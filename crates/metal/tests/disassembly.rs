@@ -55,7 +55,7 @@ fn function(disassembly: &str, name: &str) -> Vec<Instruction> {
     functions(disassembly, name).into_iter().next().unwrap_or_default()
 }
 
-/// A generic function has several.
+/// Returns the instructions of each function `name`: several if it is generic.
 fn functions(disassembly: &str, name: &str) -> Vec<Vec<Instruction>> {
     let heading = format!("::{name}>:");
     // Another mangling keeps the parameter.
@@ -88,7 +88,7 @@ fn loop_start(instruction: &Instruction) -> Option<u64> {
     u64::from_str_radix(target.trim_start_matches("0x"), 16).ok().filter(|to| *to < instruction.address)
 }
 
-/// Operations per lane of an instruction, defined here independently of the kernels.
+/// Returns the operations per lane of an instruction, independently of the kernels' rows.
 fn worth(mnemonic: &str, kernel: &ComputeKernel) -> u32 {
     let stem = mnemonic.trim_start_matches('v');
     match stem {
@@ -241,7 +241,7 @@ fn chains_are_as_many_as_declared_and_none_reads_another() {
     }
 }
 
-/// Whether an instruction is a link of the chain: adds to or multiplies its own register.
+/// Returns whether an instruction is a link of the chain: adds to or multiplies its own register.
 fn is_link(row: &ChainRow, instruction: &Instruction) -> bool {
     let mnemonics: &[&str] = if row.multiplies { &["imul", "mul"] } else { &["add"] };
     let scalar = instruction.operands.split(',').all(|operand| operand.trim().starts_with(['%', 'x']));
@@ -303,7 +303,8 @@ fn declared(kernel: &StreamKernel) -> Moved {
     }
 }
 
-/// In AT&T syntax the destination is last, and a memory operand ends in a parenthesis.
+/// Counts loads, stores and prefetches. In AT&T syntax the destination is last, and a memory
+/// operand ends in a parenthesis.
 fn moved(body: &[&Instruction]) -> Moved {
     let mut found = Moved::default();
     for instruction in body.iter().filter(|i| i.operands.contains('[')) {
@@ -354,7 +355,7 @@ fn bandwidth_kernels_load_and_store_what_their_rows_declare() {
     }
 }
 
-/// Bytes moved between memory and a register; `None` for the stack only, or no memory.
+/// Returns the bytes moved between memory and a register; `None` for the stack, or no memory.
 fn width(instruction: &Instruction) -> Option<u32> {
     let (mnemonic, operands) = (instruction.mnemonic.as_str(), instruction.operands.as_str());
     if !operands.contains('(')

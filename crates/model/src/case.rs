@@ -126,7 +126,7 @@ impl Case {
         Self { benchmark: benchmark.to_owned(), params: Vec::new() }
     }
 
-    /// Adds or replaces a parameter. A `name` that is not in [`KEYS`] is ignored.
+    /// Sets parameter `name` to `value`; ignored if [`KEYS`] has no such name.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
         if let Ok(key) = Key::find(name) {
@@ -138,25 +138,25 @@ impl Case {
         self
     }
 
-    /// [`Case::with`] a word.
+    /// Sets a word parameter, such as `op` to `read`; see [`Case::with`].
     #[must_use]
     pub fn with_word(self, name: &str, word: &str) -> Self {
         self.with(name, Value::Word(word.to_owned()))
     }
 
-    /// [`Case::with`] a size in bytes.
+    /// Sets a size parameter in bytes, such as `block`; see [`Case::with`].
     #[must_use]
     pub fn with_size(self, name: &str, bytes: u64) -> Self {
         self.with(name, Value::Size(bytes))
     }
 
-    /// [`Case::with`] a whole number.
+    /// Sets a whole-number parameter, such as `threads`; see [`Case::with`].
     #[must_use]
     pub fn with_count(self, name: &str, count: u64) -> Self {
         self.with(name, Value::Count(count))
     }
 
-    /// Returns each of `cases` with each of `values`, case by case.
+    /// Returns each of `cases` with parameter `name` set to each of `values`, case by case.
     #[must_use]
     pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {
         let values: Vec<Value> = values.into_iter().collect();
@@ -164,27 +164,27 @@ impl Case {
         cases.into_iter().flat_map(with).collect()
     }
 
-    /// Name of the benchmark, such as `cpu.peak`.
+    /// Returns the name of the benchmark, such as `cpu.peak`.
     pub fn benchmark(&self) -> &str {
         &self.benchmark
     }
 
-    /// Name of the benchmark up to the dot, such as `cpu`.
+    /// Returns the name of the benchmark up to the dot, such as `cpu`.
     pub fn subsystem(&self) -> &str {
         self.benchmark.split('.').next().unwrap_or_default()
     }
 
-    /// All parameters, in order.
+    /// Returns all parameters as (name, value), in the order of the id.
     pub fn params(&self) -> &[(&'static str, Value)] {
         &self.params
     }
 
-    /// Value of a parameter.
+    /// Returns the value of parameter `name`; `None` if the case lacks it.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.params.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    /// Value of a size or count parameter.
+    /// Returns a size in bytes or a count; `None` if `name` is missing or has another kind.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
             Value::Size(n) | Value::Count(n) => Some(*n),
@@ -192,7 +192,7 @@ impl Case {
         }
     }
 
-    /// Value of a parameter that is a mix of sizes.
+    /// Returns a mix of sizes; `None` if `name` is missing or has a single size.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
         match self.get(name)? {
             Value::Mix(mix) => Some(mix),
@@ -200,7 +200,7 @@ impl Case {
         }
     }
 
-    /// Value of a word parameter.
+    /// Returns a word parameter; `None` if `name` is missing or has another kind.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Value::Word(w) => Some(w),
@@ -208,49 +208,49 @@ impl Case {
         }
     }
 
-    /// Number of threads; 1 by default.
+    /// Returns the number of threads; 1 without the parameter.
     pub fn threads(&self) -> usize {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Bytes of the working set or test file; per thread if each thread has its own.
+    /// Returns the bytes of working set or test file, if given; per thread if each has its own.
     pub fn size(&self) -> Option<u64> {
         self.number("size")
     }
 
-    /// NUMA node on which its memory must be allocated.
+    /// Returns the NUMA node on which its memory must be allocated; `None` for any.
     pub fn node(&self) -> Option<u64> {
         self.number("node")
     }
 
-    /// Server address, or the pairs of machines ([`ALL_PAIRS`], [`AT_ONCE`], [`AT_ONCE_BACK`]).
+    /// Returns the server's address, [`ALL_PAIRS`], [`AT_ONCE`] or [`AT_ONCE_BACK`]; `None`: local.
     pub fn server(&self) -> Option<&str> {
         self.word("server")
     }
 
-    /// Returns whether its servers are the other machines of the run.
+    /// Returns whether its servers are the other nodes of a fleet run.
     pub fn is_between_machines(&self) -> bool {
         matches!(self.server(), Some(ALL_PAIRS | AT_ONCE | AT_ONCE_BACK))
     }
 
-    /// Returns whether its samples count only once the figure is steady.
+    /// Returns whether `steady=on`: samples count only once the figure is steady.
     pub fn is_steady(&self) -> bool {
         self.word("steady") == Some("on")
     }
 
-    /// Share of time that its busy threads wait for each other on `cpus` CPUs; 0 if each has a CPU.
+    /// Returns the share (0 to 1) of time that its busy threads wait for each other on `cpus` CPUs.
     pub fn crowding(&self, cpus: usize) -> f64 {
         1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
     }
 
-    /// Number of busy threads on this machine; without a server both ends of each stream are here.
+    /// Returns the number of busy threads here; without a server both ends of each stream count.
     pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let ends = if self.server().is_none() { 2 } else { 1 };
         self.threads().max(streams.saturating_mul(ends)).max(1)
     }
 
-    /// Id: the key in history.
+    /// Returns the id, such as `cpu.peak/op=fma/threads=2`, which is the key in history.
     pub fn id(&self) -> CaseId {
         CaseId(self.to_string())
     }
@@ -291,7 +291,7 @@ impl FromStr for Case {
     }
 }
 
-/// Undoes the escaping of words in ids; `None` if malformed or not UTF-8.
+/// Decodes `%2F` and similar escapes of a word in an id; `None` if malformed or not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter().copied();
@@ -312,7 +312,7 @@ fn percent_decoded(text: &str) -> Option<String> {
 pub struct CaseId(String);
 
 impl CaseId {
-    /// The id as text.
+    /// Returns the id as text, such as `cpu.peak/op=fma`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -375,7 +375,7 @@ impl Serialize for Case {
 }
 
 impl<'de> Deserialize<'de> for Case {
-    /// Reads the id; benchmark and parameters, if present, must match it.
+    /// Reads the `id`; fails if benchmark or parameters, where present, contradict it.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let read = Read::deserialize(d)?;
         let case: Self = read.id.parse().map_err(serde::de::Error::custom)?;

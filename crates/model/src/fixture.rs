@@ -14,7 +14,7 @@ use crate::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use crate::metric::Better;
 use crate::sample::{Conditions, Match, Paired, ToolRun};
 
-/// A small machine.
+/// Returns a virtual machine with 2 CPUs of an AMD EPYC, 24 GiB and one virtio disk.
 pub fn machine() -> Machine {
     let mut machine = Machine::discover(&Root::at("/nonexistent"));
     machine.id = "m-1".to_owned();
@@ -61,7 +61,7 @@ pub fn machine() -> Machine {
     machine
 }
 
-/// A measurement with one metric whose samples are close to `value`.
+/// Returns a measurement of case `id`: metric `name`, ten samples within 0.4 % of `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     let case: Case = id.parse().unwrap();
     Measurement {
@@ -79,13 +79,13 @@ pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     }
 }
 
-/// A metric with ten samples within ± `spread` (relative) of `value`.
+/// Returns a metric with ten samples within ± `spread` (0.01 is 1 %) of `value`.
 pub fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
     let place = |i: i32| f64::from((i * 7) % 10) / 4.5 - 1.0;
     metric_of(name, unit, (0..10).map(|i| value * (1.0 + spread * place(i))).collect())
 }
 
-/// A metric with these samples.
+/// Returns a metric with these samples, 0.1 s apart; lower is better if they are seconds.
 pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
     let point = |i: usize| SamplePoint { t: i as f64 * 0.1, steal: Some(0.0), ..SamplePoint::default() };
     let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
@@ -97,7 +97,7 @@ pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
 }
 
 impl Measurement {
-    /// Gives the headline metric a limit.
+    /// Sets the limit of the first metric and its share of that limit.
     pub fn limited(mut self, limit: Limit) -> Self {
         let headline = &mut self.metrics[0];
         headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
@@ -105,7 +105,7 @@ impl Measurement {
         self
     }
 
-    /// Gives the latency metric a distribution with this median.
+    /// Gives the first metric in seconds percentiles and a histogram with median `p50` (s).
     pub fn distributed(mut self, p50: f64) -> Self {
         let tail = [("p50", 1.0), ("p90", 1.2), ("p95", 1.4), ("p99", 2.1), ("p99.9", 9.0), ("max", 41.0)];
         let latency = self.metrics.iter_mut().find(|m| m.unit == Unit::Second).unwrap();
@@ -115,7 +115,7 @@ impl Measurement {
     }
 }
 
-/// Result of a reference tool for the metric `rate`, from pairs of our figure and the tool's.
+/// Returns a run of reference tool `tool` with (our, its) values of the metric `rate`.
 pub fn tool_run(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
     ToolRun {
         name: tool.to_owned(),
@@ -132,13 +132,13 @@ pub fn tool_run(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
     }
 }
 
-/// A limit derived from the clock.
+/// Returns a derived limit of `value`; its only input is a clock of 3.684 GHz.
 pub fn derived(value: f64, kind: LimitKind, formula: &str) -> Limit {
     let inputs = vec![Input::new("clock", 3.684e9, "Hz", "measured during the case")];
     Limit::fixed(kind, LimitSource::Derived, value, formula, inputs)
 }
 
-/// A `cpu.peak` measurement of multiply-adds, with its limit.
+/// Returns a `cpu.peak` FMA measurement of type `kind` (`f64`); `value` and `limit` are in FLOP/s.
 pub fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
     let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
     let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(

@@ -20,7 +20,7 @@ pub enum Scaling {
     Strong,
 }
 
-/// Returns the scaling of a case; weak by default. Fails for an unknown word.
+/// Returns the scaling of a case, weak by default; fails unless the word is weak or strong.
 pub fn scaling(case: &Case) -> Result<Scaling, String> {
     match case.word("scaling") {
         None | Some("weak") => Ok(Scaling::Weak),
@@ -29,7 +29,7 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
     }
 }
 
-/// Looks a word parameter up in a table; returns `default` if the case lacks the parameter.
+/// Returns what the case's word `key` means by `known`; `default` without it. Fails if unknown.
 fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&str, T)], default: T) -> Result<T, String> {
     let Some(given) = case.word(key) else { return Ok(default) };
     let found = known.iter().find(|(name, _)| *name == given);

@@ -37,7 +37,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Name in the run document.
+    /// Returns the name in the run document, such as `ok`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -116,7 +116,7 @@ pub struct MetricResult {
 }
 
 impl MetricResult {
-    /// Creates a metric with these samples and their statistics, without the optional fields.
+    /// Creates a metric with statistics of `samples` (bootstrap by `seed`); other fields are empty.
     pub fn of(name: &str, unit: Unit, better: Better, samples: &Samples, seed: Seed) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,7 +136,7 @@ impl MetricResult {
         }
     }
 
-    /// Samples with their times.
+    /// Returns the samples with their seconds since the start of the run; empty without series.
     pub fn timed(&self) -> Vec<TimedPoint> {
         self.series
             .iter()
@@ -241,7 +241,7 @@ impl Measurement {
         most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
-    /// Returns the first metric if the case was measured and is credible.
+    /// Returns the first metric; `None` unless the case was measured and its result is valid.
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()
     }
@@ -266,7 +266,7 @@ impl Measurement {
         self.warnings.iter().any(|note| note.code == code)
     }
 
-    /// Returns the distinct codes of its warnings in order.
+    /// Returns the codes of its warnings, each once, in order of first occurrence.
     pub fn warning_codes(&self) -> Vec<&str> {
         let mut codes: Vec<&str> = Vec::new();
         for Note { code, .. } in &self.warnings {
@@ -303,7 +303,7 @@ impl Measurement {
     }
 }
 
-/// Returns the reason why there is no figure if almost all of the time was excluded.
+/// Returns why there is no figure if almost all of the time was excluded; else `None`.
 pub fn all_but_excluded(excluded: ExcludedShare) -> Option<String> {
     let ExcludedShare::AllBut(share) = excluded else { return None };
     let [share, most] = write_distinct([share, ALL_BUT_EXCLUDED], 3, percent);

@@ -16,7 +16,7 @@ pub enum Better {
 }
 
 impl Better {
-    /// Name in the run document.
+    /// Returns the name in the run document: `higher` or `lower`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Higher => "higher",
@@ -112,7 +112,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Creates a compared metric that, unless it is the headline, only documents contain.
+    /// Creates a metric by which runs are compared; only documents show it if it is no headline.
     pub const fn new(name: &'static str, unit: Unit, better: Better) -> Self {
         Self {
             name,
@@ -128,12 +128,12 @@ impl Metric {
         }
     }
 
-    /// Sets the description.
+    /// Sets the description, one line for the docs.
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
-    /// Sets the share of its limit that every healthy machine reaches.
+    /// Sets the share (0 to 1) of its limit that every healthy machine reaches.
     pub const fn reaching(self, share: f64) -> Self {
         Self { reaches: Some(share), ..self }
     }
@@ -143,17 +143,17 @@ impl Metric {
         Self { role: Role::Informative, ..self }
     }
 
-    /// Shows it in its case's row between these words.
+    /// Shows it in its case's row as `before` VALUE `after`.
     pub const fn shown_between(self, before: &'static str, after: &'static str) -> Self {
         Self { also: Some(Also { before, after, form: Form::Always }), ..self }
     }
 
-    /// Shows it in its case's row after this word, in this form.
+    /// Shows it in its case's row after the word `before`, in this form.
     pub const fn shown_after(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// Sets its relation to the rate of transfers.
+    /// Sets how it converts to transfers per second.
     pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
         Self { transfers: Some(transfers), ..self }
     }

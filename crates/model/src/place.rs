@@ -21,7 +21,7 @@ pub enum ThreadOrder {
 }
 
 impl ThreadOrder {
-    /// Parses `spread`, `compact` or a list of CPUs; fails if this process may not use one.
+    /// Parses `spread`, `compact` or CPUs (`0-3,8`); fails if this process may not use one.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
         let placement = Self::parse(word)?;
         match placement.foreign(machine) {
@@ -47,7 +47,7 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns a listed CPU that this process may not use.
+    /// Returns the first listed CPU that this process may not use, if any.
     fn foreign(&self, machine: &Machine) -> Option<usize> {
         match self {
             Self::Spread | Self::Compact => None,
@@ -55,7 +55,7 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns the CPU of each of `threads` threads; empty if no CPU is known.
+    /// Returns the CPU of each thread; CPUs repeat if `threads` is larger. Empty if none is known.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
         let mut order: Vec<CpuPosition> = seats(machine);
         match self {
@@ -80,7 +80,7 @@ impl ThreadOrder {
     }
 }
 
-/// Returns the affinities of a group, or one `None`; fails for CPUs that may not be used.
+/// Returns the values of `affinity` in a group, or one `None`; fails for CPUs that may not be used.
 pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
     let words = group.words("affinity", &[]);
     words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))?;
@@ -97,7 +97,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Returns the threads of a case; spread by default.
+    /// Reads number and affinity of a case's threads; spread by default.
     pub fn of(case: &Case) -> Self {
         let place = case.word("affinity").and_then(|word| ThreadOrder::parse(word).ok());
         Self { count: case.threads(), place: place.unwrap_or(ThreadOrder::Spread) }

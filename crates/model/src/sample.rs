@@ -138,7 +138,7 @@ pub struct Writable {
 }
 
 impl Offer {
-    /// Returns the area for writes, or in one line why there is none.
+    /// Returns the area for writes; the error is the reason, one line, why there is none.
     pub fn to_write(&self) -> Result<&Writable, String> {
         let none = || Err("the case has no place for what it would write".to_owned());
         self.writable.as_ref().map_or_else(none, |place| place.as_ref().map_err(Clone::clone))
@@ -290,7 +290,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Values of one metric, one per sample.
+    /// Returns the values of `metric`, one per sample that has it.
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|s| s.values.get(metric).copied()).collect()
     }

@@ -55,22 +55,22 @@ pub struct RunView<'a> {
 }
 
 impl<'a> RunView<'a> {
-    /// Creates a view.
+    /// Creates a view of the measurements of one run.
     pub fn new(measurements: &'a [Measurement]) -> Self {
         Self { measurements }
     }
 
-    /// All measurements, in the order of the run.
+    /// Returns all measurements, in the order of the run.
     pub fn measurements(&self) -> &'a [Measurement] {
         self.measurements
     }
 
-    /// Measurements of a benchmark, in the order of the run.
+    /// Yields the measurements of a benchmark (`cpu.peak`), in the order of the run.
     pub fn of(&self, benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
         self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)
     }
 
-    /// Compares measurements that differ only in threads with that of the fewest. Rates only.
+    /// Compares rates that differ only in threads with the one of the fewest threads.
     pub fn compared(&self) -> Vec<Compared<'a>> {
         let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
@@ -100,7 +100,7 @@ pub struct Compared<'a> {
     pub between: [f64; 2],
 }
 
-/// Returns the benchmark and all parameters except the number of threads.
+/// Returns as text the benchmark and all parameters except the number of threads.
 pub fn kind(measurement: &Measurement) -> String {
     let case = &measurement.case;
     let params = case.params().iter().filter(|(name, _)| *name != "threads");
@@ -150,7 +150,7 @@ pub struct Lost {
     pub share: f64,
 }
 
-/// Returns the known losses of time in a case's figure, that is without excluded time.
+/// Returns the known losses of time in a figure (steal, quota, waiting), without excluded time.
 pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     let conditions = &measurement.conditions;
     // A thread that a quota throttles waits for its CPU too.

@@ -18,7 +18,7 @@ pub use codes::{ENTRIES, Entry};
 
 /// A warning next to a figure; `Display` is one sentence with its remedy.
 pub trait Warn: fmt::Display {
-    /// Stable code in the run document: one of [`ENTRIES`].
+    /// Returns the stable code in the run document: one of [`ENTRIES`].
     fn code(&self) -> &'static str;
 }
 
@@ -32,7 +32,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Stable code.
+    /// Returns the stable code, such as `few-samples`.
     pub fn code(&self) -> &str {
         &self.code
     }
@@ -145,7 +145,7 @@ impl Loss {
         }
     }
 
-    /// Returns a short name, and the evidence with the remedy.
+    /// Returns a short name (`stolen`), and the evidence with the remedy.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Loss::Preempted => (
@@ -270,7 +270,7 @@ impl fmt::Display for Warning {
 /// Minimum number of samples of a confidence interval.
 const FOR_AN_INTERVAL: usize = 5;
 
-/// Explains the width of the interval, with the remedy.
+/// Returns why the confidence interval is wide, with the remedy, by what ended the sampling.
 fn wider(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
@@ -286,7 +286,7 @@ fn wider(by: EndedBy) -> String {
     }
 }
 
-/// Explains the number of samples, with the remedy.
+/// Returns why there are only `n` samples, with the remedy, by what ended the sampling.
 fn more_samples(n: usize, by: EndedBy) -> String {
     let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {

@@ -29,7 +29,7 @@ pub enum LabelPart {
 /// Order of the blocks, abbreviated to leave room for the rest.
 pub const PATTERN: LabelPart = LabelPart::Instead("pattern", &[("sequential", "seq.")]);
 
-/// Returns the label with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
+/// Returns the [`label`] with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
 pub fn full(parts: &[LabelPart], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
     match label.to_lowercase().starts_with(subsystem) {
@@ -38,7 +38,7 @@ pub fn full(parts: &[LabelPart], case: &Case) -> String {
     }
 }
 
-/// Returns the parameters that a label contains as `name value`.
+/// Returns (name, value as text) of the parameters that a label contains as `name value`.
 pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
     let is_named =
         |name: &str| parts.iter().any(|part| matches!(part, LabelPart::Named(known) if *known == name));
@@ -48,12 +48,12 @@ pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
     stated.map(|(name, value)| (*name, words.value(value))).collect()
 }
 
-/// Returns the parameters that a label appends to these parts.
+/// Returns the names of the parameters that [`label`] appends to these parts.
 pub fn added(parts: &[LabelPart], case: &Case) -> Vec<&'static str> {
     Words::of(parts, case).added().map(|(name, _)| *name).collect()
 }
 
-/// Returns the label of a case; without parts, it starts with the benchmark's name.
+/// Returns the label by the benchmark's `parts`; without parts it starts with the benchmark.
 pub fn label(parts: &[LabelPart], case: &Case) -> String {
     let mut words = Words::of(parts, case);
     if parts.is_empty() {
@@ -133,7 +133,7 @@ impl<'a> Words<'a> {
         self
     }
 
-    /// Adds that the case runs between machines; the bisection first, as labels may be cut.
+    /// Adds to the label that the case runs between machines; `bisection` first, as labels are cut.
     fn between(&mut self) {
         if self.used.contains(&"server") {
             return;
@@ -160,7 +160,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns whether labels omit the parameter with this value.
+/// Returns whether labels omit the parameter if it has this value.
 pub fn is_usual(name: &str, value: &Value) -> bool {
     usual(name) == Some(human(value).as_str())
 }

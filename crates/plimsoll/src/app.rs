@@ -90,12 +90,12 @@ pub mod code {
 }
 
 impl Failure {
-    /// Wrong usage, found before anything was measured.
+    /// Returns a failure with this message for wrong usage, found before anything was measured.
     pub fn usage(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::USAGE }
     }
 
-    /// The environment does not allow it.
+    /// Returns a failure with this message because the environment does not allow the command.
     pub fn environment(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::ENVIRONMENT }
     }
@@ -156,7 +156,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The run, without private names if `redact` is set.
+/// Returns a copy of the run, without private names (hosts, paths) if `redact` is set.
 fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     if !redact {
         return Ok(run.clone());
@@ -166,7 +166,7 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     })
 }
 
-/// The canonical form of a path whose last parts may not exist yet; symbolic links are followed.
+/// Returns the canonical form of a path whose last parts may not exist yet; `-` for stdout.
 fn place(path: &Path) -> PathBuf {
     /// The kernel's limit (path_resolution(7)).
     const MOST_LINKS: usize = 40;
@@ -193,7 +193,7 @@ fn place(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses outputs to the same file, or to a file of the history.
+/// Refuses two outputs to the same file, or one to a file of the history.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
     let places = places(&named);
@@ -207,12 +207,12 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     all_different(&places)
 }
 
-/// [`distinct_outputs`] for options that name only files.
+/// Refuses two options (option, file) that name the same file.
 fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Result<(), Failure> {
     all_different(&places(&named))
 }
 
-/// Refuses to overwrite a file that is read.
+/// Refuses to overwrite a file of `read`; `named` are the outputs (option, file).
 fn refuse_overwriting_input<'a, const N: usize>(
     read: impl IntoIterator<Item = &'a Path>,
     named: [(&'static str, &Option<PathBuf>); N],
@@ -257,7 +257,7 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
     alone(what, common, key).map(ExitCode::from)
 }
 
-/// Measures on this machine alone, or shows what would be measured. Returns the exit code.
+/// Measures on this machine alone, or prints what would be measured. Returns the exit code.
 fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
@@ -313,7 +313,7 @@ fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failur
     })
 }
 
-/// The failure for a named file that cannot be written.
+/// Returns the failure for an output file that cannot be opened.
 fn unfit(error: &UnwritableTarget) -> Failure {
     let code = match error {
         UnwritableTarget::Refused { .. } => code::REFUSED,
@@ -330,7 +330,7 @@ fn target(path: &Path) -> Result<OutputTarget, Failure> {
     OutputTarget::new(path, &waits).map_err(|e| unfit(&e))
 }
 
-/// The failure for an error while a document is written.
+/// Returns the failure for an error while an output file is written.
 fn unwritten(error: &UnwritableTarget) -> Failure {
     match error {
         UnwritableTarget::Refused { .. } => unfit(error),
@@ -347,7 +347,7 @@ fn own_program() -> Result<PathBuf, Failure> {
     Ok(own.path)
 }
 
-/// Prints to stdout; a closed pipe is not an error.
+/// Prints `text` to stdout; a closed pipe is no error.
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -393,7 +393,7 @@ struct MachineRun {
 }
 
 impl MachineRun {
-    /// `document` is that of the run before anything is measured, or as far as it got.
+    /// Prepares the workers; `document` is the new run, or a resumed one as far as it got.
     fn new(
         prepared: &PreparedRun,
         document: Run,
@@ -408,7 +408,7 @@ impl MachineRun {
     }
 
     /// Measures the rest of the plan and completes the document, except the hardware's health.
-    /// Returns whether it was interrupted.
+    /// `emit` gets each event. Returns whether it was interrupted.
     fn carry_out(
         &mut self,
         prepared: &PreparedRun,
@@ -438,7 +438,7 @@ impl MachineRun {
         ran.interrupted || self.station.was_interrupted()
     }
 
-    /// Records the hardware's health at the end of a stored run.
+    /// Records errors and health of the hardware at the end of a stored run, with their findings.
     fn keep_health(&mut self) {
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
         let shown = Health::read(&Root::live()).lasting();
@@ -448,7 +448,7 @@ impl MachineRun {
     }
 }
 
-/// The run document before anything is measured; `name` is that of the node, by default the host.
+/// Returns the run document before the first case; `name` is the node's, by default the host's.
 fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
@@ -485,7 +485,7 @@ fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
     }
 }
 
-/// Adds the results, with limits based on the evidence of the whole run.
+/// Adds results to the document, with limits from the whole run; it took `took_s` more seconds.
 fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
@@ -537,8 +537,8 @@ fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     Ok(planned.into_iter().map(|p| p.candidate).collect())
 }
 
-/// The case with the saved machine's own instruction set, if this program has kernels for it; else
-/// `None`, and the machine's section shows the limit per cycle.
+/// Returns the case with the saved machine's own instruction set; `None` if this program has no
+/// kernels for it (the machine's section then shows the limit per cycle).
 fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     if candidate.case.word("isa").is_none() {
         return Some(candidate);
@@ -548,7 +548,7 @@ fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     Some(Candidate { case: candidate.case.with_word("isa", isa.name()), ..candidate })
 }
 
-/// The failure for an error of the history; a named file that cannot be used is wrong usage.
+/// Returns the failure for an error of the history; wrong usage if what was named is not found.
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,

@@ -1,9 +1,7 @@
-//! Measures a machine's CPU, memory, disk and network, and compares every result with its
-//! theoretical limit.
+//! Measures a machine's CPU, memory, disk and network, and compares results with their limits.
 //!
 //! Data flows one way: arguments → plan → cases → samples → limits → measurements → run → history →
-//! report. Each step is a crate (see `docs/src/architecture.md`); here they are combined, one file
-//! per command (`app`).
+//! report. Each step is a crate (`docs/src/architecture.md`); `app` has one file per command.
 #![forbid(unsafe_code)]
 
 pub mod app;

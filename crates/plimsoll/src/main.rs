@@ -49,7 +49,7 @@ fn take_stack() -> Result<(), String> {
     ))
 }
 
-/// Prints a panic as one line, too.
+/// Makes panics print one line, too, as other errors.
 fn report_panics_in_one_line() {
     set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
         let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();

@@ -71,7 +71,7 @@ pub fn waits(interrupts: &Receiver<()>) -> Waits {
     Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() }
 }
 
-/// Writes a document; after an interrupt it does not wait for a reader.
+/// Writes a document by `fill`; a partial one, after an interrupt, without waiting for a reader.
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -84,7 +84,7 @@ fn filled(
 }
 
 impl Outputs {
-    /// Opens all requested outputs, so that a wrong path is reported before anything is measured.
+    /// Opens all requested outputs, so that a wrong path fails before anything is measured.
     pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
         let waits = &waits(interrupts);
         let mut complaints = Vec::new();
@@ -151,7 +151,7 @@ impl Outputs {
         }
     }
 
-    /// Stores what one node of a run has measured; `header` has the nodes that have ended so far.
+    /// Stores the results of the node `machine`; `header` has the nodes that have ended so far.
     pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
         self.enter(header, begins);
         if let Some(history) = &mut self.history {
@@ -276,7 +276,7 @@ impl Outputs {
         json.into_iter().chain(html).collect()
     }
 
-    /// Closes the history if it fails; the run goes on, and the end reports it.
+    /// Closes the history if `result` is an error; the run goes on, and the end reports it.
     fn kept(&mut self, result: Result<(), StoreError>) {
         if let Err(e) = result {
             self.complaints.push(e.to_string());
@@ -338,7 +338,7 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     })
 }
 
-/// Whether two reasons differ only in numbers and remedies.
+/// Returns whether two reasons differ only in numbers and remedies.
 fn alike(one: &str, other: &str) -> bool {
     let kind = |reason: &str| -> String {
         let what = reason.split(": ").next().unwrap_or_default();
@@ -347,7 +347,7 @@ fn alike(one: &str, other: &str) -> bool {
     one == other || kind(one) == kind(other)
 }
 
-/// [`nothing_measured`] below a table whose rows name the reasons; `None` if it has no row.
+/// Returns that nothing was measured, below a table whose rows show the reasons, if it has rows.
 fn see_above(run: &Run) -> Option<String> {
     let count = |status: Status, word: &str| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
@@ -358,7 +358,7 @@ fn see_above(run: &Run) -> Option<String> {
     (!reported.is_empty()).then(|| format!("nothing was measured: {} (see above)", reported.join(", ")))
 }
 
-/// Writes the report, with marks of the previous run in the history.
+/// Writes the page of `leaving` (`run`, perhaps redacted), with marks of the previous run.
 fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHistory>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.run_before(run).ok()??;
@@ -382,7 +382,7 @@ pub fn complain(line: &str) {
     whole(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
 }
 
-/// The line without the numbers of [`io::Error`]: ` (os error 2)`.
+/// Removes the numbers of [`io::Error`] from a line: ` (os error 2)`.
 fn without_code(line: &str) -> String {
     let mut parts = line.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -57,15 +57,13 @@ pub struct PublishedFigure {
     pub value: &'static str,
     /// own, theoretical, an efficiency, or the name of a reference tool.
     pub source: &'static str,
-    /// The number in its base unit, as the report counts it; `None` for percentages and unknown
-    /// units.
+    /// Number in its base unit, as the report counts it; `None` if it has no known unit.
     pub base: Option<(f64, Unit)>,
     /// Case that measures the same quantity.
     pub matched: Option<Matched>,
     /// Reason against a comparison; `None` if the number may be right.
     pub doubt: Option<PublishedDoubt>,
-    /// Why no case measures the same quantity, or why its result is not divided by this number;
-    /// empty if one does.
+    /// Why no case measures the same quantity, or why there is no ratio; empty if neither.
     pub unmatched: &'static str,
     /// Number of its table in the report.
     pub table: &'static str,
@@ -89,8 +87,7 @@ pub struct PublishedDoubt {
 pub enum PublishedVerdict {
     /// The machine cannot reach it, or other numbers of the report contradict it.
     Impossible,
-    /// Possibly right, but a different quantity: another unit, another test, or computed instead of
-    /// measured.
+    /// Possibly right, but a different quantity: other unit, other test, or computed.
     NotComparable,
     /// Stated in the text of the report, but in none of its tables.
     InNoTable,
@@ -99,7 +96,7 @@ pub enum PublishedVerdict {
 impl PublishedVerdict {
     const ALL: [Self; 3] = [Self::Impossible, Self::NotComparable, Self::InNoTable];
 
-    /// Returns the verdict as displayed and exported.
+    /// Returns the verdict as shown and exported: `impossible`, `not comparable`, `in no table`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Impossible => "impossible",
@@ -129,8 +126,7 @@ pub struct Matched {
     pub case: Case,
     /// Metric of the case.
     pub metric: &'static str,
-    /// The published number in its base unit, as the report counts it; `None` for percentages and
-    /// numbers without a unit.
+    /// Number in its base unit, as the report counts it; `None` if it has no known unit.
     pub value: Option<(f64, Unit)>,
     /// Conversion from our result to the report's number.
     pub counted: CountedAs,
@@ -148,7 +144,7 @@ pub enum CountedAs {
 }
 
 impl Matched {
-    /// Converts our result to the report's way of counting.
+    /// Converts our result, in base units, to the report's way of counting.
     pub fn as_published(&self, ours: f64) -> f64 {
         match self.counted {
             CountedAs::Per(per) => ours / per,
@@ -157,7 +153,7 @@ impl Matched {
         }
     }
 
-    /// Converts the published number to our way of counting.
+    /// Converts the published number to our counting, in base units; `None` if it has no unit.
     pub fn as_ours(&self) -> Option<f64> {
         let (value, _) = self.value?;
         Some(match self.counted {
@@ -167,12 +163,12 @@ impl Matched {
         })
     }
 
-    /// Returns whether the report prints another unit than our metric has.
+    /// Returns whether the report's number is another quantity than our metric (time for a rate).
     pub fn is_derived(&self) -> bool {
         !matches!(self.counted, CountedAs::Per(_))
     }
 
-    /// Returns the matrix order at this scale and the published order, if they differ.
+    /// Returns the matrix order scaled by `scale` and the published one; `None` if equal.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
@@ -195,17 +191,17 @@ impl PublishedFigure {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
 
-    /// Returns whether a reference tool measured it.
+    /// Returns whether a reference tool measured it, not the report's own program.
     pub fn is_reference(&self) -> bool {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
-    /// Parses the printed number.
+    /// Parses the printed number, in the printed unit; `None` if it is no number.
     pub fn number(&self) -> Option<f64> {
         self.value.parse().ok()
     }
 
-    /// Returns whether both numbers belong to the same measured point.
+    /// Returns whether both numbers belong to one point: same operation, sizes, threads and metric.
     pub fn is_of_point(&self, other: &PublishedFigure) -> bool {
         let key = |f: &PublishedFigure| {
             (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric)
@@ -213,7 +209,8 @@ impl PublishedFigure {
         key(self) == key(other)
     }
 
-    /// Returns whether a number of the report's text can refer to this one.
+    /// Returns whether `text`, a number of the report's text, can refer to this one: same subsystem
+    /// and metric, and operation and size if the text states them.
     pub fn is_what(&self, text: &PublishedFigure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
@@ -222,12 +219,12 @@ impl PublishedFigure {
             && fits(self.bytes, text.bytes)
     }
 
-    /// Returns whether it comes from the report's text.
+    /// Returns whether it comes from the report's text, not from a table.
     pub fn is_of_text(&self) -> bool {
         self.pattern.split(';').any(|part| part == "headline")
     }
 
-    /// Returns the value as we count it, or `None` if it is doubted or not positive.
+    /// Returns the value as we count it, in base units; `None` if it is doubted or not positive.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
         (self.doubt.is_none() && value > 0.0).then_some(value)
@@ -282,8 +279,7 @@ const OPEN: &str = include_str!("data/open.tsv");
 
 const DOUBTS: &str = include_str!("data/doubts.tsv");
 
-/// Yields the rows of a tab-separated table without its header; rows with another number of columns
-/// than `N` are skipped.
+/// Yields the rows of a tab-separated table without its header, if they have `N` columns.
 fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
 }
@@ -320,12 +316,12 @@ impl fmt::Display for OpenPoint {
     }
 }
 
-/// Returns the names of all reports.
+/// Returns the names of all reports, which are also names of plans.
 pub fn names() -> Vec<&'static str> {
     REPORTS.iter().map(|report| report.name).collect()
 }
 
-/// Returns the report with this name.
+/// Returns the report with this name; `None` if unknown.
 pub fn find(name: &str) -> Option<PublishedReport> {
     let report = REPORTS.iter().find(|report| report.name == name)?;
     let figures = rows(report.text).map(figure).collect();
@@ -378,7 +374,7 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
 }
 
 /// Splits our metric from its conversion: `bandwidth for 160000000` is the time of 160000000 bytes,
-/// `goodput × 1.25` is 1.25 × our result.
+/// `goodput × 1.25` is 1.25 × our result; otherwise it is our result ÷ `per`.
 fn counted(ours: &'static str, per: f64) -> (&'static str, CountedAs) {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let parsed = |at: &str, counted: fn(f64) -> CountedAs| {
@@ -391,13 +387,13 @@ fn counted(ours: &'static str, per: f64) -> (&'static str, CountedAs) {
 }
 
 impl PublishedReport {
-    /// Returns the heading of the report's column.
+    /// Returns the heading of the report's column: `published (MACHINE, YEAR)`.
     pub fn title(&self) -> String {
         format!("published ({}, {})", self.machine, self.year)
     }
 
-    /// Returns how the report derives its limit of a metric: formula and inputs, or that it prints
-    /// none.
+    /// Returns how the report derives its limit of a metric (formula and inputs), or that it prints
+    /// none; `None` for unknown metrics.
     pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
         let mut all = rows::<4>(THEORIES);
         let [.., text] =
@@ -405,7 +401,7 @@ impl PublishedReport {
         Some(text)
     }
 
-    /// Returns the open points of this report, and those common to all reports.
+    /// Returns what this report leaves open, and what all reports do.
     pub fn open_points(&self) -> Vec<OpenPoint> {
         let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
         let point = |[_, open, command, gives, document, heading]: [&'static str; 6]| OpenPoint {
@@ -418,7 +414,7 @@ impl PublishedReport {
         own.map(point).collect()
     }
 
-    /// Returns the published number for a case and metric.
+    /// Returns the report's own number for a case and metric; `None` if there is none.
     pub fn of(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
         self.figures.iter().find(|figure| {
             figure.is_own_point()
@@ -426,8 +422,7 @@ impl PublishedReport {
         })
     }
 
-    /// Returns the published samples of a case's metric without doubted ones; the single number or
-    /// mean if no samples are printed.
+    /// Returns the samples of a case's metric, without doubted ones; if none are printed, the mean.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let same = |f: &&PublishedFigure| {
@@ -441,8 +436,8 @@ impl PublishedReport {
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
     }
 
-    /// Converts the report to a run with the cases of `like`, for a comparison. Doubted and
-    /// unpublished numbers are left out.
+    /// Returns the report as a run with the cases of `like`, without doubted and unpublished
+    /// numbers.
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {

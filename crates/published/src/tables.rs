@@ -1,7 +1,5 @@
-//! Tables of the reports, with the row and column of each number.
-//!
-//! Not all reports print captions and table numbers: titles describe the contents, and tables are
-//! numbered in order of appearance. Rows keep the order of their first number.
+//! Tables of the reports, numbered in order of appearance, with the row and column of each number;
+//! titles describe the contents, because not all reports print captions.
 
 #[cfg(test)]
 mod tests;
@@ -60,13 +58,12 @@ pub struct PublishedRow<'a> {
 }
 
 impl<'a> PublishedTable<'a> {
-    /// Yields all numbers, row by row.
+    /// Yields all numbers of the table, row by row.
     pub fn figures(&self) -> impl Iterator<Item = &'a PublishedFigure> + '_ {
         self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
     }
 
-    /// Puts a number into its row, or into an added row below it if the cell is taken (a text with
-    /// two numbers).
+    /// Puts a number into its row, or into an added row below it if the cell is taken.
     fn put(&mut self, figure: &'a PublishedFigure) {
         let Some(at) = self.columns.iter().position(|column| column == figure.column) else { return };
         let is_own = |row: &PublishedRow<'_>| row.label == figure.row;

@@ -20,12 +20,12 @@ impl Seconds {
     /// Time of a tool that prints none: limited only by the lifetime of its process.
     pub const OF_ITS_LIFE: Self = Self { least: 0.0, most: f64::INFINITY };
 
-    /// Exactly `seconds`.
+    /// Returns a time that is known exactly: both bounds are `seconds`.
     pub fn of(seconds: f64) -> Self {
         Self { least: seconds, most: seconds }
     }
 
-    /// Parses printed seconds, give or take half of the last digit. Fails if it is no number.
+    /// Parses seconds such as `0.12`; the bounds are half of the last digit away.
     pub fn printed(word: &str) -> Result<Self, String> {
         let shown = || format!("its time is '{}'", plimsoll_units::text::shown_within(word, 40));
         let value: f64 = word.parse().map_err(|_| shown())?;
@@ -36,34 +36,34 @@ impl Seconds {
         Ok(Self { least: (value - half).max(0.0), most: value + half })
     }
 
-    /// A time in whole seconds that may be rounded up or down: ± 1 s.
+    /// Returns the time that was printed as whole `seconds`, rounded up or down: ± 1 s.
     pub fn whole(seconds: f64) -> Self {
         Self { least: (seconds - 1.0).max(0.0), most: seconds + 1.0 }
     }
 
-    /// The time between two moments of the same clock.
+    /// Returns the time from `begin` to `end`, read from one clock, with both uncertainties.
     pub fn between(begin: Self, end: Self) -> Self {
         Self { least: (end.least - begin.most).max(0.0), most: end.most - begin.least }
     }
 
-    /// Multiplies the time by `times`.
+    /// Multiplies both bounds by `times`, such as 1e-3 for printed milliseconds.
     #[must_use]
     pub fn times(self, times: f64) -> Self {
         Self { least: self.least * times, most: self.most * times }
     }
 
-    /// Lowers the lower bound to `share` of it: the counted work fills at least this share.
+    /// Multiplies the lower bound by `share` (0 to 1): the work fills at least this part.
     #[must_use]
     pub fn filled(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }
     }
 
-    /// Half of the uncertainty, relative to the mean value.
+    /// Returns half of the uncertainty relative to the mean: 0.1 for 10 ± 1 s.
     pub fn rounding(self) -> f64 {
         (self.most - self.least) / (self.most + self.least)
     }
 
-    /// Mean of both bounds, in seconds.
+    /// Returns the mean of both bounds, in seconds.
     pub fn value(self) -> f64 {
         f64::midpoint(self.least, self.most)
     }
@@ -81,12 +81,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// `amount` of work in `seconds`.
+    /// Returns the account of `amount` of work (bytes for a figure in B/s, else a count).
     pub fn of(amount: f64, seconds: Seconds) -> Self {
         Self { amount, seconds }
     }
 
-    /// Returns why a process of `life` seconds cannot have this `figure`; `None` if it can.
+    /// Returns why a process that ran for `life` seconds cannot have this `figure`, a rate or (in
+    /// `Unit::Second`) a time per piece of work; `None` if it can.
     pub fn contradicts(&self, figure: f64, unit: Unit, life: f64) -> Option<String> {
         let Seconds { least, most } = self.seconds;
         if !self.amount.is_finite() || least > most || least.is_nan() || most.is_nan() {

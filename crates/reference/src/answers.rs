@@ -31,7 +31,8 @@ impl<A> Clone for CachedAnswers<A> {
 }
 
 impl<A: Clone> CachedAnswers<A> {
-    /// Returns an answer that the case does not have yet, and the case for which it was given.
+    /// Takes an answer that `command` gave before and that `case` has not used yet, with the case
+    /// that ran it; `None` if the command must be run.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
         let shared = all.get_mut(command)?.iter_mut().find(|shared| !shared.cases.contains(case))?;
@@ -39,7 +40,7 @@ impl<A: Clone> CachedAnswers<A> {
         Some((shared.answer.clone(), shared.cases.first().cloned()))
     }
 
-    /// Keeps an answer that was given for this case.
+    /// Keeps the `answer` of `command`, which was run for `case`, for further cases.
     pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
         let shared = Shared { answer, cases: vec![case] };
         self.0.borrow_mut().entry(command).or_default().push(shared);

@@ -29,7 +29,8 @@ pub enum Against {
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Parses the list of `--against`. Fails if a name is not a tool, and names the nearest one.
+    /// Parses the words of `--against`: none, `installed`, `all` or names of tools. Fails if a name
+    /// is unknown, and names the nearest one.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Against::Nobody),
@@ -53,7 +54,7 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Returns a sentence for each tool that is requested by name and can check none of these cases.
+/// Returns a sentence per tool that is requested by name and can check none of its cases `asked`.
 pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
@@ -81,8 +82,8 @@ pub(super) struct Absent {
     pub why: String,
 }
 
-/// Selects the tools for a case, in the order of [`REF_TOOLS`]; `plan` names the benchmarks of the
-/// run.
+/// Selects the tools that check a case, installed or not, in the order of [`REF_TOOLS`]. `plan` has
+/// the names of all benchmarks of the run, which some tools require.
 pub(super) fn chosen(
     against: &Against,
     search: &ProgramSearch,
@@ -133,7 +134,7 @@ pub(super) fn chosen(
     }
 }
 
-/// No tool is given a NUMA node, so none measures a case with memory on a stated node.
+/// Returns the metric that a tool also measures; `None` for memory on a stated NUMA node.
 fn pairing(ref_tool: &dyn RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
     if of_a_node(case) { None } else { ref_tool.pairing(case, machine) }
 }
@@ -142,7 +143,7 @@ fn of_a_node(case: &Case) -> bool {
     case.node().is_some()
 }
 
-/// A tool that was named, with its pairing or with why it cannot measure this case.
+/// Chooses a tool that was named, with its pairing or with why it cannot measure this case.
 fn asked_for(
     ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,
@@ -169,7 +170,7 @@ fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Inst
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
-/// Returns how to make a tool usable: install it, unless it is installed or was named.
+/// Returns how to make a tool usable that is not, because of `why`, such as an apt-get command.
 pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
@@ -186,7 +187,7 @@ pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
-/// Rank of a tool's definition: 0 is plimsoll's own, higher ranks are further from it.
+/// Ranks a tool's definition of the metric: 0 is plimsoll's own, 2 is only related.
 fn distance(pairing: &Pairing) -> u8 {
     match pairing.definition {
         Match::Exact => 0,
@@ -204,7 +205,7 @@ fn is_quicker(one: &Pairing, other: &Pairing) -> bool {
     one.metric == other.metric && distance(one) <= distance(other) && one.seconds < other.seconds
 }
 
-/// Returns how to install a package, in one phrase.
+/// Returns how to install a package, such as `apt-get install fio`.
 pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),

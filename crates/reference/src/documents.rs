@@ -15,8 +15,7 @@ struct TextPart {
     document: Option<Range<usize>>,
 }
 
-/// Reads all results in a text, in order; at least one. `format` names their tool; `None`: each
-/// tool is recognised.
+/// Reads all results in a text, in order; at least one. `format` names their tool, else recognised.
 ///
 /// A result that cannot be read gives one line of error; the rest is still read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
@@ -100,7 +99,7 @@ fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     pieces.filter(|part| part.ref_tool.is_some()).collect()
 }
 
-/// Byte offsets of the lines that satisfy a condition.
+/// Returns the byte offsets of the lines that satisfy a condition; lines come without their end.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

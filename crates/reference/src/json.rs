@@ -10,12 +10,12 @@ const MAX_NESTING: usize = 32;
 /// Most documents without an end in a text: each costs a search to the end of the text.
 const MAX_BROKEN: usize = 64;
 
-/// Parses all documents of a text, which start on their own lines. Fails if there is none.
+/// Parses all JSON objects of a text, each starting on a line of its own. Fails if there is none.
 pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     texts(text)?.into_iter().map(document).collect()
 }
 
-/// Returns the text of each document. Fails if there is none, or one is nested too deep.
+/// Returns the text of each JSON object. Fails if there is none, or one is nested too deep.
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     let found = extents(text);
     if found.is_empty() {
@@ -28,8 +28,8 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     found.into_iter().map(document).collect()
 }
 
-/// Byte ranges of the objects in a text. One without an end, or nested too deep, ends at the next
-/// line on which an object starts.
+/// Returns the byte ranges of the JSON objects in a text. One that has no end, or is nested too
+/// deep, ends at the next line that starts an object.
 pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut broken = 0;
@@ -50,8 +50,8 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Parses one document; non-finite numbers, such as `-nan`, are passed to [`number`] as text. If an
-/// object has a key twice (some iperf3 servers write such), the last value counts.
+/// Parses one JSON object; non-finite numbers, such as `-nan`, are passed to [`number`] as text. If
+/// an object has a key twice (some iperf3 servers write such), the last value counts.
 pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
     let read = with_last_of_duplicates(document).or_else(|e| {
         let quoted = quoted_numbers(document).ok_or(e)?;
@@ -67,8 +67,8 @@ fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::R
     })
 }
 
-/// Offset of the first object at or after `from`. Its brace starts a line, apart from array
-/// brackets and commas, or follows another document.
+/// Returns the byte offset of the first JSON object at or after `from`. Its brace starts a line,
+/// apart from array brackets and commas, or follows another object.
 fn start(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
@@ -87,7 +87,7 @@ enum ObjectExtent {
     TooDeep,
 }
 
-/// Finds the end of the object at the start of a text.
+/// Finds the end of the JSON object with which a text starts.
 fn extent(text: &str) -> ObjectExtent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -112,7 +112,7 @@ fn extent(text: &str) -> ObjectExtent {
     ObjectExtent::Open
 }
 
-/// Deserializes a number, also from the words of C's printf and Python for non-finite values.
+/// Deserializes a number; accepts `"nan"` or `"-inf"` in quotes. `None` for null.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -127,7 +127,7 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     }
 }
 
-/// The document with quotes around non-finite numbers; `None` if it has none.
+/// Puts quotes around the non-finite numbers of a JSON document; `None` if it has none.
 fn quoted_numbers(document: &str) -> Option<String> {
     let mut out = String::with_capacity(document.len());
     let (mut quoted, mut escaped, mut changed) = (false, false, false);

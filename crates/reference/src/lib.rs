@@ -2,8 +2,7 @@
 //! and one line in [`REF_TOOLS`].
 //!
 //! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
-//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`] like the case
-//! itself.
+//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`], too.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -110,7 +109,7 @@ pub enum Far<'a> {
 }
 
 impl Far<'_> {
-    /// Host name or address.
+    /// Returns the server's host name or address; 127.0.0.1 for a server on this machine.
     pub fn host(&self) -> &str {
         match self {
             Far::Here(_) => "127.0.0.1",
@@ -118,14 +117,14 @@ impl Far<'_> {
         }
     }
 
-    /// Port number.
+    /// Returns the server's port number.
     pub fn port(&self) -> u16 {
         match self {
             Far::Here(port) | Far::There(_, port) => *port,
         }
     }
 
-    /// Returns `server` if it must be started on this machine.
+    /// Returns `server` if it must be started on this machine; `None` if another host runs it.
     pub fn served(&self, server: ServerProgram) -> Option<ServerProgram> {
         matches!(self, Far::Here(_)).then_some(server)
     }
@@ -211,7 +210,8 @@ pub struct ToolFigure {
 }
 
 impl ToolFigure {
-    /// A reading without parameters. Fails if `value` is not finite and positive.
+    /// Returns a figure without reported parameters; `value` is in the metric's base unit, such as
+    /// B/s. Fails if it is not finite and positive.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
         match value {
             v if v.is_finite() && v > 0.0 => Ok(Self {
@@ -232,7 +232,7 @@ impl ToolFigure {
         self
     }
 
-    /// Records a reported parameter.
+    /// Records a parameter that the tool reported, such as the number of threads.
     pub fn record(&mut self, fact: &CaseFact<String>, value: impl ToString) {
         const MOST: usize = 200;
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
@@ -292,41 +292,41 @@ impl Tool {
 
 /// A reference tool.
 pub trait RefTool: Sync {
-    /// Returns its properties.
+    /// Returns the tool's fixed properties: name, package, programs, how to find the version.
     fn tool(&self) -> &'static Tool;
 
-    /// Returns why it cannot measure a case of its subsystem, if that needs an explanation.
+    /// Returns why the tool cannot measure a case of its subsystem, if that needs explanation.
     fn declines(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Returns which of its several benchmarks measures the case.
+    /// Returns which of the tool's several benchmarks measures the case; `None` if it has one only.
     fn part(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Returns the further figures in the same output.
+    /// Returns further figures in the same output, such as of another pass over the file.
     fn passes(&self, _: &Case) -> Vec<Pass> {
         Vec::new()
     }
 
-    /// Reads facts about the run from standard error, if results are written elsewhere.
+    /// Parses facts about the run from standard error, if the tool writes results elsewhere.
     fn aside(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
         Vec::new()
     }
 
-    /// Returns whether it writes to a region of the test file when it measures this case.
+    /// Returns whether the tool writes to a region of the test file when it measures this case.
     fn writes(&self, _: &Case) -> bool {
         false
     }
 
-    /// Returns the metric of the case that it also measures; `None` if it measures none.
+    /// Returns the metric of the case that the tool also measures; `None` if it measures none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
-    /// Returns how it is called for the case, or why it cannot measure this case, in one line.
+    /// Returns how to call the tool for the case, or why it cannot measure it, in one line.
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
-    /// Parses its output. Fails with what is wrong with the text, in one line.
+    /// Parses the tool's output for the case. Fails with what is wrong with the text, in one line.
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String>;
 
     /// Returns whether a text is output of this tool, from any run.
@@ -334,23 +334,23 @@ pub trait RefTool: Sync {
         false
     }
 
-    /// Returns the byte offsets at which results start in a text without JSON documents.
+    /// Returns the byte offsets at which results start in a text that has no JSON documents.
     fn starts(&self, _: &str) -> Vec<usize> {
         Vec::new()
     }
 
-    /// Returns whether a JSON document continues the result of the one before, from this tool.
+    /// Returns whether `_document` continues the result of `_before`, both JSON from this tool.
     fn continues(&self, _before: &str, _document: &str) -> bool {
         false
     }
 
-    /// Reads all figures of a text with one result. Fails with one line.
+    /// Parses all figures of a text with one result. Fails with what is wrong, in one line.
     fn stated(&self, _: &str) -> Result<Stated, String> {
         Err("its results are not read".to_owned())
     }
 }
 
-/// Returns the tool of this name.
+/// Returns the tool with this name, such as `fio`; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static dyn RefTool> {
     REF_TOOLS.iter().copied().find(|p| p.tool().name == name)
 }
@@ -374,14 +374,14 @@ impl InstalledTool {
         Ok(Self { ref_tool, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
-    /// Returns the path of one of its programs.
+    /// Returns the path of one of the tool's programs; `None` if it was not found.
     pub fn program(&self, name: &str) -> Option<&Path> {
         let at = self.ref_tool.tool().programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }
 
-/// Time limit of a reading of `seconds`: four times as long, at least 20 s, at most 30 min.
+/// Returns the time limit of a tool that should take `seconds`: four times, 20 s to 30 min.
 pub fn patience(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0))
 }

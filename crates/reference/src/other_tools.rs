@@ -60,7 +60,7 @@ const OTHER_TOOLS: &[(&[&str], &str)] = &[
     (&["SQL statistics:", "transactions:"], "sysbench with a database"),
 ];
 
-/// Returns the tool that wrote a text; `None` if it is unknown.
+/// Returns a tool that plimsoll does not read, such as `dd`, if it wrote the text.
 pub(crate) fn named(text: &str) -> Option<&'static str> {
     let known = OTHER_TOOLS.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
     known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))

@@ -2,7 +2,7 @@
 
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
-/// Returns why no machine can have this value; `None` if one can.
+/// Returns why no machine can have this value, in base units; `None` if one can.
 pub fn impossible(value: f64, unit: Unit) -> Option<String> {
     match value {
         value if value.is_nan() => Some("the file has nan in place of a number".to_owned()),
@@ -20,8 +20,8 @@ pub(crate) fn impossible_figure(name: &str, value: Option<f64>, unit: Unit) -> O
         .map(|why| format!("{name} is {}: {why}", significant(value.unwrap_or(f64::NAN), 3)))
 }
 
-/// A bound above anything that exists: the fastest computer of 2025 reaches 2e18 FLOP/s, and the
-/// caches of the largest machine with one system image move less than 1e15 B/s.
+/// Returns a bound above anything that exists, in `unit`: the fastest computer of 2025 reaches 2e18
+/// FLOP/s, and the caches of the largest machine with one system image move under 1e15 B/s.
 fn most(unit: Unit) -> f64 {
     match unit {
         Unit::BytePerSecond => 1e16,
@@ -47,7 +47,7 @@ pub(crate) enum BoundedEvent {
 }
 
 impl BoundedEvent {
-    /// Clock cycles: a load hits the first-level cache; a message is stored and loaded there.
+    /// Returns the fewest clock cycles: a first-level load; a message, stored and loaded.
     const fn least_cycles(self) -> f64 {
         match self {
             Self::Load => 1.0,
@@ -56,7 +56,7 @@ impl BoundedEvent {
         }
     }
 
-    /// Returns why it cannot take `seconds`; a time that was rounded to 0 is accepted.
+    /// Returns why the event cannot take `seconds`; `None` if it can, and for 0 (rounded).
     pub(crate) fn too_short(self, seconds: f64) -> Option<String> {
         let least = self.least_cycles() / MAX_CLOCK_HZ;
         (seconds > 0.0 && seconds < least).then(|| {
@@ -112,7 +112,8 @@ impl Messages {
             .or_else(|| self.too_many_bytes(sent))
     }
 
-    /// Some tools round shares to whole percents, and messages may be in flight.
+    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`.
+    /// Some tools round it to whole percents, and messages may be in flight.
     fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
         const NEAR: f64 = 2.0;
         let (percent, what) = (self.lost_percent?, self.what);

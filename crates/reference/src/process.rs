@@ -39,7 +39,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// A program without arguments, on all CPUs, for at most one minute.
+    /// Returns an order to run a program in `directory`: no arguments, all CPUs, for ≤ 1 min.
     pub fn of(program: &Path, directory: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -112,7 +112,7 @@ pub struct SelfLauncher {
 }
 
 impl SelfLauncher {
-    /// Starts a program whose output is discarded. Fails with [`ProcessError::Start`].
+    /// Starts a program with its output discarded. Fails with [`ProcessError::Start`].
     pub fn start_quiet(&self, order: &Order) -> Result<RunningProgram, ProcessError> {
         self.start(order, Stdio::null)
     }
@@ -139,7 +139,8 @@ impl SelfLauncher {
         Ok(RunningProgram { child, program, collected: false })
     }
 
-    /// Runs a program until it ends. After an error, its process group has ended, too.
+    /// Runs a program until it ends, with its output. After an error (time limit of the order, a
+    /// message on `interrupts`, too much output), its process group has ended, too.
     pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
@@ -209,13 +210,13 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
 }
 
 impl RunningProgram {
-    /// Returns whether it has ended by itself.
+    /// Returns whether the program has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.group().is_none_or(has_ended)
     }
 
-    /// The process group has the same number.
+    /// Returns the number of the process group, which is that of the program.
     fn group(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
@@ -267,7 +268,7 @@ pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     }
 }
 
-/// Returns how a program ended, in words; `None` if it succeeded.
+/// Returns how a program failed, in words, with its last line of output; `None` if it succeeded.
 pub fn failed(done: &ProgramEnd) -> Option<String> {
     if done.status.success() {
         return None;
@@ -290,7 +291,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Replaces this process by another program, bound to `cpus` (empty: unchanged) and killed when its
-/// parent ends. Returns only on failure.
+/// parent ends. Returns only if that fails, with the error.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

@@ -21,8 +21,8 @@ pub struct ProgramSearch {
 }
 
 impl ProgramSearch {
-    /// Searches the absolute directories of `path`; tools in `named` are taken from there. Refuses
-    /// programs that other users can replace.
+    /// Prepares to search the absolute directories of `path` (as in PATH); `named` maps a tool to
+    /// the file of its program. Programs that other users can replace are refused.
     pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, trust: Trust) -> Self {
         let directories = std::env::split_paths(path).filter(|d| d.is_absolute()).collect();
         Self { directories, named, trust }
@@ -41,14 +41,14 @@ impl ProgramSearch {
         self.named.contains_key(tool)
     }
 
-    /// Why programs of this name on the search path are not trusted, one line each.
+    /// Returns why programs of this name on the search path are not trusted, one line each.
     pub(super) fn refused(&self, program: &str) -> Vec<String> {
         let candidates = self.directories.iter().map(|directory| directory.join(program));
         candidates.filter(|c| runs(c)).filter_map(|c| self.trust.program(&c).err()).collect()
     }
 
     /// Returns the path of another program of `tool`, such as its server: next to the file that the
-    /// user named, else as [`ProgramSearch::find`] does.
+    /// user named, else on the search path, else in the directories `more`.
     pub fn find_part(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         let sibling_directory = self.named.get(tool).and_then(|named| named.parent()).map(Path::to_owned);
         let directories = sibling_directory.into_iter().chain(self.directories.iter().cloned());

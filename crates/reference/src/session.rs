@@ -70,7 +70,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selects from all tools, with all their pairs.
+    /// Selects from all tools, for all benchmarks, with all their pairs.
     pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
@@ -83,7 +83,7 @@ impl Selection {
         picked
     }
 
-    /// Estimates the seconds that the tools of a case take.
+    /// Estimates the seconds that the installed tools for a case take together.
     pub fn seconds(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
         let picked = self.chosen(against, case, machine);
         let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
@@ -116,7 +116,8 @@ pub struct PreparedTool {
 }
 
 impl ReferenceTools {
-    /// Prepares to run tools in directories below `parent`; looks for none of them yet.
+    /// Prepares to run tools in temporary directories below `parent`; searches no tool yet. A
+    /// message on `interrupts` ends a running tool.
     pub fn new(
         selection: Selection,
         launcher: SelfLauncher,
@@ -140,13 +141,14 @@ impl ReferenceTools {
         }
     }
 
-    /// Returns whether one of the tools for this case writes to its test file.
+    /// Returns whether an installed tool for this case writes to its test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
     }
 
-    /// Prepares the tools for this case.
+    /// Prepares the tools for this case; one that is missing or cannot measure it has the reason.
+    /// `offer` has the CPUs and the test file.
     pub fn prepare_tools(
         &mut self,
         against: &Against,
@@ -239,7 +241,8 @@ impl ReferenceTools {
         })
     }
 
-    /// The server on another host for this tool; `None` if it is started here or none is needed.
+    /// Returns the server on another host for this tool; `None` if it is started here or none is
+    /// needed. Fails if no server of this tool is named on the case's host.
     fn server(&self, ref_tool: &dyn RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
         let tool = ref_tool.tool();
         let named = self.servers.get(tool.name);
@@ -273,7 +276,7 @@ impl ReferenceTools {
         Ok(Some(RemoteServer { host: address.host().to_owned(), port: address.port() }))
     }
 
-    /// Returns the version of a tool; queries it once.
+    /// Returns the version of a tool; runs the tool for it once. `None` if it is unknown.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
         if let Some(known) = self.versions.get(found.ref_tool.tool().name) {
             return known.clone();
@@ -284,7 +287,7 @@ impl ReferenceTools {
     }
 }
 
-/// Refuses files unless a tenth of the free space, and at least 1 GiB, stay free.
+/// Refuses files of `bytes` unless a tenth of the free space, and at least 1 GiB, stay free.
 fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     const MIN_FREE_BYTES: u64 = 1 << 30;
     if bytes == 0 {
@@ -302,13 +305,13 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The tool's name, followed by its part that measures the case.
+/// Returns the tool's name, followed by its part that measures the case: `lmbench bw_mem`.
 fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
     let name = ref_tool.tool().name;
     ref_tool.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
-/// Name of a further pass, also as a key of sample values.
+/// Returns the name of another figure in a tool's output, also the key of its sample values.
 fn of_pass(tool: &str, pass: &str) -> String {
     format!("{tool} {pass}")
 }
@@ -347,7 +350,7 @@ struct Making {
 }
 
 impl Making {
-    /// Makes the invocation; each one with a server on this host gets another free port.
+    /// Returns how to call the tool; each call with a server on this host gets another free port.
     fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => Far::There(host, *port),
@@ -377,7 +380,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// The command as typed in a shell.
+    /// Returns the command as typed in a shell, word by word.
     fn shown_command(&self) -> Vec<String> {
         let mut words = Vec::new();
         if !self.order.environment.is_empty() {
@@ -394,7 +397,7 @@ impl Runs {
         words
     }
 
-    /// Input files, standard input and server command, by name.
+    /// Returns the tool's input files, standard input and server command, by name.
     fn shown_input(&self) -> BTreeMap<String, String> {
         let mut input: BTreeMap<String, String> =
             self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
@@ -409,7 +412,7 @@ impl Runs {
         input
     }
 
-    /// Returns an answer, preferably a shared one of another case, with that case.
+    /// Returns the tool's output, preferably a shared one of another case, with that case.
     fn read_output(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
@@ -450,7 +453,7 @@ impl Runs {
         Ok(ToolOutput { text, stderr: done.stderr, life })
     }
 
-    /// Parses the answer and checks it against its own work and time.
+    /// Parses the output and checks it against its own work and time. Fails if they contradict.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.making.case;
         let mut reading = self.found.ref_tool.parse(case, &answer.text)?;
@@ -465,7 +468,7 @@ impl Runs {
         }
     }
 
-    /// Converts the error. A tool that hung is not started again.
+    /// Converts the error to the reason of the case. A tool that hung is not started again.
     fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
@@ -482,7 +485,7 @@ impl Runs {
         CannotMeasure::environment(error.to_string())
     }
 
-    /// Starts its server if it needs one here, on another port if the chosen one was taken since.
+    /// Starts its server if one is needed here, on another port if that was taken since.
     fn served(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
@@ -502,7 +505,7 @@ impl Runs {
         Err(last.unwrap_or_else(|| CannotMeasure::environment("its server did not start")))
     }
 
-    /// Starts the tool's server and waits until it listens.
+    /// Starts this server and waits until it listens.
     fn serve(&self, server: &super::ServerProgram) -> Result<RunningProgram, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
@@ -545,7 +548,7 @@ fn bound(cpus: &[usize]) -> Vec<String> {
     vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
 }
 
-/// Checks /proc/net (proc_net_tcp.rst: state 0A is LISTEN, a bound UDP socket has 07).
+/// Returns whether a socket listens, from /proc/net (proc_net_tcp.rst: TCP 0A, bound UDP 07).
 fn listens(at: Listens) -> bool {
     let (files, port, state) = match at {
         Listens::Tcp(port) => (["/proc/net/tcp", "/proc/net/tcp6"], port, "0A"),

@@ -202,7 +202,8 @@ impl DiskCounters {
 }
 
 impl StatedFigure {
-    /// A figure without details; `name` is shortened and made safe to print.
+    /// Returns a figure without details; `name` is shortened and made safe to print; `like` is the
+    /// case that measures the same, or why there is none.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, MAX_TEXT_CHARS);
         Self {
@@ -220,25 +221,25 @@ impl StatedFigure {
 }
 
 impl Like {
-    /// The `metric` of `case`, without further values.
+    /// Refers to the `metric` of `case`, without sample values.
     pub fn of(case: Case, metric: &'static str) -> Self {
         Self { case, metric, sample: Sample::default() }
     }
 }
 
 impl Stated {
-    /// An empty result of `tool`.
+    /// Returns an empty result of `tool`.
     pub fn by(tool: &'static str, version: Option<&str>) -> Self {
         Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
     }
 }
 
-/// Names of the tools whose results can be read.
+/// Returns the names of the tools whose results can be read, such as `fio`.
 pub fn formats() -> impl Iterator<Item = &'static str> {
     readable().map(|ref_tool| ref_tool.tool().name)
 }
 
-/// Name of each tool whose results can be read, and a description of them.
+/// Returns the name of each tool whose results can be read, and a description of these.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().results?)))
 }
@@ -247,7 +248,8 @@ pub(crate) fn readable() -> impl Iterator<Item = &'static dyn RefTool> {
     REF_TOOLS.iter().copied().filter(|ref_tool| ref_tool.tool().results.is_some())
 }
 
-/// Reads a text with one result of the tool `format`; `None`: the tool is recognised.
+/// Parses a text with one result of the tool `format`; `None`: the tool is recognised. Fails if no
+/// known tool wrote it or its figures cannot be read.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let chosen = match format {
         Some(name) => readable().find(|ref_tool| ref_tool.tool().name == name),
@@ -267,7 +269,7 @@ pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// The error for an unrecognised text; `what` describes it if no other tool is known either.
+/// Returns the error for an unrecognised text; `what` is the reason if its tool is unknown, too.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = formats().collect();
     let what = match other_tools::named(text) {

@@ -1,10 +1,8 @@
-//! Supervises one tool from a separate process, so that no process of it outlives it: not one that
-//! left its process group and session, not an orphan, and not the tool itself when the run is
-//! killed.
+//! Supervises one tool from a separate process, so that none of its processes outlives it: not one
+//! that left its process group, not an orphan, and not the tool itself when the run is killed.
 //!
 //! The kernel gives orphans to the nearest ancestor that is a subreaper (prctl(2),
-//! `PR_SET_CHILD_SUBREAPER`): this process. It is idle while the tool runs, ends as the tool ended,
-//! and leaves no child.
+//! `PR_SET_CHILD_SUBREAPER`): this process. It idles while the tool runs, and leaves no child.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -76,7 +74,8 @@ fn end(pid: Pid) {
     let _ = kill_process(pid, Signal::KILL);
 }
 
-/// Polls instead, if the kernel has no process handles (before Linux 5.3) or a filter forbids them.
+/// Waits until the tool ends or `asked` gets a byte, then ends the tool. Polls, for kernels without
+/// process handles (before Linux 5.3) or filters that forbid them.
 fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while let Ok(None) = tool.try_wait() {
@@ -86,7 +85,7 @@ fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     }
 }
 
-/// Kills children until there are none: their children become children of this process.
+/// Kills all children until there are none; theirs become children of this process.
 fn sweep() {
     let deadline = Instant::now() + SWEEP;
     loop {
@@ -114,7 +113,7 @@ fn sweep() {
     }
 }
 
-/// The children of this process, from /proc (proc_pid_stat(5): the fourth field is the parent).
+/// Returns the children of this process, from /proc (proc_pid_stat(5): field 4 is the parent).
 fn children() -> Vec<Pid> {
     let own = getpid().as_raw_nonzero().to_string();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -130,7 +129,7 @@ fn children() -> Vec<Pid> {
     entries.flatten().filter_map(child).collect()
 }
 
-/// Returns the exit code for this process, or ends it by the signal that ended the tool.
+/// Returns the exit code for the tool's status; if a signal ended it, that ends this process, too.
 pub fn end_as(status: ExitStatus) -> u8 {
     const BY_SIGNAL: i32 = 128;
     if let Some(signal) = status.signal() {

@@ -23,7 +23,8 @@ pub struct Through {
 }
 
 impl Through {
-    /// Open MPI's launcher on this machine; processes are bound from outside, like any tool.
+    /// Finds Open MPI's launcher, to start `processes` processes on this machine. They are bound
+    /// from outside, like any tool. Fails if mpirun is missing.
     pub(super) fn here(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
         // It counts cores, and there may be fewer of these than CPUs.
@@ -33,7 +34,7 @@ impl Through {
         Ok(Self { program, arguments, export: Some("-x"), variables: Vec::new(), limit: 0.0 })
     }
 
-    /// Turns the tool's order into one for the launcher.
+    /// Converts the order for a tool to one for the launcher that starts it.
     pub(super) fn applied(&self, order: Order) -> Order {
         let own = self.arguments.iter().map(Into::into);
         let named = self.export.map(|word| order.environment.iter().map(move |(name, _)| [word, *name]));

@@ -13,7 +13,7 @@ use super::{InstalledTool, Package, Trust};
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
 const MAX_VERSION_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// The version that the tool prints, else that of its package.
+/// Returns the version that the tool prints, else that of its package; `None` if unknown.
 pub(super) fn ask_version(
     found: &InstalledTool,
     launcher: &SelfLauncher,
@@ -44,15 +44,15 @@ pub(super) fn ask_version(
     reported.or_else(packaged).map(|version| plimsoll_units::text::shown_within(&version, 60))
 }
 
-/// SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
+/// Returns the SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
 pub(super) fn digest(program: &Path) -> Option<String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut std::fs::File::open(program).ok()?, &mut hash).ok()?;
     Some(format!("{:x}", hash.finalize()))
 }
 
-/// Libraries with `part` in their name, as the dynamic linker lists them (ld.so(8), `--list`),
-/// links resolved: the file name holds the version.
+/// Returns the libraries of a program with `part` in their name, as the dynamic linker lists them
+/// (ld.so(8), `--list`), links resolved: the file name holds the version.
 pub(super) fn libraries(order: &Order, part: &str, launcher: &SelfLauncher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let trust = Trust::here();

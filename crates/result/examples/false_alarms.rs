@@ -48,7 +48,7 @@ fn on(node: &str, of: &Measurement) -> Measurement {
     Measurement { node: node.to_owned(), repeat: 0, ..of.clone() }
 }
 
-/// Draws a repetition that has the case.
+/// Returns the measurement of `case` in a random repetition, as if `node` had made it.
 fn again(repeats: &[Repeat<'_>], case: &str, node: &str, random: &mut impl Rng) -> Measurement {
     let with: Vec<&Measurement> = repeats.iter().filter_map(|repeat| repeat.get(case).copied()).collect();
     on(node, with[random.random_range(0..with.len())])

@@ -158,12 +158,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns the machine of a node.
+    /// Returns the machine of a node: its own if the document has one, else the run's.
     pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Returns the nodes for a run whose own machine is `own`: equal machines become `None`.
+    /// Returns the nodes for a document whose machine is `own`: nodes with an equal one get `None`.
     pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
         let other_node = |node: &Node| {
             let machine = self.machine_of(node);

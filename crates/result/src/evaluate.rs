@@ -41,7 +41,7 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Evaluates one outcome with the evidence available so far.
+    /// Returns the measurement of an outcome; `evidence` for its limits comes from finished cases.
     pub fn measurement(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
@@ -172,12 +172,12 @@ fn note_delivered(metric: &mut MetricResult, samples: &[Sample]) {
     }
 }
 
-/// Returns the median of the samples' shares of their limits.
+/// Returns the median of the samples' shares of their limits; `None` if the limit is unknown.
 fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
     limit::median(shares_of(limit, values)?.collect())
 }
 
-/// Yields each sample's share of its own limit.
+/// Yields each sample's share of its own limit; `None` if the limit is unknown.
 fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>> {
     let fixed = limit.value?;
     let each = move |(i, value): (usize, &f64)| {
@@ -200,7 +200,7 @@ const MOST_CHANGED: f64 = 0.05;
 /// Least samples with a clock that can refute a limit.
 const FEWEST: usize = 5;
 
-/// Returns the share of its limit above which a result refutes it.
+/// Returns the share of its limit (1 is at the limit) above which a result refutes it.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     let changed = over_time(samples, |conditions| conditions.excluded_by.clock);
@@ -264,7 +264,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Returns why no time of these samples is right.
+/// Returns why the clock, and thus each time of the samples, is wrong; `None` if it may be right.
 fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     let clocks = samples.iter().filter_map(|sample| sample.conditions.clock_hz);
     let impossible = clocks.max_by(f64::total_cmp).filter(|hz| *hz > HIGHEST_CORE_HZ);
@@ -277,7 +277,7 @@ fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     facts.wrong_rate.clone().or_else(|| impossible.map(shown))
 }
 
-/// Returns why a result above its limit cannot be true.
+/// Returns why a result past its limit cannot be true; `None` if it can.
 fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // A documented or inferred limit is no physical bound.
@@ -356,7 +356,7 @@ const PERCENTILES: &[(&str, f64)] = &[
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
 
-/// Merges the samples' histograms of one metric; times are in seconds.
+/// Merges the samples' histograms of `metric` into percentiles and buckets in seconds, if any.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     for (edge, count) in

@@ -17,7 +17,7 @@ pub use plimsoll_model::fixture::*;
 /// Id of [`run`].
 pub const ID: &str = "019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88";
 
-/// Returns a run with these measurements.
+/// Returns a complete run of one node, `bench-1`, with these measurements.
 pub fn run_of(measurements: Vec<Measurement>) -> Run {
     let machine = machine();
     Run {

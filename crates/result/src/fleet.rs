@@ -16,8 +16,8 @@ const MAX_NAME_CHARS: usize = 64;
 /// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
 
-/// Merges `parts` into one run with the other fields of `header`. Findings are `lost`, then those
-/// from the results. The run is complete if `whole` is set and `lost` is empty.
+/// Merges `parts` into one run with the other fields of `header`. Findings are `lost` (missing
+/// nodes), then those from the results. It is complete if `whole` is set and `lost` is empty.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
@@ -35,7 +35,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run
 }
 
-/// Returns the run of one node, without measurements between nodes, to be continued.
+/// Returns the run of node `name`, without measurements between nodes, to be continued.
 pub fn part(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
     let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
@@ -174,7 +174,7 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
     found
 }
 
-/// Reports that a kind has too few nodes to judge any of them.
+/// Returns the finding that a kind has too few nodes to judge any of them.
 fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     const MAX_NAMED_NODES: usize = 5;
     let names: Vec<&str> = nodes.iter().copied().take(MAX_NAMED_NODES).collect();
@@ -254,7 +254,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// Nodes with this much memory and one result each: 100 × rate.
+    /// Returns a run of nodes by name, bytes of memory and rate, with one result each: 100 × rate.
     fn fleet(machines: &[(&str, u64, f64)]) -> Run {
         let run = fixture::run();
         let mut all = Run { nodes: Vec::new(), measurements: Vec::new(), ..run.clone() };
@@ -316,7 +316,7 @@ mod tests {
         assert!(few.iter().any(|f| f.text.starts_with("n7 is the only machine of its kind (")), "{few:?}");
     }
 
-    /// Run of a node that started in this minute.
+    /// Returns a run of a node with this machine id that started in this minute.
     fn run_at(name: &str, hardware: &str, minute: u32) -> Run {
         let mut run = fleet(&[(name, GIB, 1.0)]);
         run.id = plimsoll_system::wall::run_id();

@@ -64,7 +64,7 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
 }
 
-/// Share of the time that threads were off their CPUs (or the excluded share), less `steal`.
+/// Returns the share of the time that threads were off their CPUs (or excluded), less `steal`.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
     let reported = over_time(samples, |c| c.excluded_by.off_cpu);
     let excluded = || match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {

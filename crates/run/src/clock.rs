@@ -26,7 +26,7 @@ pub struct SystemClock {
 const LEAST_FOR_POWER: f64 = 0.02;
 
 impl SystemClock {
-    /// Starts at zero; steal is read for `cpus`.
+    /// Starts the run's clock at zero; steal is read for `cpus`.
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
@@ -43,13 +43,13 @@ impl SystemClock {
 }
 
 impl SystemClock {
-    /// Returns the steps of the wall clock during the run on `node`.
+    /// Returns the steps of the wall clock during the run; `node` is recorded in each.
     pub fn steps(&mut self, node: &str) -> Vec<wall::ClockStep> {
         self.wall.look(self.now());
         self.wall.steps(node)
     }
 
-    /// Returns the mean power since the sample began, in W.
+    /// Returns the mean power in W (in fields named for J) since the sample began, if known.
     fn power(&mut self) -> Energy {
         let Some((began, before)) = self.energy.take().filter(|(_, zones)| !zones.is_empty()) else {
             return Energy::default();

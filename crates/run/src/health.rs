@@ -22,7 +22,7 @@ pub(super) enum HealthRemark {
     NicDrops { interface: String, received: u64, sent: u64 },
 }
 
-/// Notable events of a case of `seconds` s; interface events only if it `uses_interfaces`.
+/// Returns notable events of a case that took `seconds`; of interfaces only if it uses them.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
     let mut reported = Vec::new();
     let times = change.throttled();

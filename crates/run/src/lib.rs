@@ -71,14 +71,15 @@ const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. `within` is the rest of the budget in s, after which set-up and samples end.
+    /// Sets a case up. `within` is the rest of the budget in s, after which set-up and samples end;
+    /// `None` without a budget.
     fn prepare(
         &mut self,
         candidate: &Candidate,
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Sets a case up in its own process for `machine`, which has fewer CPUs.
+    /// Sets a case up in its own process for `machine`, which has fewer CPUs than this one.
     fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
     }
@@ -93,7 +94,7 @@ pub trait Station {
         false
     }
 
-    /// Returns the reference tools of a case, prepared for its offer.
+    /// Prepares the reference tools of a case; the offer has its CPUs and files.
     fn prepare_tools(&mut self, _: &Planned, _: &Offer) -> Vec<PreparedTool> {
         Vec::new()
     }
@@ -101,16 +102,16 @@ pub trait Station {
 
 /// Time, and the machine's state while a sample runs.
 pub trait Clock {
-    /// Seconds since the start of the run.
+    /// Returns the seconds since the start of the run.
     fn now(&self) -> f64;
 
-    /// Starts to watch steal and throttling.
+    /// Starts to watch steal and throttling, for one sample.
     fn watch(&mut self);
 
     /// Returns the conditions since [`Clock::watch`].
     fn watched(&mut self) -> Conditions;
 
-    /// Returns the deviation if the clock that times the samples runs at a wrong rate.
+    /// Returns by how much the clock that times the samples runs too fast or slow, if it is wrong.
     fn wrong_rate(&mut self) -> Option<WrongRate> {
         None
     }
@@ -191,12 +192,12 @@ fn samples(sampling: &Sampling) -> f64 {
     sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
 }
 
-/// Duration of a case with `samples` samples, in s.
+/// Returns the seconds that a case takes with `samples` samples, set-up included.
 fn least(planned: &Planned, samples: usize) -> f64 {
     SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
 }
 
-/// Sum of [`least`] over all feasible cases.
+/// Returns the sum of [`least`] over all feasible cases, in s.
 fn needed(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
 }
@@ -212,7 +213,8 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// Share of the first tool in the remaining time; equal shares if no duration is known.
+/// Returns the share of the first tool in the remaining time, given the tools' expected `seconds`;
+/// equal shares if none is known.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
@@ -225,8 +227,8 @@ fn seconds(s: f64) -> Duration {
 }
 
 impl Harness<'_> {
-    /// Measures all cases in order, with an outcome even for infeasible ones. `before` holds
-    /// outcomes of an interrupted run, used as evidence only.
+    /// Measures all cases of `plan` in order, with an outcome even for infeasible ones; `run` is
+    /// the id, `before` has outcomes of an interrupted run, used as evidence only.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
@@ -283,14 +285,14 @@ impl Harness<'_> {
         Some(self.budget? - (self.clock.now() - self.reference_s))
     }
 
-    /// Rest of the time for reference tools in s; `None` without a budget.
+    /// Returns the seconds left for reference tools; `None` without a budget.
     fn left_of_tools(&self) -> Option<f64> {
         Some(TOOLS_PER_BUDGET * self.budget? - self.reference_s)
     }
 
-    /// Seconds for the first of the remaining cases, of `cases` in all. Minimum samples (or one, if
-    /// short) are reserved for each, even [`BUDGET_GRACE_SHARE`] beyond the budget; the rest is
-    /// shared. With less time a late case gives way, so that the last cases have an equal chance.
+    /// Returns the seconds for the first of the remaining cases, of `cases` in all. Each has its
+    /// minimum samples (or one) reserved, even [`BUDGET_GRACE_SHARE`] beyond the budget; the rest
+    /// is shared. With less time a late case gives way: the last cases have an equal chance.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -328,8 +330,8 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Time limit of a case after its set-up: extended to the minimum of samples if set-up took
-    /// longer than expected and no later case needs the time.
+    /// Returns a case's time limit after its set-up, which began at `begun`: extended to the
+    /// minimum of samples if that took longer than expected and no later case needs the time.
     fn enough(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -427,7 +429,8 @@ impl Harness<'_> {
         reference_tools
     }
 
-    /// Returns the overrun of a case past its budget; `reference_s` is its tools' time.
+    /// Returns how far a case that began at `begun` exceeded its budget, if it did notably;
+    /// `reference_s` are the seconds of its tools.
     fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - reference_s;
@@ -446,6 +449,7 @@ impl Harness<'_> {
     }
 
     /// Takes one sample of plimsoll and one of each tool that still lacks pairs, in random order.
+    /// `headline` is the metric that is compared as delivered.
     fn round(
         &mut self,
         own: &mut dyn Prepared,
@@ -501,15 +505,15 @@ struct OwnTime {
     whose: EndedBy,
 }
 
-/// Returns the tighter of the limits set by the run's and the group's budget.
+/// Returns the tighter of the limits (seconds) by the run's and the group's budget.
 fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
     let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Time used when the next sample ends, in s. If samples outlast their time, as searches do, a
-/// used-up budget counts twice, which ends sampling even below the minimum.
+/// Returns the seconds used when the next sample ends; the last one `took` so long. If samples
+/// outlast their time, as searches do, a used-up budget counts twice, which ends sampling.
 fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
@@ -528,7 +532,7 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
     }
 }
 
-/// Warms up, then returns the amount of work that takes the sample time.
+/// Warms up, then returns the amount of work that takes the sample time, or the time itself.
 fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;

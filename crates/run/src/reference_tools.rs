@@ -28,7 +28,7 @@ pub(super) struct ReferenceRuns {
 const MIN_PAIRS: usize = 3;
 
 impl ReferenceRuns {
-    /// `allowed` is the time limit for all tools in s; `None` is unlimited.
+    /// Starts with all tools; `allowed` is their total time limit in s; `None` is unlimited.
     pub(super) fn new(all: Vec<PreparedTool>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
@@ -48,7 +48,7 @@ impl ReferenceRuns {
         self.all.iter().any(|prepared| self.wants(prepared))
     }
 
-    /// Returns the tools to run before and after plimsoll's own sample in this round.
+    /// Returns which tools (by index) run before and after plimsoll's own sample, in random order.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
             (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();
@@ -58,7 +58,7 @@ impl ReferenceRuns {
         (tools(&turns[..own]), tools(&turns[own..]))
     }
 
-    /// Runs the tools `turns` in turn while the case is paused. Fails only on an interrupt.
+    /// Runs the tools `turns` (indices) while the case is paused. Fails only on an interrupt.
     pub(super) fn take_readings(
         &mut self,
         turns: &[usize],
@@ -87,7 +87,7 @@ impl ReferenceRuns {
         Ok(())
     }
 
-    /// Drops all pairs, those of this round included: they were taken in another state.
+    /// Drops all pairs, also from this repetition, because they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
         let of_one = |prepared: &mut PreparedTool| {
@@ -162,7 +162,7 @@ impl fmt::Display for FewPairs {
     }
 }
 
-/// Returns a tool with its further passes, or alone if it gave no result.
+/// Returns a tool's run with its further figures, or alone if it gave no result.
 fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     let gave = !about.pairs.is_empty();
     let passes = passes.into_iter().filter(|_| gave).map(|pass| ToolRun {
@@ -179,13 +179,13 @@ fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     std::iter::once(about).chain(passes).collect()
 }
 
-/// Replaces plimsoll's values by the best one, for a tool that reports its best run.
+/// Replaces plimsoll's values by their maximum, for a tool that reports its best run.
 fn with_our_best(pairs: &mut [Paired]) {
     let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
     pairs.iter_mut().for_each(|pair| pair.own = best);
 }
 
-/// Returns the value comparable to a tool's: delivered, interruptions included, for the headline.
+/// Returns plimsoll's value to compare with a tool's; the delivered one if it is the headline.
 fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
     let delivered = sample.conditions.delivered;

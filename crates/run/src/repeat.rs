@@ -22,7 +22,7 @@ const MAX_SECONDS: f64 = 10.0;
 const MAX_SAMPLE: f64 = 0.5;
 
 impl Harness<'_> {
-    /// Adds the results of single-CPU trials to a wrong answer; returns any other reason unchanged.
+    /// Adds the results of single-CPU trials to a wrong answer; returns other reasons unchanged.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
         let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
         let until = self.clock.now() + MAX_SECONDS;

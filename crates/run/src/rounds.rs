@@ -26,7 +26,7 @@ pub(super) fn until_steady(case: &Case) -> bool {
 }
 
 impl CaseSamples {
-    /// Keeps the last five rounds as samples, records all, and adds warnings.
+    /// Keeps the last five repetitions as samples, records the values of all, and adds warnings.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS_MADE, rounds);
@@ -85,7 +85,7 @@ impl fmt::Display for RoundRemark {
     }
 }
 
-/// Detects a device that was faster at first because of burst credit or a write cache.
+/// Returns a warning if a device was faster at first, as with burst credit or a write cache.
 fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {

@@ -10,7 +10,7 @@ use super::CaseSamples;
 const ANY: f64 = 1.0;
 
 /// Joins the outcomes of short runs of one case in the order of time; `None` if there are none.
-/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` are usable CPUs.
+/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` counts usable CPUs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
     let is_wrong =
@@ -34,7 +34,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     Some(Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended })
 }
 
-/// Warnings of all parts, one per code in its last wording, without those on samples.
+/// Returns the warnings of all parts, one per code in its last wording, except those on samples.
 fn warnings(parts: &[&Outcome]) -> Vec<Note> {
     let mut reported: Vec<Note> = Vec::new();
     for note in parts.iter().flat_map(|part| &part.facts.warnings) {

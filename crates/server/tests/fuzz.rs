@@ -19,7 +19,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Applies a few mutations: a byte, a piece removed or duplicated, the tail of another input.
+/// Mutates an input: a byte, a piece removed or duplicated, the tail of another input.
 fn changed(corpus: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut below = |n: usize| (rng.next_u64() % n.max(1) as u64) as usize;
     let mut bytes = corpus[below(corpus.len())].clone();

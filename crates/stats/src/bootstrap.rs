@@ -49,7 +49,7 @@ fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
     [mid_quantile(&medians, INTERVAL_TAIL), mid_quantile(&medians, 1.0 - INTERVAL_TAIL)]
 }
 
-/// Quantile `p` of the mid-distribution of `sorted`, interpolated; equal points count half.
+/// Returns the interpolated quantile `p` (0 to 1) of `sorted`; equal points count half.
 fn mid_quantile(sorted: &[f64], p: f64) -> f64 {
     let rank = p * sorted.len() as f64;
     let mut before: Option<Mid> = None;
@@ -79,12 +79,12 @@ impl Mid {
     }
 }
 
-/// A uniform number below `count` (Lemire 2019, without rejection: the bias is below count / 2³²).
+/// Maps 32 random `bits` to 0 … `count` − 1 (Lemire 2019, not rejecting: bias < count / 2³²).
 pub(super) fn below(bits: u32, count: usize) -> u32 {
     ((u64::from(bits) * count as u64) >> 32) as u32
 }
 
-/// Median of the points at these ranks, which as integers are selected faster than points.
+/// Returns the median of the points at these ranks, selected as integers, which is faster.
 fn resampled_median(sorted: &[f64], ranks: &mut [u32]) -> f64 {
     let upper = ranks.len() / 2;
     let odd = ranks.len() % 2 == 1;

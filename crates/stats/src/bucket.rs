@@ -84,7 +84,7 @@ pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     })
 }
 
-/// Returns the largest burst of one transfer over a base rate; `None` if nothing exceeds it.
+/// Returns the largest burst of one transfer over the rate `base`; `None` if nothing exceeds it.
 pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
@@ -92,7 +92,7 @@ pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     Some(Bucket { burst: used_up.amount / used_up.seconds, base, held, until: used_up.seconds })
 }
 
-/// Returns the rate of one transfer without its burst over `base`; `None` if that lasted too long.
+/// Returns the rate of one transfer less its burst over `base`; `None` if that lasted too long.
 pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
     let (first, last) = (arrivals.first()?, arrivals.last()?);
@@ -129,7 +129,7 @@ struct Pieces {
     amounts: Vec<f64>,
 }
 
-/// Splits the whole time, including gaps between stretches, into equal pieces.
+/// Splits the whole time, with gaps, into equal pieces; `None` if there would be too few.
 fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
@@ -150,7 +150,7 @@ fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
     Some(Pieces { seconds, amounts })
 }
 
-/// Rate of the last `tail` pieces and deviation of their running sum; `None` if not steady.
+/// Returns amount/s of the last `tail` pieces, and how far their sum strays; `None` if unsteady.
 fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     let amounts = pieces.amounts.get(pieces.amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
@@ -166,7 +166,7 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     (stray <= STRAY * each * tail as f64).then_some((each / pieces.seconds, stray))
 }
 
-/// Standard deviation of a piece by independent fluctuations, robust against one step of the rate.
+/// Returns a piece's standard deviation if pieces are independent; one step hardly changes it.
 fn fluctuation(amounts: &[f64]) -> Option<f64> {
     let length = (amounts.len() / FLUCTUATION_RUNS).max(1);
     let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();
@@ -187,7 +187,7 @@ fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
-/// The time and amount from the first arrival until the excess reaches `wanted`.
+/// Returns time and amount from the first arrival until the excess over `base` reaches `wanted`.
 fn used_up(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)

@@ -98,7 +98,7 @@ pub fn segments_of_many(
     all.iter().zip(&chances).map(judged).collect()
 }
 
-/// Significance level: the k-th smallest p-value is at most k × `each`. 0 if there is none.
+/// Returns the highest k × `each` that is at least the k-th smallest p-value; 0 if there is none.
 fn discovered(chances: &[f64], each: f64) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -151,7 +151,7 @@ fn segment(series: &[TimedPoint], points: Range<usize>) -> Option<Segment> {
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
 }
 
-/// Indices at which a new level starts, ascending, found or in `known`. `values` are finite.
+/// Returns the ascending indices at which a new level starts, found or in `known`.
 fn change_points(
     values: &[f64],
     seed: Seed,
@@ -200,7 +200,7 @@ struct StepLevel {
 impl StepLevel {
     const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
-    /// With n permutations and one allowed, a share (1 + 1) ÷ (n + 1) of noise passes.
+    /// Lets `share` of noise pass: with n permutations and one allowed, (1 + 1) ÷ (n + 1) pass.
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
@@ -223,7 +223,7 @@ fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<us
     observed(values, generator, level).map(|step| step.at)
 }
 
-/// The largest step, if it is significant at `level`.
+/// Returns the largest step and its p-value if it is significant at `level`.
 fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;

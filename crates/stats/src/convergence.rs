@@ -116,7 +116,7 @@ impl SamplingOutcome {
 
 impl StopRule {
     /// Decides whether to continue. `samples` are those of the headline metric so far, `used` the
-    /// wall time since the first one started.
+    /// wall time since the first one started, `seed` is for the bootstrap.
     pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
         match *self {
             StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(SamplingOutcome::Fixed),

@@ -37,7 +37,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio of the positive finite `pairs` of (own, other), or `None` without any.
+    /// Returns the median of own ÷ other over the positive finite `pairs`; `None` without any.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =
@@ -67,7 +67,7 @@ impl Ratio {
     }
 }
 
-/// Interval of the mean of `logs` up to `quantile` of Student's t, as ratios.
+/// Returns the interval of the mean of `logs` up to `quantile` of Student's t, as ratios.
 fn interval(logs: &[f64], quantile: f64) -> Option<[f64; 2]> {
     let n = logs.len();
     if n < MIN_PAIRS {

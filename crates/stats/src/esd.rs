@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Probability of an outlier among normal values without any.
 const ALPHA: f64 = 0.01;
 
-/// Returns the values without up to `most` outliers. Fewer than five values are returned unchanged.
+/// Returns the values without up to `most` outliers; fewer than five values are unchanged.
 pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     const MIN_POINTS: usize = 5;
     let mut left = values.to_vec();
@@ -27,7 +27,7 @@ pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     kept
 }
 
-/// Index of the value furthest from the mean, and its distance in standard deviations.
+/// Returns index and distance (standard deviations) of the value furthest from the mean.
 fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -36,7 +36,7 @@ fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     away.filter(|(_, away)| away.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Rosner's λ for the most extreme of `n` values.
+/// Returns Rosner's λ, the critical distance (standard deviations) of the furthest of `n` values.
 fn critical(n: usize) -> f64 {
     let n = n as f64;
     let t =

@@ -48,7 +48,7 @@ pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     if n < TAILS { normal } else { normal.max(of_tails(&away, looked_at)) }
 }
 
-/// The bound for an exponential tail through the median and upper quartile of the distances.
+/// Returns the bound for an exponential tail through median and upper quartile of distances.
 fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     let at = |share: f64| away[((away.len() - 1) as f64 * share).round() as usize];
     let (half, quartile) = (at(0.5), at(0.75));
@@ -56,7 +56,7 @@ fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     quartile + slope * (0.25 * looked_at / FALSE_ALARMS).ln()
 }
 
-/// Quartile of the distances of all pairs, as a standard deviation.
+/// Returns the quartile of the distances of all pairs of `sorted`, as a standard deviation.
 fn qn(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     let mut pairs: Vec<f64> = Vec::with_capacity(n * (n - 1) / 2);

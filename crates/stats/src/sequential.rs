@@ -63,7 +63,7 @@ impl Sequential {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// Makes the test of an outlier among `looked_at` values. `by_chance` of them are expected by
+    /// Makes the test of an outlier among `looked_at` values, of which `by_chance` are expected by
     /// chance; on average at most `allowed` of these are reported as low.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const DECIDED_PROBABILITY: f64 = 0.98;
@@ -71,7 +71,7 @@ impl Sequential {
         Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
-    /// Returns the result of `low` low measurements of `all`, `stated` with a reported cause.
+    /// Returns the decision after `all` measurements, `low` low, `stated` of these with a cause.
     pub fn decided(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low

@@ -40,7 +40,7 @@ impl Steadiness {
         Some(Self { range, excursion: (slope * (n - 1.0)).abs() / mean })
     }
 
-    /// Whether both criteria are met.
+    /// Returns whether both criteria are met: range and excursion of the trend.
     pub fn is_steady(&self) -> bool {
         self.range <= RANGE && self.excursion <= EXCURSION
     }

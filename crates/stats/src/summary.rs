@@ -60,7 +60,7 @@ impl Summary {
     }
 }
 
-/// Power of two that scales the points near 1 to prevent overflow, without changing a digit.
+/// Returns the power of two that scales the points near 1: no overflow, no changed digit.
 fn unit_scale(sorted: &[f64]) -> f64 {
     let largest = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
     match largest {
@@ -70,7 +70,7 @@ fn unit_scale(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Two passes: the second adds the mean of the rounding errors of the first.
+/// Returns the mean in two passes: the second adds the mean of the rounding errors of the first.
 fn mean(sorted: &[f64]) -> f64 {
     let scale = unit_scale(sorted);
     let n = sorted.len() as f64;
@@ -79,7 +79,7 @@ fn mean(sorted: &[f64]) -> f64 {
     (first + rest) / scale
 }
 
-/// Two-pass standard deviation, without cancellation (Chan, Golub & LeVeque 1983).
+/// Returns the two-pass standard deviation (Chan, Golub & LeVeque 1983); `None` below 2 values.
 fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     if sorted.len() < 2 {
         return None;
@@ -90,7 +90,7 @@ fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     Some((variance.sqrt() / scale).min(f64::MAX))
 }
 
-/// Median absolute deviation of points in ascending order from their median.
+/// Returns the median absolute deviation of points in ascending order from their `median`.
 pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
     let mut deviations: Vec<f64> = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
     deviations.sort_by(f64::total_cmp);

@@ -27,7 +27,7 @@ fn bucket(ns: u64) -> usize {
     shift as usize * HALF + (ns >> shift) as usize
 }
 
-/// Lowest and highest time of a bucket in ns.
+/// Returns the lowest and highest time of a bucket in ns.
 fn edges(bucket: usize) -> (u64, u64) {
     let shift = (bucket / HALF).saturating_sub(1);
     let low = ((bucket - shift * HALF) as u64) << shift;
@@ -54,7 +54,7 @@ impl Times {
         }
     }
 
-    /// Adds to a bucket that does not exist yet, or whose count is full.
+    /// Adds `times` to a bucket that does not exist yet, or whose count is full.
     #[cold]
     fn make_room(&mut self, bucket: usize, times: u64) {
         if bucket >= self.counts.len() {
@@ -83,7 +83,7 @@ impl Times {
         self.sum_ns = 0;
     }
 
-    /// (bucket, count) of non-empty buckets, ascending.
+    /// Returns (bucket, count) of non-empty buckets, ascending.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
         self.counts.iter().enumerate().filter_map(|(bucket, count)| {
             let carried = self.carried.iter().filter(|(of, _)| *of == bucket).map(|(_, count)| count);
@@ -92,7 +92,7 @@ impl Times {
         })
     }
 
-    /// Returns the number of times.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.filled().map(|(_, count)| count).fold(0, u64::saturating_add)
     }

@@ -18,7 +18,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Fits points at different times; `None` with fewer than five.
+    /// Fits a line through points at different times by median slopes; `None` with fewer than five.
     pub fn of(points: &[TimedPoint]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);

@@ -33,8 +33,7 @@ pub struct LoadPoint {
 pub struct Coefficient {
     /// Best estimate.
     pub value: f64,
-    /// 95 % confidence interval (bootstrap) without [`Usl::misfit`]; `None` below 5 samples per
-    /// point.
+    /// 95 % confidence interval (bootstrap) without [`Usl::misfit`], from 5 samples per point on.
     pub ci95: Option<[f64; 2]>,
 }
 
@@ -52,7 +51,7 @@ pub struct Usl {
 }
 
 impl Usl {
-    /// Fits the law to the median rates. `None` with fewer than four thread counts with a positive
+    /// Fits the law to the median rates; `None` with fewer than four thread counts with a positive
     /// median. `seed` determines the bootstrap.
     pub fn fit(loads: &[LoadPoint], seed: Seed) -> Option<Self> {
         let mut loads: Vec<&LoadPoint> =
@@ -110,7 +109,7 @@ struct LawCoefficients {
 }
 
 impl LawCoefficients {
-    /// Coefficients with the least squares of relative errors of N ÷ C.
+    /// Returns the coefficients with the least squares of relative errors of N ÷ C.
     fn fit(points: &[RatePoint]) -> Option<Self> {
         let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
@@ -150,8 +149,9 @@ struct Solution {
 }
 
 impl Solution {
-    /// Modified Gram–Schmidt, applied twice (Björck, "Numerical Methods for Least Squares
-    /// Problems", 1996, ch. 2.4). `None` if the columns are linearly dependent.
+    /// Finds the factors with which the columns add up to 1 in each row, by modified Gram–Schmidt
+    /// (Björck, "Numerical Methods for Least Squares Problems", 1996, ch. 2.4), twice. `None` if
+    /// these depend on each other linearly.
     fn of(columns: &[&[f64]]) -> Option<Self> {
         let mut orthogonal: Vec<Vec<f64>> = Vec::new();
         // factors[j][i]: component of column j along orthogonal column i.
@@ -195,7 +195,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The law fitted to medians of resamples; empty if a point has too few samples.
+/// Fits the law to medians of resamples; empty if a point has too few samples.
 fn resampled(loads: &[&LoadPoint], seed: Seed) -> Vec<LawCoefficients> {
     if loads.iter().any(|l| l.rates.count() < LEAST_SAMPLES) {
         return Vec::new();
@@ -218,7 +218,7 @@ fn resampled_median(points: &[f64], generator: &mut impl Rng) -> f64 {
     median_of_sorted(&resample)
 }
 
-/// Middle 95 % of the values; `None` if there are no values or an end is not finite.
+/// Returns the middle 95 % of the values; `None` if there are no values or an end is not finite.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

@@ -1,9 +1,7 @@
-//! Temporary files and directories that are removed also after a kill.
-//!
-//! Each has an entry of the same name in `$XDG_STATE_HOME/plimsoll/scratch` (default
-//! `~/.local/state`) or in the directory of temporary files, which its creator locks (flock(2)).
-//! The next start removes those with unlocked entries if parent directory, inode, owner and name
-//! are unchanged.
+//! Temporary files and directories that are removed also after a kill. Each has an entry, locked by
+//! its creator (flock(2)), in `$XDG_STATE_HOME/plimsoll/scratch` (default `~/.local/state`) or in
+//! the directory of temporary files. The next start removes those with unlocked entries if parent
+//! directory, inode, owner and name are unchanged.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -25,7 +23,6 @@ const DIRECTORY: &str = "plimsoll-peer-";
 
 const UNFINISHED_PREFIX: &str = ".plimsoll-";
 
-/// Name suffix of an entry, after the name of its file or directory.
 const ENTRY: &str = ".json";
 
 /// Age at which an entry without content is abandoned instead of being written.
@@ -124,7 +121,8 @@ impl Unfinished {
         self.file.as_file()
     }
 
-    /// Renames it to `path` in its directory and replaces a file of that name; removes it on error.
+    /// Renames the file to `path` in its directory, replacing one of that name; removes it on
+    /// error.
     pub fn finish(self, path: &Path) -> io::Result<()> {
         self.file.persist(path).map(drop).map_err(|e| e.error)
     }
@@ -138,13 +136,14 @@ impl Unfinished {
 }
 
 impl Registry {
-    /// Returns the registry of this process.
+    /// Creates the registry for the environment of this process.
     pub fn here() -> Self {
         let (state_home, home) = (std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"));
         Self::new(&Around { state_home, home, temporary: std::env::temp_dir() })
     }
 
-    /// Returns the registry for an environment.
+    /// Creates the registry for an environment, in its state directory if this user or root owns
+    /// that; in the directory of temporary files otherwise or if it is not writable.
     pub fn new(around: &Around) -> Self {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
@@ -164,7 +163,7 @@ impl Registry {
         Self { directories: vec![directory.to_owned()] }
     }
 
-    /// Creates a directory with a new name for its owner alone.
+    /// Creates a directory with a new name in `parent`, for its owner alone; removed on drop.
     pub fn directory_in(&self, parent: &Path) -> io::Result<Scratch> {
         let (parent, name) = (parent.canonicalize()?, new_name(DIRECTORY));
         let mut entry = self.enter(&parent, &name);
@@ -174,7 +173,8 @@ impl Registry {
         Ok(Scratch { directory, _entry: entry })
     }
 
-    /// Creates a file with a new name, never through a link; fails if `flags` are unsupported.
+    /// Creates a file with a new name in `directory`, with permission bits `mode`, never through a
+    /// link. Fails if one of the additional open(2) `flags`, such as `O_DIRECT`, is unsupported.
     pub fn file_in(&self, directory: &Path, mode: u32, flags: OFlags) -> io::Result<Unfinished> {
         let (parent, name) = (directory.canonicalize()?, new_name(UNFINISHED_PREFIX));
         let mut entry = self.enter(&parent, &name);
@@ -190,12 +190,14 @@ impl Registry {
         Ok(Unfinished { file: made?, _entry: entry })
     }
 
-    /// Registers a file to be created in `parent`; `None` if no directory is writable.
+    /// Registers the file or directory `name` to be created in `parent`; `None` if no registry
+    /// directory is writable.
     fn enter(&self, parent: &Path, name: &str) -> Option<RegistryEntry> {
         self.directories.iter().find_map(|directory| RegistryEntry::new(directory, parent, name).ok())
     }
 
     /// Removes the files and directories whose creators have ended, and continues after failures.
+    /// Returns the paths that it removed and those that stay, with reasons.
     pub fn reap(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);
@@ -239,7 +241,7 @@ impl RegistryEntry {
         }
     }
 
-    /// Adds the inode of the created file. Without it, only an empty file or directory is removed.
+    /// Appends the created file's inode to the entry; without it, only an empty one is removed.
     fn record(&mut self) {
         if let Ok(about) = self.thing.symlink_metadata() {
             let _ = self.file.write_all(format!("{}\n", about.ino()).as_bytes());
@@ -247,7 +249,7 @@ impl RegistryEntry {
     }
 }
 
-/// Opens and locks an entry; `None` if a process holds it.
+/// Opens and locks an entry; `None` if a process holds it or it is not a file of this user.
 fn unheld(path: &Path) -> Option<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -264,7 +266,8 @@ enum Fate {
     Stays(String),
 }
 
-/// Removes the file of an entry and returns its printable path.
+/// Removes the file or directory `name` of the entry `file`; returns its printable path (empty if
+/// the entry has no content) and what became of it.
 fn removed(file: &File, name: &str) -> (String, Fate) {
     let Some((content, inode)) = read(file) else {
         return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
@@ -304,7 +307,8 @@ fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate
     emptied.map(|()| Fate::Removed).map_err(|e| format!("it cannot be removed: {e}"))
 }
 
-/// Removes the content of a directory with this inode, which only its owner may enter.
+/// Removes the content of directory `name` in `parent`, which only its owner may enter, if its
+/// inode is `inode`. Fails if something is mounted in it.
 fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = openat(parent, name, flags, Mode::empty())?;
@@ -324,7 +328,7 @@ fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<(
     Ok(())
 }
 
-/// Whether something is mounted on this unique name or below (proc_pid_mountinfo(5), field 5).
+/// Returns whether a mount point contains the unique `name` (proc_pid_mountinfo(5), field 5).
 fn is_mounted_below(name: &str) -> io::Result<bool> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(mounts

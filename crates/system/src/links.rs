@@ -1,9 +1,7 @@
-//! Resolution of a path through trusted symbolic links to the directory of its last name.
-//!
-//! The kernel does not follow a link planted in a world-writable directory
-//! (`fs.protected_symlinks`, Documentation/admin-guide/sysctl/fs.rst), but realpath(3) does, and
-//! the setting may be off. So each link is judged by its owner, and the result is opened without
-//! following links.
+//! Resolution of a path through trusted symbolic links to the directory of its last name. A link
+//! may be planted in a world-writable directory: realpath(3) follows it, and the kernel's
+//! `fs.protected_symlinks` may be off. So each link is judged by its owner, and the result is
+//! opened without following links.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -63,7 +61,8 @@ impl From<Errno> for LinkError {
     }
 }
 
-/// Resolves a path to its last name; fails for an untrusted link, and for `/` with `EISDIR`.
+/// Resolves the links of `path` and opens the directory of its last name, which need not exist.
+/// Fails for an untrusted link, and for `/` with `EISDIR`.
 pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
     let real = follow(path, FollowEnd::Name, trusted_link(FollowEnd::Name))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
@@ -84,16 +83,16 @@ pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
     Ok(PathPlace { directory, name: name.to_owned(), found })
 }
 
-/// Resolves a path to a directory without links; fails for an untrusted link.
-///
-/// Root also follows the link of a user in a directory that only this user may write.
+/// Returns the path of a directory with all links resolved. Fails for an untrusted link; root also
+/// follows the link of a user in a directory that only this user may write.
 pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
     let real = follow(path, FollowEnd::Directory, trusted_link(FollowEnd::Directory))?;
     open_directory(&real)?;
     Ok(real)
 }
 
-/// Opens a directory by an absolute path without links; otherwise `ENOTDIR`.
+/// Opens a directory (`O_PATH`) by an absolute path. Fails with `ENOTDIR` at a link or file, and
+/// with `EINVAL` for a relative path or `..`.
 pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = LOOK_FLAGS | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let parts = path.strip_prefix("/").map_err(|_| Errno::INVAL)?;
@@ -104,7 +103,6 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// End of the resolution of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowEnd {
     /// At the last name, of any kind; also at a kernel link to an open file.
@@ -113,8 +111,9 @@ pub(crate) enum FollowEnd {
     Directory,
 }
 
-/// Resolves a path by the kernel's rules. `judge` receives each name on the way: its directory, its
-/// path, and its metadata. The last name may be missing.
+/// Resolves `path` by the kernel's rules; its last name may be missing. `until` = `Name` stops at a
+/// last kernel link to an open file. `judge(directory, path, metadata)` may refuse each name on the
+/// way.
 pub(crate) fn follow(
     path: &Path,
     until: FollowEnd,
@@ -191,20 +190,20 @@ fn trusted_link(until: FollowEnd) -> impl Fn(&Path, &Path, &Metadata) -> Result<
     }
 }
 
-/// Whether a link may be followed: that of a trusted owner and, if `same`, that of the directory's
-/// owner. The latter is the kernel's rule for world-writable sticky directories.
+/// Returns whether a link of user `link` may be followed: `owners` contains it or, if `same` (the
+/// kernel's rule for sticky directories), it is `directory`, the owner of the link's directory.
 fn may_follow(owners: &BTreeSet<u32>, same: bool, link: u32, directory: u32) -> bool {
     owners.contains(&link) || (same && link == directory)
 }
 
-/// Whether the directory is in procfs, with links to open files.
+/// Returns whether the directory is in procfs, with links to open files.
 fn is_of_proc(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 impl PathPlace {
-    /// Refuses a file that another user created in a shared sticky directory, like the kernel
-    /// with `fs.protected_regular` and `fs.protected_fifos` at 2; the error has the owner.
+    /// Fails if another user, named in the error, created the file in a shared sticky directory,
+    /// like open(2) with `fs.protected_regular` and `fs.protected_fifos` at 2.
     pub fn is_nobody_elses(&self) -> Result<(), LinkError> {
         let FoundName::Something(found) = &self.found else { return Ok(()) };
         let directory = fstat(&self.directory)?;
@@ -219,7 +218,8 @@ impl PathPlace {
     }
 }
 
-/// Whether a file of `owner` in such a directory may be a trap for `me`.
+/// Returns whether a file of user `owner` may be a trap for user `me`: it is in a sticky, shared
+/// directory (by its `mode`) of another user, `directory`.
 fn is_planted(me: u32, owner: u32, directory: u32, mode: u32) -> bool {
     let sticky = mode & Mode::SVTX.bits() != 0;
     let shared = mode & (Mode::WOTH | Mode::WGRP).bits() != 0;

@@ -18,7 +18,8 @@ pub struct OwnProgram {
 }
 
 impl OwnProgram {
-    /// Finds it by the kernel's link, or by the executed path if /proc is not mounted.
+    /// Returns how to execute this program again: by `/proc/self/exe`, or by the path that was
+    /// executed if /proc is not mounted. Fails if that path is missing.
     pub fn find() -> std::io::Result<Self> {
         Self::of(Path::new(EXECUTED), OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).as_ref())
     }
@@ -36,7 +37,7 @@ impl OwnProgram {
     }
 }
 
-/// Sets the process name, which would be "exe" in ps and top after a start by the kernel's link.
+/// Sets the process name to `plimsoll`: after a start by the kernel's link, ps and top show `exe`.
 pub fn take_name() {
     let _ = rustix::thread::set_name(c"plimsoll");
 }

@@ -30,19 +30,19 @@ fn none(why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("the system gives no random bytes ({why}); see getrandom(2)"))
 }
 
-/// Returns unpredictable bytes for keys and tokens, or an error; there is no weaker fallback.
+/// Returns `N` unpredictable bytes for keys and tokens, or an error; there is no weaker fallback.
 pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|e| none(&e))?;
     Ok(bytes)
 }
 
-/// Returns bytes that differ between calls and processes, for seeds and names; random if possible.
+/// Returns `N` bytes, different in each call and process, for seeds and names; random if possible.
 pub fn distinct<const N: usize>() -> [u8; N] {
     secret().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
 }
 
-/// Returns a number from [`distinct`] bytes.
+/// Returns a number that differs between calls and processes, for seeds and names.
 pub fn number() -> u64 {
     u64::from_ne_bytes(distinct())
 }

@@ -1,10 +1,8 @@
-//! Trust in programs: checks the path to a program for write access of other users.
-//!
-//! Root trusts a name that root owns, in a directory that only root may write. Other users trust a
-//! directory that is not world-writable, because sites install programs under their own account and
-//! group. A sticky directory (`/tmp`) may lead to a trusted user's directory; a file or link in it
-//! may be another user's second name for a file. A trusted file cannot be exchanged before its
-//! start.
+//! Trust in programs: checks the path to a program for write access of other users. Root trusts a
+//! name that root owns, in a directory that only root may write. Other users trust a directory that
+//! is not world-writable, as sites install programs under their own account and group. A sticky
+//! directory (`/tmp`) may lead to a trusted user's directory; a file or link in it may be another
+//! user's second name for a file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,7 +24,8 @@ const ANYBODY_RUNS: u32 = 0o111;
 const MAX_INTERPRETERS: usize = 5;
 const INTERPRETER_BYTES: u64 = 256;
 
-/// Returns root and this user, and the overflow user if the host's root is not mapped here.
+/// Returns the trusted user IDs: root, this user, and the overflow user if the host's root is not
+/// mapped in this user namespace.
 pub fn owners() -> BTreeSet<u32> {
     let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
     let mut owners = BTreeSet::from([0, rustix::process::geteuid().as_raw()]);
@@ -34,15 +33,16 @@ pub fn owners() -> BTreeSet<u32> {
     owners
 }
 
-/// Whether users other than the owner may write it. Groups count if `groups` is set, except group 0
-/// without an access control list, whose grants appear in the group's bits (acl(5)).
+/// Returns whether users other than its owner may write `path`, with metadata `found`. Groups count
+/// if `groups`, except group 0 without an access control list, whose grants appear in the group's
+/// bits (acl(5)).
 pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
     let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
-/// Returns the first directory, from this one (a path without links) up to the root, in which other
-/// users may exchange names: writable, and not sticky.
+/// Returns the first directory, from `directory` (a path without links) up to the root, in which
+/// other users (and groups, if `groups`) may exchange names: writable, and not sticky.
 pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
     let is_exposed =
         |path: &Path, found: &Metadata| others_write(path, found, groups) && found.mode() & STICKY == 0;
@@ -57,13 +57,13 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Returns the trust of the user of this process.
+    /// Returns the rules of trust for the effective user of this process.
     pub fn here() -> Self {
         Self { user: rustix::process::geteuid().as_raw(), owners: owners() }
     }
 
-    /// Returns the resolved path if it is executable and no other user can change it or a script's
-    /// interpreter; otherwise the reason in one line.
+    /// Returns `path` with links resolved if it is executable and no other user can change it or a
+    /// script's interpreter; otherwise the reason in one line.
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;
@@ -104,7 +104,8 @@ impl Trust {
         }
     }
 
-    /// Refuses a name that another user could have put into the directory, or can write.
+    /// Fails if another user could have put `name` (file `found`) into `directory`, or can write
+    /// it.
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown(path))));
@@ -135,12 +136,12 @@ impl Trust {
     }
 }
 
-/// Whether it has a POSIX access control list; false if that cannot be read.
+/// Returns whether `path` has a POSIX access control list; false if that cannot be read.
 fn has_list(path: &Path) -> bool {
     rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Interpreter in a script's first line; `None` for other programs and unreadable files.
+/// Returns the interpreter in a script's `#!` line; `None` for other or unreadable programs.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
     std::fs::File::open(path).ok()?.take(INTERPRETER_BYTES).read_to_end(&mut head).ok()?;
@@ -149,7 +150,8 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())))
 }
 
-/// The overflow user if it owns the files of the host's root (user_namespaces(7)).
+/// Returns the overflow user ID in the text `overflow` unless the uid `map` maps all users: the
+/// user then owns the files of the host's root (user_namespaces(7)).
 fn nobody(map: &str, overflow: &str) -> Option<u32> {
     let rows = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     let mapped: u64 = rows.sum();

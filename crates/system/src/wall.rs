@@ -64,7 +64,8 @@ fn seconds(time: Timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Wall clock minus time since boot in seconds, both slewed and with suspension: only steps count.
+/// Returns the wall clock minus the time since boot in seconds. Both are slewed and include
+/// suspension, so only a step changes it.
 fn ahead() -> f64 {
     const MAX_CLOCK_READS: usize = 3;
     let read = || {
@@ -90,7 +91,7 @@ pub struct WallClockWatch {
 }
 
 impl WallClockWatch {
-    /// Starts watching now.
+    /// Starts to watch for steps of the wall clock.
     pub fn new() -> Self {
         Self::by(ahead)
     }
@@ -99,7 +100,7 @@ impl WallClockWatch {
         Self { read, ahead: read(), steps: Vec::new() }
     }
 
-    /// Checks for a step since the last call; `at` is the time of the run in seconds.
+    /// Records a step over 0.1 s since the last call; `at` is the time of the run in seconds.
     pub fn look(&mut self, at: f64) {
         let ahead = (self.read)();
         let by = ahead - self.ahead;

@@ -1,6 +1,5 @@
-//! Sanitiser for text from outside: device names, /sys and /proc, output of other programs,
-//! network. Control characters could move the cursor or retitle a terminal, bidirectional ones
-//! could disguise a name; both are shown as `\u{..}`, and the length is bounded.
+//! Sanitiser for text from outside (device names, /proc, programs, network): control characters
+//! could retitle a terminal, bidirectional ones disguise a name. Both are shown as `\u{..}`.
 
 pub mod path;
 
@@ -52,7 +51,8 @@ impl<'t> LinePositions<'t> {
         Self { text, begins, is_ascii: text.is_ascii() }
     }
 
-    /// Returns line and column of a byte offset; both start at 1, columns count characters.
+    /// Returns line and column of a byte offset, from 1, columns in characters; an offset past the
+    /// end or within a character counts as the end.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
         let line = self.begins.partition_point(|begin| *begin <= offset);
@@ -65,8 +65,8 @@ impl<'t> LinePositions<'t> {
     }
 }
 
-/// Reads a regular file of at most `most` bytes, without a byte order mark. Fails if it is not a
-/// regular file, is larger, cannot be read or is not UTF-8.
+/// Returns the text of a regular file, without a byte order mark. Fails with a reason if it is not
+/// a regular file, has more than `most` bytes, cannot be read or is not UTF-8.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
     if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
@@ -75,7 +75,7 @@ pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     read_small_file(std::fs::File::open(path).map_err(|e| e.to_string())?, most)
 }
 
-/// Like [`read_small`], for a file that is already open.
+/// Returns the text of an open regular file of at most `most` bytes, like [`read_small`].
 pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String> {
     let about = file.metadata().map_err(|e| e.to_string())?;
     if !about.is_file() {
@@ -94,14 +94,14 @@ pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String>
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Like [`shown`], for bytes; invalid UTF-8 becomes U+FFFD.
+/// Sanitises bytes for display, like [`shown`]; invalid UTF-8 becomes U+FFFD.
 pub fn shown_bytes(bytes: &[u8]) -> String {
     // A character has at most 4 bytes, so later bytes (but one, to detect the cut) do not matter.
     let head = bytes.get(..4 * (MAX_CHARACTERS + 1)).unwrap_or(bytes);
     shown(&String::from_utf8_lossy(head))
 }
 
-/// Like [`shown`], cut to `longest` characters.
+/// Sanitises text for display, like [`shown`], and cuts it to `longest` characters.
 pub fn shown_within(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     let mut used = 0;
@@ -129,7 +129,7 @@ pub fn shown_within(text: &str, longest: usize) -> String {
     out
 }
 
-/// Like [`shown`], but keeps line ends and tabs and does not cut.
+/// Sanitises text for display, like [`shown`], but keeps line ends and tabs and does not cut.
 pub fn shown_whole(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

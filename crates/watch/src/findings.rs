@@ -109,7 +109,7 @@ impl FindingsContext<'_> {
         )
     }
 
-    /// Finding on the spread around the median and the worst hour of a case.
+    /// Returns the finding on a case's spread around the median and its worst hour.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         let own = within(&metric.samples)?;
@@ -209,7 +209,8 @@ impl FindingsContext<'_> {
         held::changes(settings).filter_map(finding).collect()
     }
 
-    /// Finding on a drop without a local cause, typical of a used-up burst credit.
+    /// Returns the finding on a drop without a local cause, typical of a used-up burst credit;
+    /// `steps` are the case's level changes, `settings` its rate limits.
     fn credit(
         &self,
         measurement: &Measurement,
@@ -245,7 +246,7 @@ impl FindingsContext<'_> {
         ))
     }
 
-    /// Finding on hours of the day that are worse on every day, by delivered values if known.
+    /// Returns the finding on hours of the day that are worse every day, as delivered if known.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
         let series = by_wall_clock(metric);
@@ -428,13 +429,13 @@ fn delivered(metric: &MetricResult) -> Vec<TimedPoint> {
     known.filter(|point| point.value.is_finite()).collect()
 }
 
-/// Delivered values of a metric, or its own values if none are known.
+/// Returns the delivered values of a metric over time, or its own values if none are known.
 fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
     let delivered = delivered(metric);
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
 
-/// Smallest distance from the median, as a share of it, that contains nearly all values.
+/// Returns the least distance from the median, as a share of it, that holds nearly all values.
 fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
@@ -444,7 +445,7 @@ fn within(values: &[f64]) -> Option<f64> {
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
-/// Mean of shares weighted by seconds; each item is (seconds, share).
+/// Returns the mean of (seconds, share) weighted by seconds; `None` without time.
 fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
     (seconds > 0.0).then(|| sum / seconds)

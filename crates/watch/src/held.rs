@@ -34,13 +34,13 @@ pub(crate) fn settings(kept: &JournalContent, measurement: &Measurement) -> Vec<
 }
 
 impl SettingAtProbe {
-    /// The rate; infinite without a limit.
+    /// Returns the rate limit in base units; infinite without one.
     pub(crate) fn rate(self) -> f64 {
         self.by.map_or(f64::INFINITY, |setting| setting.rate.value)
     }
 }
 
-/// Returns neighbouring entries with different limits.
+/// Returns each change: neighbouring entries with different limits.
 pub(crate) fn changes(settings: &[SettingAtProbe]) -> impl Iterator<Item = (SettingAtProbe, SettingAtProbe)> {
     let pairs = settings.iter().copied().zip(settings.iter().skip(1).copied());
     pairs.filter(|(before, after)| before.by != after.by)

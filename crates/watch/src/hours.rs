@@ -26,7 +26,7 @@ impl Hour {
         )
     }
 
-    /// Hour of the day in UTC, 0 to 23.
+    /// Returns the hour of the day in UTC, 0 to 23.
     fn of_day(&self) -> i64 {
         self.from.as_second().div_euclid(3600).rem_euclid(24)
     }
@@ -37,7 +37,7 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns the hours with enough probes, in the order of time; `begun` is the start of the watch.
+/// Returns hours with enough probes in order of time; `begun` is t = 0 of the series.
 pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
     for point in series {
@@ -69,7 +69,7 @@ pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
     }
 }
 
-/// Returns the worst hour; `None` for fewer than two hours.
+/// Returns the hour with the worst median; `None` for fewer than two hours.
 pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
     let by = |hour: &&Hour| worse(hour.median, 1.0, better);
     hours.iter().max_by(|a, b| by(a).total_cmp(&by(b))).filter(|_| hours.len() > 1)
@@ -86,7 +86,8 @@ pub(crate) struct Daily {
     pub(crate) least: f64,
 }
 
-/// Returns the hours of the day worse than `usual` by `notable` on each of `days` days or more.
+/// Returns the hours of the day that are worse than the level `usual` by the share `notable` on at
+/// least `days` days, and on every day with probes.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
         let losses: Vec<f64> = hours

@@ -6,7 +6,7 @@ use plimsoll_run::together;
 
 use crate::journal::{JournalContent, ProbedCase};
 
-/// Returns one outcome per case that any probe reached; `cpus` is the number of usable CPUs.
+/// Returns one outcome for each of `cases` that any probe reached; `cpus` counts usable CPUs.
 pub fn joined(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept

@@ -156,7 +156,7 @@ pub struct ProbedCase {
 }
 
 impl ProbedCase {
-    /// Converts the outcome of a short run that started `at` seconds after the start of the watch.
+    /// Converts the outcome of a probe that started `at` seconds after the start of the watch.
     pub fn of(outcome: Outcome, at: f64) -> Self {
         let Outcome { case, samples, facts, ended, .. } = outcome;
         let samples = samples.into_iter().map(|sample| Sample { at: at + sample.at, ..sample }).collect();
@@ -263,7 +263,7 @@ pub struct JournalContent {
 }
 
 impl JournalContent {
-    /// Returns the total resources consumed by the watch.
+    /// Returns the total CPU, disk and network use of the watch.
     pub fn spent(&self) -> SpentShares {
         let probes = self.probes.iter().map(|probe| &probe.spent).chain(self.passed.iter().map(|p| &p.spent));
         let around = self.sessions.iter().map(|s| &s.spent).chain(self.stopped.iter().map(|s| &s.spent));
@@ -271,7 +271,7 @@ impl JournalContent {
         all.fold(SpentShares::default(), |sum, spent| sum + *spent)
     }
 
-    /// Returns the time of the last line in s since the start of the watch.
+    /// Returns the time of the last entry in s since the start of the watch.
     pub fn reached(&self) -> f64 {
         let probe = self.probes.last().map_or(0.0, |probe| probe.at + probe.took);
         let passed = self.passed.last().map_or(0.0, |passed| passed.at);
@@ -300,7 +300,7 @@ pub struct WatchJournal {
 }
 
 impl WatchJournal {
-    /// Creates a journal. Fails if one exists already or the file cannot be made.
+    /// Creates a journal that starts with `begun`. Fails if one exists or it cannot be made.
     pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
         let made = options().create_new(true).mode(0o600).open(path);
         let file = match made {
@@ -358,7 +358,7 @@ impl WatchJournal {
         &self.path
     }
 
-    /// Reads the contents and removes an incomplete last line from the file.
+    /// Reads the entries and removes an incomplete last line from the file.
     pub fn kept(&mut self) -> Result<JournalContent, JournalError> {
         let (kept, whole) = read(&self.path, &mut self.file)?;
         self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
@@ -461,7 +461,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
     }
 }
 
-/// Returns all lines and the end of the last complete one in bytes.
+/// Parses all lines; returns also the byte offset after the last complete one.
 fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalError> {
     let mut bytes = Vec::new();
     file.rewind()

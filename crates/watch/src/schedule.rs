@@ -23,12 +23,13 @@ pub struct ProbeSchedule {
 }
 
 impl ProbeSchedule {
-    /// Makes a schedule with mean interval `every` in s, after consumption of `spent`.
+    /// Makes a schedule with a probe per `every` s on average; `spent` is all that was used so far
+    /// and `last` by the last probe.
     pub fn new(every: f64, shares: WatchShares, spent: SpentShares, last: SpentShares, seed: u64) -> Self {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
-    /// Adds consumed resources.
+    /// Adds the resources `spent` by a probe.
     pub fn took(&mut self, spent: SpentShares) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
@@ -40,25 +41,25 @@ impl ProbeSchedule {
     }
 
     /// Returns the random start of the next probe in s since the start of the watch, after one at
-    /// `last`, because periodic events would be missed or hit every time.
+    /// `last`; periodic events would be missed or hit every time by a regular one.
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
         at.max(due(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 
-    /// Returns whether the disk budget allows a probe at `at`.
+    /// Returns whether the disk budget allows a probe at second `at` of the watch.
     pub fn allows_disk(&self, at: f64) -> bool {
         due(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
     }
 
-    /// Returns whether the network budget allows a probe at `at`.
+    /// Returns whether the network budget allows a probe at second `at` of the watch.
     pub fn allows_network(&self, at: f64) -> bool {
         due(self.spent.network, self.last.network, self.shares.network / DAY) <= at
     }
 }
 
-/// Time from which another consumption of `last` keeps the total within `rate` per second.
+/// Returns the second from which using `last` once more keeps the total within `rate` per second.
 fn due(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }

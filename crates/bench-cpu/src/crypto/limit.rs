@@ -167,7 +167,7 @@ impl CryptoUnits {
         self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
     }
 
-    /// Chains and their latency, if they limit the rate.
+    /// Returns the number of chains and their latency in cycles, if these limit the rate.
     fn waiting(&self) -> Option<(f64, f64)> {
         self.chained.filter(|(chains, latency)| chains / latency < self.started)
     }
@@ -193,7 +193,7 @@ impl CryptoUnits {
         (text, inputs)
     }
 
-    /// Subject of "is wrong here".
+    /// Returns the fact on which the limit rests, as subject of "is wrong here".
     fn fact(&self) -> String {
         let (name, core) = (self.rate.name, &self.core.name);
         match self.waiting() {

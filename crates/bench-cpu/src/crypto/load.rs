@@ -43,7 +43,7 @@ pub(super) struct Left {
     block: u128,
 }
 
-/// Initial content of a block, different in each line.
+/// Returns the initial content of a block of `bytes`, different in each line.
 fn initial(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(167) >> 3) as u8).collect()
 }
@@ -59,8 +59,8 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks that slices on this CPU agreed with each other and with the reference. `proven`
-    /// caches checked results.
+    /// Checks that slices on this CPU agreed with each other and with the reference; `proven`
+    /// caches results that were checked.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
             return Err(

@@ -26,7 +26,7 @@ pub(super) enum CryptoOp {
 impl CryptoOp {
     pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
 
-    /// Name as in `openssl`.
+    /// Returns the name in `openssl`, also the word of the case.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gcm => "aes-128-gcm",
@@ -70,7 +70,7 @@ impl CryptoSetup<'static> {
 }
 
 impl CryptoSetup<'_> {
-    /// Nonce of a call, unique in a series.
+    /// Returns the nonce of call number `call`, unique in a series.
     pub(super) fn nonce(&self, call: u64) -> [u8; NONCE_LEN] {
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&self.start[..NONCE_LEN]);
@@ -113,8 +113,8 @@ impl<'a> Cipher<'a> {
         Ok(Self { setup, by })
     }
 
-    /// Runs call `number` on the block in place. A digest overwrites the start of the block, so
-    /// calls are dependent. Fails for a block longer than the algorithm allows.
+    /// Runs call `number` on the block in place and returns its tag. A digest overwrites the start
+    /// of the block, so calls are dependent. Fails for a block longer than the algorithm allows.
     pub(super) fn call(&mut self, number: u64, block: &mut [u8]) -> Result<Tag, Unspecified> {
         let mut left = [0; 32];
         match &mut self.by {
@@ -133,7 +133,7 @@ impl<'a> Cipher<'a> {
         Ok(left)
     }
 
-    /// Resets to the first call. The start of a keystream is always reachable.
+    /// Resets to the first call; a keystream starts again.
     pub(super) fn reset(&mut self) -> Result<(), Unspecified> {
         match &mut self.by {
             By::Counter(counter) => counter.rewind().ok_or(Unspecified),
@@ -172,7 +172,7 @@ const MEANS: &[(CryptoOp, &[&str], CryptoInstructions)] = &[
 ];
 
 impl CryptoInstructions {
-    /// `None` for code not based on particular instructions.
+    /// Returns the instructions that speed `op` up on this CPU; `None` if none do.
     pub(super) fn of(op: CryptoOp, cpu: &Cpu) -> Option<Self> {
         let has = |features: &[&str]| features.iter().all(|feature| cpu.flags.contains(*feature));
         MEANS.iter().find(|(of, features, _)| *of == op && has(features)).map(|(.., means)| *means)

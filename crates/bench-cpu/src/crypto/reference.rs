@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::op::{Cipher, CryptoOp, CryptoSetup, KEY_BYTES, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
-/// Applies `calls` calls to the block and returns the last tag.
+/// Applies `calls` calls to the block and returns the last tag. Fails for too long a block.
 pub(super) fn after(
     op: CryptoOp,
     setup: CryptoSetup<'_>,
@@ -54,7 +54,7 @@ pub(super) fn after(
     Ok(left)
 }
 
-/// The counter starts like AES-256-GCM's: 2 in the last 32 bits.
+/// Applies AES-256-CTR; its counter starts like AES-256-GCM's: 2 in the last 32 bits.
 fn counter(setup: CryptoSetup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
     let mut keystream = vec![0; block.len().checked_mul(usize::try_from(calls).ok()?)?];
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, setup.key).ok()?);
@@ -109,7 +109,7 @@ fn padded(part: &[u8]) -> u128 {
     u128::from_be_bytes(block)
 }
 
-/// Product in GF(2¹²⁸), lowest power in the highest bit (SP 800-38D, 6.3).
+/// Multiplies in GF(2¹²⁸), with the lowest power in the highest bit (SP 800-38D, 6.3).
 fn product(x: u128, y: u128) -> u128 {
     const POLYNOMIAL: u128 = 0xe1 << 120;
     let (mut sum, mut power) = (0, y);
@@ -199,7 +199,7 @@ fn filled<const N: usize>(text: &str) -> [u8; N] {
     filled
 }
 
-/// Checks the measured implementation; the error names the failing vector.
+/// Checks the measured implementation of `op`; the error names the failing test vector.
 pub(super) fn check_vectors(op: CryptoOp) -> Result<(), String> {
     for vector in VECTORS.iter().filter(|vector| vector.op == op) {
         let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));

@@ -59,8 +59,8 @@ impl Sequence {
         }
     }
 
-    /// Fills `numbers` with `column` of a system of `rows` equations, from `row` down. Column
-    /// `rows` is the right-hand side.
+    /// Fills `numbers` with `column` of a system of `rows` equations, from `row` down; column
+    /// number `rows` is the right-hand side.
     pub(crate) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
         self.fill(row as u64 + column as u64 * rows as u64, numbers);
     }

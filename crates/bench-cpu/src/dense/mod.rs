@@ -51,7 +51,7 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
         .collect())
 }
 
-/// Operations per byte: 2/3 n³ on a matrix read and written once.
+/// Returns the operations per byte: 2/3 n³ on a matrix read and written once.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
     Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
 }
@@ -92,7 +92,7 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
     kinds(machine, &team.cpus().iter().copied().collect())
 }
 
-/// Distinct requested instruction sets, with `best` resolved.
+/// Returns the distinct requested instruction sets, with `best` and `all` resolved.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
     let mut isas = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn isa(word: &str) -> Result<Isa, String> {
     plimsoll_units::text::shown(word).parse().map_err(|error| format!("isa {error}"))
 }
 
-/// Assumed operations per second of a thread, only for default sizes.
+/// Returns the assumed operations per second of a thread, only for default sizes.
 fn assumed_rate(isa: Isa) -> f64 {
     match isa {
         Isa::Avx512 => 50e9,
@@ -124,8 +124,8 @@ fn assumed_rate(isa: Isa) -> f64 {
     }
 }
 
-/// Order for which `work` × order³ operations take the wanted seconds on all allowed CPUs, limited
-/// by the run's time budget and by memory.
+/// Returns the order for which `work` × order³ operations take the wanted seconds on all allowed
+/// CPUs, limited by the run's time budget and by memory.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let share =
@@ -147,12 +147,12 @@ pub(super) struct OrderTarget {
     pub(super) bytes_per_element: f64,
 }
 
-/// Refuses `bytes` beyond the memory budget; `sum` explains the amount.
+/// Refuses `bytes` beyond the memory budget; `sum` shows in the error how the amount comes about.
 pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
     fits_or(machine, bytes, sum, "a smaller --n")
 }
 
-/// Like [`fits`], with another remedy.
+/// Refuses `bytes` beyond the memory budget; `sum` explains the amount, `less` is the remedy.
 pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
@@ -177,7 +177,7 @@ pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotM
     Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
-/// Caches of the threads' first core; small defaults if unknown.
+/// Returns the caches of the threads' first core; small defaults if unknown.
 pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
     let modest = CoreCaches::default();
     let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };

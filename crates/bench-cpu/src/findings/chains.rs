@@ -103,7 +103,8 @@ struct Little {
     throughput: f64,
 }
 
-/// Applies the law to a curve that starts limited by latency and rises from there.
+/// Applies Little's law to a curve whose first point is limited by latency; `most` is the highest
+/// rate in steps per cycle. `None` if it does not rise from there.
 fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();

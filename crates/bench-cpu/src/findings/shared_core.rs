@@ -15,8 +15,7 @@ const NO_FASTER: f64 = 1.1;
 const SURELY: f64 = 1.25;
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
-/// A finding per node if two threads are no faster in any `cpu.peak` case, and nothing else took
-/// the time.
+/// Returns a finding per node if two threads are never faster in `cpu.peak` for no other reason.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {

@@ -14,7 +14,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
-/// A finding per case with pairs as near as siblings that are not marked as siblings.
+/// Returns a finding per case with pairs as near as siblings that are not marked as siblings.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }

@@ -1,5 +1,4 @@
-//! Limit of `cpu.peak`: instructions per cycle of the cores' units at the clock measured in the
-//! same slices.
+//! Limit of `cpu.peak`: instructions per cycle of the units at the clock of the same slices.
 //!
 //! rate ≤ instructions per cycle × lanes × operations each × clock × cores, per sample. Cores count
 //! and not threads: siblings share the units. For a given number of (dependent) chains also
@@ -136,7 +135,8 @@ fn fact(units: &PeakUnits, kernel: &ComputeKernel) -> String {
     format!("{per_cycle} {} of {} bits per cycle ({})", units.name, kernel.vector_bits(), units.core.name)
 }
 
-/// Limit of cores that start `instructions` of the kernel per cycle.
+/// Returns the limit of cores that start `instructions` of the kernel per cycle, at the clock of
+/// each sample; `from` is the source of that number.
 fn at_the_clock(
     question: &Question<'_>,
     kernel: &ComputeKernel,
@@ -167,8 +167,8 @@ fn at_the_clock(
     Ok(limit)
 }
 
-/// Limit from the capability measured before the run, if the chip's data is unknown: used for other
-/// cases, and never to doubt a result.
+/// Returns the limit from the capability measured before the run, if the chip's data is unknown:
+/// used for other cases, and never to doubt a result.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
     wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
@@ -198,7 +198,7 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     Some(Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(from))
 }
 
-/// Replaces instructions per cycle by chains ÷ latency.
+/// Replaces in a limit's formula the instructions `name` per cycle by chains ÷ latency (cycles).
 fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
     let started = format!("{name} per cycle");
     limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
@@ -267,7 +267,7 @@ fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
     Err(UnknownChip(why.to_owned()))
 }
 
-/// Units of the threads' cores, which must be of one kind; `threads` share a core at most.
+/// Returns the units of the threads' cores, all of one kind, of which each has `threads` at most.
 fn units(
     machine: &Machine,
     cpus: &CpuSet,
@@ -290,8 +290,8 @@ fn units(
 
 const LEAST_VECTOR_BITS: u32 = 128;
 
-/// Instructions per cycle with chains, each waiting for one latency (two if a step is a
-/// multiplication and an addition).
+/// Returns the instructions per cycle with chains, each waiting for one latency (two if a step is a
+/// multiplication and an addition); `started` is the most that a core starts.
 fn in_chains(core: &Core, kernel: &ComputeKernel, started: f64, threads: usize) -> (f64, Chains) {
     if !kernel.chains {
         return (started, Chains::Enough);

@@ -129,7 +129,7 @@ impl Benchmark for Peak {
         }
     }
 
-    /// Runs differ by less than 2 % even next to other load.
+    /// Returns 5 % for every metric: runs differ by less than 2 % even next to other load.
     fn noise(&self, _: &str) -> Option<f64> {
         Some(0.05)
     }
@@ -171,7 +171,7 @@ impl PeakJob {
     }
 }
 
-/// Fastest of the equivalent kernels on the first of these CPUs, without moving this thread.
+/// Returns the fastest of the equivalent kernels on the first of these CPUs; this thread stays put.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
@@ -196,7 +196,7 @@ fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnsw
 const FULL: &[(&str, &str)] =
     &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
 
-/// Vector width in words, unless the instruction set implies it.
+/// Returns the vector width in words, such as `256 bits`, unless the instruction set implies it.
 fn width_in_words(case: &Case) -> Option<String> {
     let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
     match width.starts_with(|c: char| c.is_ascii_digit()) {
@@ -214,7 +214,7 @@ pub const STEPS_PER_CYCLE: OwnCondition =
     OwnCondition::new("chain_steps_per_cycle", "1", "steps of all chains in a cycle of one core");
 
 impl Prepared for PeakTeam {
-    /// Reports no work: a fixed duration keeps the time budget even if most time is stolen.
+    /// Samples without a work count: a fixed duration keeps the budget even under steal.
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let outcome = self.slices.measure(amount)?;
         let mut conditions = self.slices.conditions(&outcome);

@@ -27,8 +27,7 @@ const MAX_SHOWN_CHARS: usize = 40;
 const NOTHING_FOUND: i32 = 2;
 const AMBIVALENT: i32 = 8;
 
-/// Bytes at each end with signatures: LUKS2 within 4 MiB of the start, RAID within 2 MiB of the
-/// end.
+/// Bytes with signatures at each end: LUKS2 in the first 4 MiB, RAID in the last 2 MiB.
 const ENDS: u64 = (4 << 20) + 4096;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -39,10 +38,8 @@ enum BlkidAnswer {
     Unknown,
 }
 
-/// Describes the contents of a device or file of `bytes` bytes; `None` if it counts as empty.
-///
-/// # Errors
-/// It cannot be read.
+/// Describes the data found on a device or file of `bytes` bytes ("ext4 (blkid -p)"); `None` if it
+/// counts as empty. Fails if it cannot be read.
 pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
@@ -94,7 +91,8 @@ fn ask(file: &File, places: &[&str]) -> BlkidAnswer {
     run(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| read(code, &out, &err))
 }
 
-/// Runs blkid; returns exit status, output and error output.
+/// Runs blkid, the first of `places` that can be trusted, on `file`; returns exit status, output
+/// and error output, or `None` if it could not be run.
 fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
@@ -121,9 +119,9 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     Some((output.status.code()?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Interprets the output. A partition's entry in the table of its disk (`PART_ENTRY_…`) is not on
-/// the partition. A device that blkid cannot open has the status of "nothing found" with an error
-/// message; another program of that name may have other statuses.
+/// Interprets blkid's exit status `code`, output and error output. Ignores a partition's entry in
+/// the table of its disk (`PART_ENTRY_…`). A device that blkid cannot open gives the status of
+/// "nothing found" with an error message; another program of that name may have other statuses.
 fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
@@ -179,7 +177,7 @@ mod tests {
         }
     }
 
-    /// A sparse file of `size` bytes with `bytes` at one offset.
+    /// Creates a sparse file of `size` bytes with `bytes` at offset `place`.
     fn image(size: u64, place: u64, bytes: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();

@@ -27,7 +27,8 @@ pub enum RawError {
 }
 
 impl RawError {
-    /// Converts to the reason of a case.
+    /// Converts to the failure of a case: `Unsafe` if the device is in use, holds data or lacks
+    /// consent, else `Environment`.
     pub fn cannot(&self) -> CannotMeasure {
         match self {
             RawError::Refused(_) => CannotMeasure::refused(self.to_string()),
@@ -65,8 +66,9 @@ pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
     Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
 }
 
-/// Explains the refusal and its remedy. The device cgroup returns EPERM to every user
-/// (cgroup-v1/devices.rst); root gets EACCES only on a file system mounted with nodev (open(2)).
+/// Returns why `user` cannot open a device (`errno`: EPERM or EACCES), with a remedy. The device
+/// cgroup returns EPERM to every user (cgroup-v1/devices.rst); root gets EACCES only on a file
+/// system mounted with nodev (open(2)).
 fn forbidden(errno: Errno, user: Uid) -> &'static str {
     match (errno, user.is_root()) {
         (Errno::PERM, _) => {
@@ -77,7 +79,7 @@ fn forbidden(errno: Errno, user: Uid) -> &'static str {
     }
 }
 
-/// Escapes a path for messages.
+/// Returns the path with control and non-UTF-8 characters escaped, for messages.
 pub(super) fn path(path: &Path) -> String {
     shown_bytes(path.as_os_str().as_encoded_bytes())
 }

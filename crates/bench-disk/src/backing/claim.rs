@@ -40,7 +40,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Makes all checks; `open` opens the device exclusively.
+    /// Checks that device `name` (`looked`: number, size, open file) has no user and no data.
+    /// `open` opens it exclusively, between the checks; returns that file and the claim.
     pub(crate) fn on(
         root: &Root,
         name: &str,
@@ -65,10 +66,8 @@ impl Claim {
         Ok((file, claim))
     }
 
-    /// Checks again that the device has no user and is unchanged.
-    ///
-    /// # Errors
-    /// It may not be written to any more.
+    /// Checks again that the device (`file`) has no user and is unchanged since the claim; fails if
+    /// it may not be written to any more.
     pub(crate) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }
@@ -103,7 +102,8 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
     }
 }
 
-/// Claims a lower device against mounts. `None` if it has no node here, or is a file.
+/// Opens `below` exclusively against mounts. `None` if it has no node here, is a file, or may not
+/// be opened by this user; refuses device `name` if `below` is in use.
 fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
@@ -121,8 +121,8 @@ fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     }
 }
 
-/// Refuses a device if another process holds open anything that its bytes are stored in, even
-/// without a claim. Returns a remark on processes that this user could not inspect.
+/// Refuses device `name` if, after 10 s, a process still has anything open that its bytes are
+/// stored in. Returns a remark if this user could not inspect all processes.
 fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
@@ -144,7 +144,8 @@ fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
     }
 }
 
-/// Explains the refusal if a process holds, or may hold, the device.
+/// Returns the refusal if a process in `seen` has the device called `name` open, or may have it
+/// open through io_uring; `None` if no process has.
 fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
@@ -165,7 +166,7 @@ fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     ))
 }
 
-/// Refuses a device with a signature of a file system, partition table or volume manager.
+/// Refuses device `name` (`file`) with a file system, partition table or volume manager on it.
 fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),
@@ -175,7 +176,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     }
 }
 
-/// Refuses a partial device whose whole has such a signature, outside the visible part.
+/// Refuses device `name` if it is a part of `below` and that has such data or cannot be read.
 fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
@@ -197,7 +198,7 @@ fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     }
 }
 
-/// Opens a known device or file for reading; returns its size in bytes.
+/// Opens `path` for reading; returns file and size in bytes. Fails if it is not `thing` any more.
 fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;

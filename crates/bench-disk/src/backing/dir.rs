@@ -113,10 +113,8 @@ pub struct FileSize {
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Checks `dir` without creating anything; runs in the parent, before any load.
-///
-/// # Errors
-/// Reason why it cannot hold test files.
+/// Checks that `dir` can hold test files, without creating anything, and returns its file system,
+/// mount point and free space; runs in the parent, before any load.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
@@ -164,7 +162,8 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     })
 }
 
-/// Returns the file system of a path. An overlay on a live system also gets the medium memory.
+/// Returns the kind of file system at `path`. An overlay with its upper directory in memory is in
+/// memory.
 fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;
@@ -191,8 +190,8 @@ fn may_create(dir: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Returns the highest parent on the same device and, if known, mount (bind mounts keep the
-/// device).
+/// Returns the highest parent of `path` on the same device and, if the kernel reports mount ids,
+/// the same mount (bind mounts keep the device).
 fn mount_point(path: &Path) -> PathBuf {
     // The mount id requires Linux 5.8.
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
@@ -207,7 +206,8 @@ fn mount_point(path: &Path) -> PathBuf {
 }
 
 impl DirFacts {
-    /// Limits space in memory to the available memory: a full tmpfs gets processes killed.
+    /// Limits the free space of a file system in memory to the available memory of `machine`: a
+    /// full tmpfs gets processes killed. Other file systems are unchanged.
     #[must_use]
     pub fn within_memory(self, machine: &Machine) -> Self {
         let in_memory = self.file_system.medium == Some(Medium::Memory);
@@ -215,10 +215,8 @@ impl DirFacts {
         DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
     }
 
-    /// Returns the size of the test file.
-    ///
-    /// # Errors
-    /// Not even the least size fits.
+    /// Returns the size of the test file: the requested maximum, or the space left after a reserve
+    /// (a tenth, at least 1 GiB) and under `RLIMIT_FSIZE`. Fails below the requested minimum.
     pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, NoSpace> {
         let (least, most) = match size {
             RequestedSize::Exactly(bytes) => (bytes, bytes),
@@ -244,8 +242,8 @@ impl DirFacts {
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
 
-    /// Returns a reason to remove a test file if free space has fallen below half of the reserve,
-    /// so other programs must have used it since [`check_dir`]. `None` for a device.
+    /// Returns a message if less than 512 MiB is free (half of the reserve), so other programs have
+    /// used it and the test file is to be removed. `None` for a device.
     pub fn crowded(&self, file: impl AsFd) -> Option<String> {
         if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
             return None;

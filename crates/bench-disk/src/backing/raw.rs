@@ -48,25 +48,20 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Checks again that the device has no new user and is unchanged since the claim.
-    ///
-    /// # Errors
-    /// It may not be written to any more.
+    /// Checks again that a claimed device has no new user and is unchanged since the claim; fails
+    /// if it may not be written to any more. Always succeeds for a device opened to read.
     pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
     }
 
-    /// Unknowns about users of the device, each a sentence.
+    /// Returns what is unknown about users of the device, a sentence each; empty without a claim.
     pub fn remarks(&self) -> &[String] {
         self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
     }
 }
 
-/// Opens the device. With consent, makes all checks and holds an exclusive claim while it is open,
-/// so that it cannot be mounted or built on.
-///
-/// # Errors
-/// Reason why it cannot be used.
+/// Opens the device: without consent in `target` to read; with consent to write, after all checks
+/// and with an exclusive claim, so that it cannot be mounted or built on.
 pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
     let name = path(&target.device);
     let looked = look(&target.device)?;
@@ -87,7 +82,8 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
     Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
 }
 
-/// Checks that the consent names this device and its serial number.
+/// Refuses unless `consent` has the device of `target` (`looked`) and its serial number, or its
+/// size in bytes if it has no serial number.
 fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
     let name = path(&target.device);
     let refused = |why: String| Err(RawError::Refused(why));
@@ -116,7 +112,8 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
     Ok(())
 }
 
-/// Opens for use; exclusively for writing, which fails if the device is claimed.
+/// Opens `device` to read, or with `Access::Destroy` to write, exclusively: this fails if the
+/// device is claimed. `cache`: whether with O_DIRECT.
 fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
@@ -138,10 +135,8 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
     }
 }
 
-/// Checks that a case may run on a device.
-///
-/// # Errors
-/// It would write without consent, or requires a file.
+/// Checks that `case` may run on the device: refuses writes without consent, benchmarks except
+/// `disk.io`, and append and copy, which require files.
 pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = path(&target.device);
     let needs_a_file = |what: &str| {

@@ -57,7 +57,7 @@ pub enum TargetError {
     },
 }
 
-/// Returns the remedy for a failed file operation, as the end of a sentence.
+/// Returns the remedy for a failed file operation, such as "; raise ulimit -n"; empty if unknown.
 pub fn hint(errno: Errno) -> String {
     match errno {
         Errno::NOSPC => {
@@ -98,15 +98,13 @@ enum TestFileKind {
 }
 
 impl TestFile {
-    /// Returns a path by which another process of this user can open the file.
+    /// Returns a path (`/proc/PID/fd/N`) by which another process of this user can open the file.
     pub fn seen_by_others(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// Creates an empty file in the directory.
-    ///
-    /// # Errors
-    /// The file system refuses it, or refuses direct I/O.
+    /// Creates an empty file without a name in the directory of `facts`, with O_DIRECT if `cache`
+    /// is direct. Fails if the file system refuses the file or O_DIRECT.
     pub fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, TargetError> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
@@ -135,10 +133,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Uses a device as the file. Its claim holds at least as long as the file.
-    ///
-    /// # Errors
-    /// It cannot be opened again (no /proc), or refuses direct I/O.
+    /// Uses an open device as the file and keeps its claim as long as the file. Fails if it cannot
+    /// be opened again with `cache` (no /proc), or refuses O_DIRECT.
     pub fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
         let facts = DirFacts {
             path: device.name.clone().into(),
@@ -164,15 +160,13 @@ impl TestFile {
         self.kind != TestFileKind::Device(Access::Read)
     }
 
-    /// Whether it is a block device.
+    /// Whether it is a block device instead of a regular file.
     pub fn is_device(&self) -> bool {
         self.kind != TestFileKind::File
     }
 
-    /// Opens the file again with another use of the page cache.
-    ///
-    /// # Errors
-    /// It cannot be opened again (no /proc), or refuses direct I/O.
+    /// Returns a second descriptor of the same file, with `cache` as its use of the page cache.
+    /// Fails if it cannot be opened again (no /proc), or refuses O_DIRECT.
     pub fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
@@ -188,10 +182,8 @@ impl TestFile {
         }
     }
 
-    /// Allocates `bytes`, so that ENOSPC comes before any timing.
-    ///
-    /// # Errors
-    /// No space, no quota, or a file larger than allowed.
+    /// Allocates the first `bytes`, so that a lack of space shows before any timing; `end`: whether
+    /// the file gets that length. No effect on a device, or if the file system has no fallocate(2).
     pub fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
@@ -211,10 +203,7 @@ impl TestFile {
         }
     }
 
-    /// Truncates or extends the file.
-    ///
-    /// # Errors
-    /// The failure of ftruncate(2).
+    /// Truncates or extends the file to `bytes` with ftruncate(2); without effect on a device.
     pub fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
@@ -227,10 +216,7 @@ impl TestFile {
         }
     }
 
-    /// Returns the length of the file or the size of the device, in bytes.
-    ///
-    /// # Errors
-    /// The failure of fstat(2).
+    /// Returns the length of the file or the size of the device, in bytes. Fails if fstat(2) does.
     pub fn length(&self) -> Result<u64, Errno> {
         match self.kind {
             // st_size of a block device is 0.
@@ -239,11 +225,8 @@ impl TestFile {
         }
     }
 
-    /// Punches a hole into the file, or discards a range of the device (`BLKDISCARD`), which need
-    /// not read as zeros.
-    ///
-    /// # Errors
-    /// The failure of fallocate(2) or ioctl(2).
+    /// Punches a hole of `bytes` at `offset` into the file, or discards that range of the device
+    /// (`BLKDISCARD`), which need not read as zeros. Fails if fallocate(2) or ioctl(2) does.
     pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         match self.kind {
             TestFileKind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
@@ -255,17 +238,14 @@ impl TestFile {
         }
     }
 
-    /// Makes the written data durable. A failure is final: the kernel may have dropped the data,
-    /// and a second call would succeed without it.
-    ///
-    /// # Errors
-    /// The failure of fdatasync(2).
+    /// Makes the written data durable with fdatasync(2). A failure is final: the kernel may have
+    /// dropped the data, and a second call would succeed without it.
     pub fn sync(&self) -> Result<(), TargetError> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
     }
 
-    /// Returns the offset of the first hole: unwritten parts read as zeros without device access.
-    /// The length if there is none, `None` if unknown or for a device.
+    /// Returns the byte offset of the first hole, which reads as zeros without device access; the
+    /// length if there is none. `None` if unknown or for a device.
     pub fn first_hole(&self) -> Option<u64> {
         if self.is_device() {
             return None;
@@ -273,29 +253,30 @@ impl TestFile {
         rustix::fs::seek(&self.file, SeekFrom::Hole(0)).ok()
     }
 
-    /// Allocated bytes; less than the length if the file system compresses or shares.
+    /// Returns the allocated bytes, fewer than the length if the file system compresses or shares.
+    /// `None` for a device, or if fstat(2) fails.
     pub fn space_taken(&self) -> Option<u64> {
         let stat = rustix::fs::fstat(&self.file).ok().filter(|_| !self.is_device())?;
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
-    /// Location.
+    /// Returns the directory and its file system; for a device its path and size.
     pub fn facts(&self) -> &DirFacts {
         &self.facts
     }
 
-    /// File system of the file.
+    /// Returns the file system of the file; `NO_FILE_SYSTEM` for a device.
     pub fn file_system(&self) -> FileSystemKind {
         self.facts.file_system
     }
 
-    /// Use of the page cache.
+    /// Returns how this descriptor uses the page cache: direct or buffered.
     pub fn cache(&self) -> PageCacheMode {
         self.cache
     }
 
-    /// Returns the alignment of direct I/O in bytes, 0 if impossible; `None` if the kernel (before
-    /// 6.1) or the file system does not report it.
+    /// Returns the alignment of direct I/O in bytes, 0 if direct I/O is impossible; `None` if the
+    /// kernel (before 6.1) or the file system does not report it.
     pub fn direct_alignment(&self) -> Option<u32> {
         let stat = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
         (stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(stat.stx_dio_offset_align)
@@ -322,7 +303,7 @@ fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
     TargetError::Failed { what, mount, errno, hint: hint(errno) }
 }
 
-/// Returns the error for a file that refused direct I/O, when opened or at the first transfer.
+/// Returns the error that the file system of `facts` refused O_DIRECT, at open or first transfer.
 pub fn direct_refused(facts: &DirFacts) -> TargetError {
     TargetError::DirectRefused {
         file_system: facts.file_system.to_string(),
@@ -330,20 +311,22 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
     }
 }
 
-/// `O_EXCL` forbids that the file ever gets a name.
+/// Opens an O_TMPFILE in `dir`. `O_EXCL` forbids that the file ever gets a name.
 fn open_nameless(dir: &OwnedFd, cache: PageCacheMode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Creates a file and removes its name before anything is written.
+/// Creates a file in `dir` (for file systems without O_TMPFILE) and removes its name before
+/// anything is written; `registry` knows it in between, in case the process dies.
 fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Refuses a directory in which every user may rename all files: the file could get a lasting name.
+/// Refuses a directory that all users may write to without the sticky bit: a user could rename the
+/// file and give it a lasting name.
 fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {

@@ -6,8 +6,8 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_model::measurement::Measurement;
 
-/// Whether one disk of this machine moved exactly the bytes of the case in all samples; only then
-/// does each sample have the time of a request ([`crate::device::busy::DeviceWork::each`]).
+/// Whether all samples have a device request time, from a single disk of this machine that moved
+/// exactly the case's bytes ([`crate::device::busy::DeviceWork::each`]).
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;

@@ -52,7 +52,8 @@ pub(crate) struct DeviceWork {
 }
 
 impl Busy {
-    /// Finds the disk that holds the file system, if it is the only one; else the top devices.
+    /// Selects the devices to watch: the one disk below the file system if there are no layers in
+    /// between, else the topmost devices. Empty if the storage is unknown.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
@@ -75,8 +76,8 @@ impl Busy {
 }
 
 impl Counters {
-    /// Sums over devices, with the mean busy time. `None` without devices, or if one has no
-    /// counters.
+    /// Sums the counters of `devices` in `counters`, the text of /proc/diskstats; busy time is the
+    /// mean. `None` without devices, or if one is missing.
     fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
         let all: Vec<Self> =
             devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
@@ -86,7 +87,7 @@ impl Counters {
         Some(Self { requests, sectors, taken_ms: sum(|one| one.taken_ms), busy_ms })
     }
 
-    /// Parses the counters of one device; its line starts with major, minor and name.
+    /// Parses the line of `device` (`sda`) in `counters`, /proc/diskstats; `None` if missing.
     fn of(counters: &str, device: &str) -> Option<Self> {
         let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let fields = lines.into_iter().find(|fields| fields.get(2) == Some(&device))?;
@@ -100,7 +101,7 @@ impl Counters {
         })
     }
 
-    /// `None` if a counter went back: another device has the name.
+    /// Returns the increase; `None` if a counter went back: another device has the name.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             requests: self.requests.checked_sub(before.requests)?,
@@ -112,12 +113,13 @@ impl Counters {
 }
 
 impl DeviceWork {
-    /// Returns the utilization, 0 to 1.
+    /// Returns the share of the time with a request in flight, 0 to 1; `None` if no time passed.
     pub(crate) fn busy(&self) -> Option<f64> {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
     }
 
-    /// Returns the mean seconds of a request; `None` if the device moved other bytes as well.
+    /// Returns the mean seconds per request, if the device moved about `bytes`, the case's own;
+    /// `None` if it moved other bytes as well, or the time is too short to measure.
     pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;

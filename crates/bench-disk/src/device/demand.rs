@@ -13,7 +13,7 @@ pub(crate) enum DemandUnit {
 }
 
 impl DemandUnit {
-    /// Bytes per unit.
+    /// Returns the bytes per unit: 1, or the block of a transfer.
     pub(crate) fn bytes(self) -> f64 {
         match self {
             DemandUnit::Bytes => 1.0,
@@ -21,7 +21,7 @@ impl DemandUnit {
         }
     }
 
-    /// Suffix of a formula that converts bytes to the unit.
+    /// Returns the text that converts a formula in bytes to the unit: empty, or " ÷ block".
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             DemandUnit::Bytes => "",
@@ -38,10 +38,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of an operation.
-    ///
-    /// # Errors
-    /// It moves no data.
+    /// Returns the shares of reads and writes per byte of throughput: (1, 0) for reads, (1, 1) for
+    /// a copy. Fails for trims, which move no data.
     pub(crate) fn of(operation: DiskOperation) -> Result<Shares, String> {
         let (read, write) = match operation {
             DiskOperation::Read => (1.0, 0.0),
@@ -56,7 +54,8 @@ impl Shares {
         Ok(Shares { read, write })
     }
 
-    /// Returns the total rate for one bound per direction; `None` if a needed one is unknown.
+    /// Returns the highest total rate if reads are limited to `read` and writes to `write`, in one
+    /// unit; `None` if the limit of a direction in use is unknown.
     pub(crate) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
@@ -64,7 +63,7 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// Returns the total rate if both directions share `bound`, or each has it (`duplex`).
+    /// Returns the total rate if both directions together (`duplex`: each) may have `bound`.
     pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
@@ -89,10 +88,7 @@ pub(crate) struct DeviceDemand {
 }
 
 impl DeviceDemand {
-    /// Returns the demand of a case.
-    ///
-    /// # Errors
-    /// It moves no data.
+    /// Returns the demand of a job: shares, mean block, transfers in flight. Fails for trims.
     pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
         Ok(Self {
             shares: Shares::of(job.operation)?,
@@ -103,7 +99,7 @@ impl DeviceDemand {
         })
     }
 
-    /// Returns the unit "transfer" with the case's block; `None` if the block is unknown.
+    /// Returns transfers of the case's mean block as the unit; `None` if the block is unknown.
     pub(crate) fn transfers(&self) -> Option<DemandUnit> {
         self.block.map(|block| DemandUnit::Transfers { block })
     }

@@ -37,7 +37,8 @@ pub(crate) struct DirectionBytes {
 }
 
 impl DirectionBytes {
-    /// Transfers of a device since it appeared (Linux `Documentation/block/stat.rst`), if counted.
+    /// Returns the bytes read and written by a device since it appeared (Linux
+    /// `Documentation/block/stat.rst`); `None` if it does not count them.
     pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<DirectionBytes> {
         let place = format!("sys/dev/block/{device}");
         if root.number(format!("{place}/queue/iostats")) == Ok(0) {
@@ -53,7 +54,7 @@ impl DirectionBytes {
         })
     }
 
-    /// Sums over devices; `None` if one has no counters, or without devices.
+    /// Sums the bytes over `devices`; `None` if one has no counters, or without devices.
     fn of_all(root: &Root, devices: &[DeviceNumber]) -> Option<DirectionBytes> {
         let add = |sum: DirectionBytes, one: DirectionBytes| DirectionBytes {
             read: sum.read + one.read,
@@ -71,7 +72,8 @@ impl DirectionBytes {
         }
     }
 
-    /// Returns the smaller seen share of `claimed`; `None` if nothing was claimed.
+    /// Returns the share of `claimed` that these bytes cover (1: all), the smaller of reads and
+    /// writes; `None` if nothing was claimed.
     fn share_of(self, claimed: DirectionBytes) -> Option<f64> {
         let shares = [(self.read, claimed.read), (self.written, claimed.written)];
         let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
@@ -118,7 +120,8 @@ impl DeviceCounts {
 }
 
 impl DeviceCheck {
-    /// Starts to watch `bytes` of `file`, which is on `storage`.
+    /// Starts to count the transfers of the devices in `storage` below `file`, whose first `bytes`
+    /// the case uses. Without `storage`, only the page cache is checked.
     pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
@@ -146,7 +149,8 @@ impl DeviceCheck {
         Self { root, file, bytes, near, far }
     }
 
-    /// Compares the counters with the transfers that the case claims.
+    /// Compares the counters since [`DeviceCheck::new`] with the bytes that the case claims;
+    /// returns the shares on the device and in the page cache, and why a result is invalid.
     pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
         let mut reported = DeviceTraffic::default();
         if claimed == DirectionBytes::default() {

@@ -17,7 +17,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// Share of the floor below which a latency shows that fewer transfers were in flight.
 const REFUTED_FLOOR_SHARE: f64 = 0.95;
 
-/// Returns the rate limit on the headline of a measurement.
+/// Returns the cgroup I/O limit on the headline of a measurement, in its unit (B/s, IO/s, or s for
+/// a latency); `None` without a limit.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
@@ -36,7 +37,8 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: Devi
     }
 }
 
-/// Returns the tightest limit of this process's groups on the case, per byte or transfer.
+/// Returns the tightest limit of this process's cgroups on the case, in `counted` units per second;
+/// `None` without a limit, or if transfers stay in the page cache.
 pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUnit) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
@@ -48,7 +50,8 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the least latency of a full queue if at most `most` transfers end per second.
+/// Returns the least mean latency of a full queue under `most`, a ceiling in transfers per second;
+/// `None` if the queue is not kept full, or the samples in `question` are clearly faster.
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
     let came =
@@ -61,14 +64,14 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
-/// Returns the least seconds of a transfer at `rate` per second; `None` if the queue is not full.
+/// Returns the least mean seconds of a transfer at `rate` transfers per second: in flight ÷ rate.
+/// `None` if the queue is not kept full.
 fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
     (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
 
-/// Returns the sets of devices that all transfers pass, each through one of a set: the file
-/// system's own, the layers below, the disks. Below a loop device, a file system may answer from
-/// its cache.
+/// Returns sets of device numbers; each transfer passes one device of each set: the file system's
+/// own, the layers below, the disks. Stops at a loop device: the file below may be cached.
 fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     if storage.file_system.as_ref().is_some_and(|fs| fs.medium != Medium::Device) {
         return BTreeSet::new();
@@ -145,7 +148,8 @@ struct IoBound<'a> {
 }
 
 impl IoLimitField {
-    /// Sums over the devices; `None` unless each has a limit.
+    /// Sums this field's limits over `devices` (`8:0`), tightest per device; `None` if one has
+    /// none.
     fn bound(&self, machine: &Machine, devices: &[String]) -> Option<IoBound<'_>> {
         let tightest = |device: &String| {
             let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
@@ -158,7 +162,8 @@ impl IoLimitField {
 }
 
 impl IoBound<'_> {
-    /// Converts to a limit of the counted unit; `None` if the case has no such transfers.
+    /// Converts to a ceiling on the total rate in `counted` units, for transfers of `block` bytes;
+    /// `None` if the case has no transfers in this direction.
     fn limit(&self, shares: Shares, counted: DemandUnit, block: f64) -> Option<Limit> {
         let Self { field, value, devices } = self;
         let share =
@@ -197,8 +202,8 @@ mod tests {
 
     const BYTES: u64 = 4_096_000;
 
-    /// Rate limit of a case on `254:0`, with limits of [`BYTES`] and 500 reads per second on
-    /// `device`.
+    /// Returns the limit on `case`, with a headline in `unit`, whose file is on `254:0`; `device`
+    /// is limited to [`BYTES`] and 500 reads per second.
     fn rate(case: &str, unit: Unit, device: &str) -> Option<f64> {
         let mut machine = Machine::discover(&Root::live());
         let number = "254:0".parse().ok();

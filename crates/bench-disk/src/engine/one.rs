@@ -12,16 +12,17 @@ pub trait Transfer {
     /// Kind of the engine.
     const ENGINE_KIND: DiskEngine;
 
-    /// Reads into `buffer`; returns the bytes read.
+    /// Reads at `offset` of file number `file` into `buffer`; returns the bytes read, 0 at its end.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes `bytes`, with the durability of `op`; returns the bytes written.
+    /// Writes `bytes` at `offset` of file number `file`; `op` requests the durability of O_DSYNC or
+    /// O_SYNC. Returns the bytes written.
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno>;
 
     /// Unmaps the pages of a mapping, if there is one.
     fn release_pages(&mut self) {}
 
-    /// Returns the file, for operations common to all engines.
+    /// Returns file number `file`, for syncs and trims, common to all engines.
     fn file(&self, file: usize) -> Result<&TestFile, Errno>;
 }
 

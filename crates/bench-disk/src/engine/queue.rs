@@ -10,7 +10,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a ring; with completion polling only if the device supports it.
+    /// Opens a ring with `depth` buffers of `block` bytes. Fails if `polling` includes completions
+    /// and the device does not support that.
     pub(super) fn new(
         files: &[Arc<TestFile>],
         depth: usize,
@@ -26,8 +27,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Reads a block, for which the device must poll. An empty file needs no device access, so a
-    /// block is written first and cut off again; writes beyond the end are not polled.
+    /// Reads a block, which fails if the device cannot poll. An empty file needs no device access,
+    /// so a block is written first and cut off again; writes beyond the end are not polled.
     fn show_polling(&mut self, files: &[Arc<TestFile>]) -> Result<(), RingError> {
         let mut outcome = self.first_block(RequestKind::Read)?;
         let writable = files.first().filter(|file| file.is_writable());

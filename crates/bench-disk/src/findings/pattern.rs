@@ -23,7 +23,8 @@ struct PatternPair<'a> {
     most: f64,
 }
 
-/// Returns one finding per operation of `transfers`, for the pair with the lowest ratio.
+/// Returns at most one finding per operation of the disk.io benchmark `transfers`: the random case
+/// furthest below its sequential counterpart.
 pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();
     for pair in run.of(transfers.name()).filter_map(|random| pair(random, run, transfers)) {
@@ -55,7 +56,8 @@ fn pair<'a>(
     (ratio.is_finite() && ratio > 0.0).then_some(PatternPair { job, random, sequential, metric, ratio, most })
 }
 
-/// Returns the metric where higher is better; the headline may be a latency.
+/// Returns the measurement's metric where higher is better (the headline may be a latency), except
+/// informative ones; `None` without a headline.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
     let reported: Vec<&str> = transfers
         .metrics(&measurement.case)

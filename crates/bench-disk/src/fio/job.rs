@@ -69,7 +69,8 @@ pub(super) struct FioWorkload {
 }
 
 impl FioWorkload {
-    /// Whether both are one load: more jobs of one kind.
+    /// Whether `other` is another thread of the same load: equal parameters (the total rate may
+    /// differ), equal time of start and compatible files.
     pub(super) fn joins(&self, other: &FioWorkload) -> bool {
         let like = self.lists.keys().eq(other.lists.keys())
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
@@ -91,7 +92,7 @@ impl FioWorkload {
             && self.delay.is_some()
     }
 
-    /// Whether the jobs share one named file, or have disjoint parts of equal size.
+    /// Whether both jobs use the same part of their named file, or disjoint parts, one per thread.
     fn shares_space(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
@@ -106,7 +107,7 @@ impl FioWorkload {
         is_part(self) && is_part(other) && is_separate
     }
 
-    /// Merges a job for which [`FioWorkload::joins`] is true.
+    /// Adds the threads, rate and remarks of `other`, for which [`FioWorkload::joins`] is true.
     pub(super) fn join(&mut self, other: FioWorkload) {
         if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
             (self.lists.get("rate"), other.lists.get("rate"))
@@ -123,12 +124,12 @@ impl FioWorkload {
         self.remarks.extend(other.remarks);
     }
 
-    /// Returns file, line and name.
+    /// Returns file, line and name: `job.fio:3: [randread]`.
     pub(super) fn describe(&self) -> String {
         format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
     }
 
-    /// Whether it changes the data of its target.
+    /// Whether the job changes the data of its target: any `op` except read.
     pub(super) fn changes_data(&self) -> bool {
         self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
     }
@@ -160,7 +161,7 @@ impl JobLoad {
         matches!(self.op, "write" | "mixed")
     }
 
-    /// Directions whose list values apply; a mix has those of reads and writes.
+    /// Returns which values of a list `reads,writes,trims` apply; reads and writes for a mix.
     fn directions(self) -> &'static [ListDirection] {
         match self.op {
             "read" => &[ListDirection::Read],
@@ -180,7 +181,8 @@ struct JobReader<'a> {
     wrong: Vec<Mistake>,
 }
 
-/// Parses a job; errors and unsupported options go to `wrong`. `before`: names of the jobs above.
+/// Parses the options of a job; errors and unsupported options go to `wrong`. `around` gives sizes
+/// of devices; `before`: names of the jobs above.
 pub(super) fn read(
     section: &JobSection,
     around: &dyn JobEnvironment,
@@ -248,7 +250,7 @@ impl<'a> JobReader<'a> {
         self.own_options();
     }
 
-    /// Returns the last value of an option, the one that applies.
+    /// Returns the last occurrence of option `name` (fio's main name for it), the one that applies.
     fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
@@ -290,7 +292,7 @@ impl<'a> JobReader<'a> {
         self.came_from(key, self.get(from));
     }
 
-    /// Records the option that a parameter comes from; a default of fio has none.
+    /// Records `given` as the option that parameter `key` comes from; `None` is a default of fio.
     fn came_from(&mut self, key: &'static str, given: Option<&GivenOption>) {
         if let Some(given) = given {
             self.job.given.insert(key, given.clone());
@@ -318,7 +320,8 @@ impl<'a> JobReader<'a> {
         number
     }
 
-    /// Returns a number of at least 1: 0 jobs or transfers would measure nothing.
+    /// Returns the number of option `name`; 0, which would measure nothing, is recorded as an error
+    /// and returned as 1. `None` if not given.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
         if number == 0
@@ -344,7 +347,8 @@ impl<'a> JobReader<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// Returns the values of a list `reads,writes,trims` that apply to this load.
+    /// Returns the values of a list `reads,writes,trims` that apply to this load; `None` for an
+    /// empty one.
     fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }
@@ -400,7 +404,7 @@ impl<'a> JobReader<'a> {
         self.job.delay = delay.unwrap_or(Some(0)).map(Duration::from_micros);
     }
 
-    /// Collects the options that a reference tool may use for the case.
+    /// Collects the options, as `name=value` in the order of the file, for fio as a reference tool.
     fn own_options(&mut self) {
         let mut names: Vec<&str> = Vec::new();
         for given in self.section.options.iter().rev() {

@@ -52,7 +52,8 @@ impl Mistake {
         Self { line: line.clone(), why: shown_within(why, MAX_MESSAGE_CHARS), kind }
     }
 
-    /// Whether only plimsoll refuses it, so that it may be ignored on request.
+    /// Whether fio accepts the option and only plimsoll refuses it, so that it can be ignored on
+    /// request.
     pub(super) fn is_of_plimsoll(&self) -> bool {
         self.kind != MistakeKind::Wrong
     }
@@ -61,7 +62,7 @@ impl Mistake {
         self.kind == MistakeKind::RefusedJob
     }
 
-    /// Formats it as a remark, if it was ignored.
+    /// Formats it as a remark: `FILE:LINE: ignored: WHY`, or `job left out` for a whole job.
     pub(super) fn ignored(&self) -> String {
         let what = if self.takes_the_job() { "job left out" } else { "ignored" };
         format!("{}:{}: {what}: {}", self.line.file, self.line.number, self.why)

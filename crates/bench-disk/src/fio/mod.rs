@@ -58,7 +58,7 @@ pub struct JobFile {
     pub writes: Option<String>,
 }
 
-/// Whether a file is a job file, by its extension or else its content.
+/// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content.
 pub fn is_job_file(name: &str) -> bool {
     // A pipe can be read only once.
     let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
@@ -80,20 +80,17 @@ fn is_job_text(text: &str) -> bool {
     is_section && lines.any(is_option)
 }
 
-/// Reads a job file on this machine.
-///
-/// # Errors
-/// One line per error, in the order of the text.
+/// Reads the job file at `path` with this machine's variables and devices; includes are relative to
+/// its folder. `unsupported`: whether options that plimsoll lacks are errors or ignored. Fails with
+/// one line per error, in the order of the text.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }
 
-/// Parses the text of a job file; `file` is only its name in errors.
-///
-/// # Errors
-/// See [`read`].
+/// Parses the text of a job file; `file` is only its name in errors, `around` answers for
+/// variables, includes and devices. Fails like [`read`].
 pub fn parse(
     file: &str,
     text: &str,
@@ -151,7 +148,8 @@ pub fn parse(
     }
 }
 
-/// Merges equal jobs that run at the same time; fio runs all jobs that do not wait for those above.
+/// Merges equal jobs that run at the same time, and records an error for different ones; fio runs
+/// all jobs that do not wait for those above.
 fn together(jobs: Vec<FioWorkload>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<FioWorkload> {
     let mut all: Vec<FioWorkload> = Vec::new();
     // Start of the concurrent jobs, and the latest end of them after fio's start.
@@ -264,7 +262,8 @@ fn group(job: &FioWorkload, file: &str) -> Group {
     }
 }
 
-/// Reads a file below a folder. A link out of it is refused, as the author might not have access.
+/// Reads the text of `path`, relative to `folder`. Refuses a link out of the folder, because the
+/// author of the job file might not have access there.
 fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     let why = |error: Errno| match error {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
@@ -282,7 +281,8 @@ fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     read_small_file(found.into(), MAX_BYTES)
 }
 
-/// Replaces characters that names in plan files cannot have.
+/// Replaces characters that names in plan files cannot have by `-`; keeps 100 characters at most,
+/// and returns "job" for a blank name.
 pub fn plain(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();

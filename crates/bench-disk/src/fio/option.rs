@@ -57,12 +57,12 @@ const fn refused(name: &'static str, off: &'static [&'static str], why: &'static
 }
 
 impl FioOption {
-    /// Whether it is a boolean.
+    /// Whether its value is a boolean.
     pub fn is_switch(&self) -> bool {
         SWITCHES.contains(&self.name) || self.takes_any_number()
     }
 
-    /// Whether any number except 0 means true; other booleans are 0 or 1.
+    /// Whether it is a boolean for which any number except 0 means true; other booleans are 0 or 1.
     pub fn takes_any_number(&self) -> bool {
         FLAGS.contains(&self.name)
     }
@@ -460,12 +460,12 @@ pub const OPTIONS: &[FioOption] = &[
 /// Row of every unknown name.
 static UNKNOWN_OPTION: FioOption = row("an unknown option", &[], OptionMeaning::Unknown, "");
 
-/// Finds the row of an option by any of its names.
+/// Returns the row of an option by its name or an alias; `UNKNOWN_OPTION` if there is none.
 pub fn find(name: &str) -> &'static FioOption {
     OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN_OPTION)
 }
 
-/// Returns the error for an unknown option with this engine, with the nearest known name.
+/// Returns the error for option `name`, unknown to fio and `engine`, with the nearest known name.
 pub fn unknown(name: &str, engine: &str) -> String {
     let names = OPTIONS.iter().flat_map(|row| std::iter::once(&row.name).chain(row.aliases)).copied();
     let near = nearest(name, names).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();

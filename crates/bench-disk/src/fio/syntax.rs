@@ -17,19 +17,17 @@ const MAX_NESTED: usize = 8;
 
 /// Environment of a job file on the machine that reads it.
 pub trait JobEnvironment {
-    /// Returns an environment variable.
+    /// Returns the value of environment variable `name`; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Returns the text of an included file.
-    ///
-    /// # Errors
-    /// Reason why it cannot be read.
+    /// Returns the text of a file named in an `include` line. `Err`: why it cannot be read.
     fn included(&self, name: &str) -> Result<String, String>;
 
-    /// Returns the value of fio's `$pagesize`, `$mb_memory` or `$ncpus`.
+    /// Returns the value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`; `None` for other
+    /// names.
     fn keyword(&self, name: &str) -> Option<u64>;
 
-    /// Returns the bytes of a block device; `None` if it does not exist.
+    /// Returns the size in bytes of the block device at `path`; `None` if it does not exist.
     fn device(&self, path: &str) -> Option<u64>;
 }
 
@@ -49,7 +47,7 @@ pub(super) struct GivenOption {
 }
 
 impl GivenOption {
-    /// Formats the option: `bs=4k`.
+    /// Returns the option as written in the file, shortened: `bs=4k`.
     pub(super) fn shown(&self) -> String {
         format!("{}={}", self.name, shown_within(&self.written, 60))
     }
@@ -68,7 +66,8 @@ pub(super) struct JobSection {
     pub(super) options: Vec<GivenOption>,
 }
 
-/// Parses the jobs of a text; errors go to `wrong`.
+/// Parses the sections of a text and the files that it includes; returns the jobs with their global
+/// options. `file` is the name in errors, which go to `wrong`.
 pub(super) fn sections(
     file: &str,
     text: &str,
@@ -87,7 +86,7 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio misreads a value after a blank; plain numbers and file names are not affected.
+/// Whether fio misreads `value`, which starts with a blank; it reads plain numbers and file names.
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
@@ -211,7 +210,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Expands environment variables and fio's keywords; also returns the first unset variable.
+    /// Expands `${VARIABLE}` and fio's keywords (`$ncpus`); also returns the first unset variable.
+    /// `Err`: the result is too long or has several lines.
     fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
         let (mut out, mut unset) = (String::new(), None);
         let mut rest = value;

@@ -21,17 +21,17 @@ const PASSED_BY: &str = "the page cache or the host's cache answered instead of 
 /// Highest speed of a disk ever sold, per minute (Seagate Cheetah 15K, 2000, and similar).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Returns the limits of transfers at a given depth.
+/// Returns the limits of the metric in `question` for a case of disk.io, whose depth is given.
 pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
     limits(question, DiskTransfers::is_lone)
 }
 
-/// Returns the limits of transfers whose depth is searched for.
+/// Like [`of_transfers`], for a case whose depth is searched for (no lone transfers).
 pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
     limits(question, |_| false)
 }
 
-/// Returns the limits of transfers; `is_lone`: whether one at a time is in flight.
+/// Returns ceilings of a rate or floors of latency; `is_lone`: whether one transfer is in flight.
 fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
@@ -42,7 +42,7 @@ fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<L
     }
 }
 
-/// Returns all known ceilings, or one unknown with its reason.
+/// Returns all known ceilings in `counted` units per second, tightest first, or why none is known.
 fn ceilings(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit) -> Vec<Limit> {
     let of_groups =
         DeviceDemand::of(job).ok().and_then(|demand| io_limit::ceiling(question.machine, demand, counted));
@@ -100,7 +100,8 @@ fn block_input(counted: DemandUnit) -> Option<Input> {
     Some(Input::new("block", block, "B", "the case"))
 }
 
-/// Returns the makers' ratings, if all disks have one.
+/// Returns the sum of the makers' ratings of `disks` in `counted` units per second, for these
+/// shares of reads and writes; `None` unless all have one.
 fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
@@ -140,7 +141,8 @@ fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> 
     Some(limit)
 }
 
-/// Returns what the instance type promises its volumes.
+/// Returns the rate that the cloud instance type promises to its volumes together, in `counted`
+/// units per second; `None` if the type or a volume is unknown.
 fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let promise = Promise::of(&question.machine.virtualisation, disks)?;
     let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
@@ -164,7 +166,8 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: D
     Some(limit)
 }
 
-/// Returns the least latencies: by control groups, and by access time of the device.
+/// Returns lower bounds of the mean latency, in s: by cgroup I/O limits and by access time of
+/// disks.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
     let of_device = access(question, job, is_lone);
     let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
@@ -178,7 +181,8 @@ fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Li
     all
 }
 
-/// Returns the least mean time of a lone random read: half a turn of a spinning disk.
+/// Returns the lower bound of the mean latency of a lone random read from spinning disks: half a
+/// turn, in seconds. Else an unknown limit.
 fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
     let unknown = || Limit::unknown(LimitKind::Floor, "no vendor documents the access time");
     let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
@@ -212,7 +216,8 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     )
 }
 
-/// Returns the disks behind the test directory, or why there is no device limit.
+/// Returns the disks behind the test directory; `Err`: why there is no limit of a device (page
+/// cache, memory, network, loop device).
 fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
     if job.cache == CacheMode::Buffered {
         return Err("the page cache is between the program and the device".to_owned());
@@ -239,7 +244,7 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
     Ok(storage.disks.iter().collect())
 }
 
-/// Returns a remark on redundant data that the sum of the disks includes.
+/// Returns a remark if a RAID layer writes copies or parity, which the sum of the disks includes.
 fn mirrored(machine: &Machine) -> Option<String> {
     let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
     let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
@@ -247,12 +252,11 @@ fn mirrored(machine: &Machine) -> Option<String> {
     Some(format!("of all disks together; {} also writes copies or parity to them", layer.name))
 }
 
-/// Returns the links of all disks, or why one is unknown.
+/// Returns each disk with its link (such as PCI Express 4.0 ×4); `Err`: why one is unknown.
 fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a DeviceLink)>, String> {
     let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
-        // Emulated controllers show the link of their original; only PCI Express may be passed
-        // through.
+        // Emulated controllers show the link of their original; only PCIe may be real.
         if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
             return Err(format!(
                 "{}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}",
@@ -270,7 +274,7 @@ fn looped(storage: &Storage) -> Option<&str> {
     storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
 }
 
-/// Returns why a disk without a known link has no limit.
+/// Returns the reason why `disk`, whose link is unknown, has no limit.
 fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {

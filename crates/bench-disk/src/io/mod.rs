@@ -221,7 +221,7 @@ impl Benchmark for DiskIo {
     }
 }
 
-/// Returns an error for a requested parameter that no case uses.
+/// Returns an error in one line if `group` has `read-share` or `sync` and no candidate uses it.
 fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
     let is_unused = |(key, _): &&(&str, &str)| {
@@ -231,7 +231,8 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns all combinations of typed values, with the preset's values for the rest.
+/// Returns all combinations of the values in `group`; parameters that it lacks have the values of
+/// `preset`, or fixed defaults.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
@@ -259,13 +260,14 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases.into_iter().map(without_unsaid).collect()
 }
 
-/// Removes values that mean the same as no value.
+/// Returns the case without values that equal the default of an omitted parameter.
 fn without_unsaid(case: Case) -> Case {
     let stated = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
     stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
-/// Completes a case with values that follow from its parameters, and removes meaningless ones.
+/// Returns the case with values that follow from other parameters (cache of mmap, depth of psync)
+/// where `group` has none, and without meaningless ones.
 fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     let mixed = match job.operation {
         DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
@@ -300,7 +302,8 @@ fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     settled
 }
 
-/// Checks whether this machine can measure the case, without access to the disk.
+/// Checks whether this machine can measure the job, without access to the disk: direct I/O on a
+/// file system in memory is impossible.
 fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {

@@ -29,7 +29,8 @@ pub(crate) struct Reached {
     pub(crate) flushed: bool,
 }
 
-/// Returns a warning if the mean depth fell short, with the cause.
+/// Returns a warning, with the cause, if the mean depth of `samples` fell short of the job's;
+/// `kind`: the engine used, perhaps a fallback.
 pub(crate) fn depth_missed(
     job: &DiskTransfers,
     kind: DiskEngine,
@@ -58,7 +59,7 @@ pub(crate) fn depth_missed(
     })
 }
 
-/// Returns a warning if the samples miss `per_second` transfers over all `threads`.
+/// Returns a warning if the samples clearly miss `per_second`, the target rate of all `threads`.
 pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
@@ -90,7 +91,7 @@ mod tests {
         }
     }
 
-    /// A sample with this mean depth.
+    /// Returns a one-second sample of `transfers` with this mean depth of all threads.
     fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
         Reached { depth, flushed, ..sample(transfers, 1.0) }
     }
@@ -140,7 +141,8 @@ mod tests {
         assert!(reported("/count=81", DiskEngine::PLAIN, at_depth(9.0, 162, false)).is_some());
     }
 
-    /// A device without latency: a sample ends with the first completion after its time.
+    /// Returns a sample of `seconds` on a device without latency, which ends with the first
+    /// completion after its time; starts are random, `per_second` on average.
     fn as_they_arrive(per_second: f64, seconds: f64, seed: u64) -> Reached {
         let mut schedule = StartSchedule::new(ArrivalProcess::Poisson, per_second, seed);
         schedule.begin(0);

@@ -11,8 +11,8 @@ use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
-/// Returns the largest number up to `most` for which the monotonic `holds` is true, if any, by
-/// doubling and bisection.
+/// Returns the largest number of 1 to `most` for which `holds` is true, by doubling and bisection;
+/// `None` if it is false for 1. `holds` must be monotonic.
 fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     let (mut good, mut bad) = (0, most + 1);
     let mut next = 1;
@@ -27,7 +27,7 @@ fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Resul
     Ok((good > 0).then_some(good))
 }
 
-/// Repeats a probe that missed the target and returns the better one: disturbances only slow down.
+/// Probes again if the percentile is above `ns` (disturbances only slow down); returns the faster.
 fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
@@ -72,7 +72,8 @@ pub(crate) struct Deepest {
 }
 
 impl Deepest {
-    /// Creates a search up to the depth of `transfers`, or what the engine supports.
+    /// Creates a search for the deepest queue that meets `target`, up to the depth of `transfers`
+    /// that its engine supports.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
@@ -121,7 +122,7 @@ impl SearchResult {
         SearchResult { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
-    /// Returns a warning if the target was missed or the search is inconclusive.
+    /// Returns a warning if the samples missed the target or the search is inconclusive.
     fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
         let missed = match self.deepest {
             Some(_) if self.held => return None,

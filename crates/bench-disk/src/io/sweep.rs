@@ -22,7 +22,7 @@ pub(crate) struct SaturationSweep {
 }
 
 impl SaturationSweep {
-    /// Creates a sweep over `teams`, up to their depths.
+    /// Creates a sweep over `teams`, each with another number of threads, up to their depths.
     pub(crate) fn new(teams: Vec<Transfers>) -> Self {
         SaturationSweep { teams, chosen: None, curve: Vec::new() }
     }
@@ -55,7 +55,8 @@ impl SaturationSweep {
     }
 }
 
-/// Doubles the depth until the rate stops growing; repeats the best probe if it is below `enough`.
+/// Probes depths 1, 2, 4 … up to `deepest` until the rate stops growing; probes the best depth
+/// again if its rate (transfers/s) is below `enough`. Returns all probes.
 fn doubled<E>(
     deepest: u64,
     enough: f64,
@@ -78,7 +79,8 @@ fn doubled<E>(
     Ok(probes)
 }
 
-/// Repeats a probe below `enough` and returns the better one: disturbances only slow down.
+/// Probes again if the rate (transfers/s) is below `enough`, because disturbances only slow down;
+/// returns the better probe.
 fn confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
@@ -88,7 +90,8 @@ fn better(one: Probe, other: Probe) -> Probe {
     if other.rate > one.rate { other } else { one }
 }
 
-/// Returns the point with the fewest transfers in flight near the highest rate; then by latency.
+/// Returns the point with the fewest transfers in flight near the highest rate, of equal ones that
+/// with the lowest latency; `None` without points.
 fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= SATURATION_SHARE * most);

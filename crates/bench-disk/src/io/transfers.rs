@@ -53,7 +53,7 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Creates the load, on the thread that will use it.
+    /// Opens the engine and creates the load, on its thread; also returns which engine it is.
     fn load(self) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
         let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
@@ -103,7 +103,8 @@ fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = N
     of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
 }
 
-/// Limits a probe of `wanted` seconds to a share of the budget, so that some is left for samples.
+/// Returns the seconds of a probe: `wanted`, but at most 1/32 of `left_ns`, the rest of the time
+/// budget, so that some is left for samples.
 fn shortened(wanted: f64, left_ns: u64) -> f64 {
     /// Largest share of the remaining budget per probe: 40 probes leave a quarter.
     const SHARE: f64 = 1.0 / 32.0;
@@ -158,7 +159,8 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Sets up a job. `id` makes its random numbers differ from those of other cases.
+    /// Prepares files and starts the threads of a job. `id`, the case's, makes its random numbers
+    /// differ from those of other cases.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -226,7 +228,7 @@ impl Transfers {
         self.job.depth
     }
 
-    /// Returns the depth per thread that the engine supports.
+    /// Returns the depth per thread that the engine supports: 1 if synchronous, else the job's.
     pub(crate) fn reachable_depth(&self) -> u64 {
         if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
     }
@@ -239,7 +241,8 @@ impl Transfers {
         self.job.threads
     }
 
-    /// Measures a depth; `share` selects the percentile.
+    /// Measures at `depth` transfers in flight per thread, for `amount` (shortened to a share of
+    /// the time budget). `share` selects the latency percentile: 0.99 for p99.
     pub(crate) fn probe(
         &mut self,
         depth: u64,
@@ -288,7 +291,7 @@ impl Transfers {
         }
     }
 
-    /// Returns the ns of the budget left for a sample.
+    /// Returns the ns of the time budget left for a sample, at least 0.2 s (no budget: `u64::MAX`).
     fn left_ns(&self) -> u64 {
         /// Least time of a sample that the run loop still starts.
         const LEAST_NS: u64 = 200_000_000;
@@ -296,7 +299,8 @@ impl Transfers {
         left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
     }
 
-    /// Records the amount of the samples, per thread or in all as requested.
+    /// Records in `facts` the mean transfers and bytes per sample, per thread (in all with strong
+    /// scaling), if the amount is fixed, and a warning if samples were cut.
     fn note_amount(&self, facts: &mut Facts) {
         let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
         let mean = self.mean(|sample| sample.transfers as f64);
@@ -315,7 +319,8 @@ impl Transfers {
         self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
     }
 
-    /// Records the reached depth and rate, with warnings.
+    /// Records in `facts` the mean depth per thread, the rate of an open loop, and warnings if
+    /// these fell short.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
@@ -333,7 +338,8 @@ impl Transfers {
     }
 }
 
-/// Opens a thread's engine. If io_uring is refused (containers), libaio does direct transfers.
+/// Opens a thread's engine of `kind`. If io_uring is refused (containers), direct transfers of
+/// depth 2 or more use libaio.
 fn opened(
     kind: DiskEngine,
     job: &DiskTransfers,
@@ -353,12 +359,12 @@ fn opened(
     Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
 }
 
-/// Returns one thread's share of a fixed amount, in transfers.
+/// Returns how many transfers of a fixed amount `thread` does in a sample; `None` for a timed job.
 fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
     job.fixed_transfers().map(|transfers| share(job.scaling, transfers, job.threads, thread))
 }
 
-/// Returns warnings about a fallback of the engine or refused features.
+/// Returns warnings if another engine than `wanted` is in use, or a feature was refused.
 fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Note> {
     let used = about.kind;
     let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
@@ -366,8 +372,8 @@ fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Not
     fell_back.into_iter().chain(remark).map(Note::from)
 }
 
-/// Converts the failure of a load. Wrong data is a wrong answer, unless a reference tool may have
-/// written there (`shared`).
+/// Converts the failure of a load on `path`. Wrong data is a wrong answer, unless `shared`: a
+/// reference tool may have written there.
 fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     let wrong = match error {
         DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
@@ -392,7 +398,8 @@ fn describe_error(error: &DriverError, shared: bool) -> String {
     }
 }
 
-/// Creates the ledger of each thread's part for `--verify`.
+/// Creates a ledger of writes per extent (one per thread); `None` without `--verify`. Fails if it
+/// is too large.
 fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &WalkExtent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();

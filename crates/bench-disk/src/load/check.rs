@@ -8,9 +8,7 @@ use crate::load::data::{SECTOR_BYTES, SectorError, WrongSector};
 
 impl<E: Engine> Loop<E> {
     /// Verifies the last transfer of each slot, or the whole part of the file if there is a ledger.
-    ///
-    /// # Errors
-    /// The first sector with wrong data, or a failure to read it back.
+    /// Fails with the first sector that has wrong data or cannot be read back.
     pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
         self.end()?;
         if self.manner.ledger.is_some() {
@@ -51,7 +49,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads a transfer's range into the buffer of its slot.
+    /// Reads the range of transfer `last` into the buffer of `slot`.
     pub(super) fn read_back(&mut self, slot: usize, last: Whole) -> Result<(), LoadError> {
         let mut next = Some(Whole { op: RequestKind::Read, ..last }.request(slot));
         while let Some(request) = next {

@@ -13,7 +13,7 @@ const REREAD_NS: u64 = 60_000_000_000;
 const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
-    /// Submits a transfer to the engine; fills in its data if it is a write.
+    /// Queues a transfer on `slot`; addresses, or with a ledger seals, the data of a write.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
@@ -38,7 +38,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Records a finished write in the ledger, or verifies a finished read.
+    /// Records the finished write of `slot` in the ledger (if any), or verifies its finished read.
     pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
@@ -61,7 +61,7 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Reads and verifies every block once, within [`REREAD_NS`] and roughly the budget.
+    /// Reads and verifies every block once, for at most [`REREAD_NS`] and roughly the time budget.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         let extent = self.source.extent();

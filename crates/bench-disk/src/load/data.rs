@@ -62,7 +62,7 @@ pub enum SectorError {
 }
 
 impl SectorError {
-    /// Returns the mismatch in a few words.
+    /// Returns the mismatch in a few words, such as "a wrong checksum".
     pub fn word(self) -> &'static str {
         match self {
             Self::Address => "another sector",
@@ -123,8 +123,8 @@ impl std::fmt::Display for WrongSector {
 /// Last byte of a boot sector or DOS partition table, 55 aa (UEFI specification §5.2.1).
 const BOOT_MARK_ENDS: u8 = 0xaa;
 
-/// Changes sector ends that look like a boot sector (one in 65,000), which the next run would
-/// refuse.
+/// Changes sector ends in `buffer`, to be written at `offset`, that look like a boot sector (one in
+/// 65,000), which the next run would refuse.
 fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     let first = SECTOR_BYTES - 1 - (offset % SECTOR_BYTES as u64) as usize;
     for last in buffer.iter_mut().skip(first).step_by(SECTOR_BYTES).filter(|byte| **byte == BOOT_MARK_ENDS) {
@@ -144,8 +144,8 @@ pub struct TestData {
 }
 
 impl TestData {
-    /// Creates data for a test file. `seed` is common to all writers and checkers; `writer` is
-    /// unique per writer, or they would write the same bytes.
+    /// Creates a generator of test data. `seed` is common to all writers and checkers of a file;
+    /// `writer` is unique per writer, or they would write the same bytes.
     pub fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
         TestData {
@@ -157,13 +157,13 @@ impl TestData {
         }
     }
 
-    /// Sets whether fills are sealed, with generation 0.
+    /// Selects whether [`Self::fill`] seals sectors, with generation 0.
     #[must_use]
     pub fn with(self, seal: Seal) -> Self {
         TestData { seal, ..self }
     }
 
-    /// Fills `buffer`, for `offset`, with new bytes.
+    /// Fills `buffer` with new random bytes and the sector heads for byte `offset` of the file.
     pub fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
         no_boot_sector(buffer, offset);
@@ -173,7 +173,8 @@ impl TestData {
         }
     }
 
-    /// Seals a filled `buffer` for `offset` as `generation`, with checksums.
+    /// Seals a filled `buffer` of whole sectors for byte `offset`: address, `generation` (number of
+    /// the write) and checksum in each sector.
     pub fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
@@ -184,10 +185,8 @@ impl TestData {
         }
     }
 
-    /// Returns the generation of the sealed sector `number`.
-    ///
-    /// # Errors
-    /// The kind of mismatch.
+    /// Returns the generation in a sealed sector; `number` is its offset ÷ 512. Fails if the
+    /// address or checksum is wrong.
     pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
@@ -201,7 +200,8 @@ impl TestData {
         if right { Ok(generation) } else { Err(SectorError::Checksum) }
     }
 
-    /// Identifies the contents of a sector read at `offset`.
+    /// Returns what a sector read at byte `offset` contains: its own data, that of another offset,
+    /// one repeated byte, or foreign data.
     pub fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
         /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
@@ -220,7 +220,7 @@ impl TestData {
         }
     }
 
-    /// Returns the mask that hides generations from a compressor.
+    /// Returns the mask that hides the generation of sector `number` from a compressor.
     fn veil(&self, number: u64) -> u64 {
         mix(self.secret.rotate_left(17) ^ number)
     }
@@ -230,7 +230,7 @@ impl TestData {
         xxh3_64_with_seed(sector.get(SEALED..).unwrap_or_default(), key)
     }
 
-    /// Gives a filled `buffer` the address `offset` and new serial numbers.
+    /// Gives each sector in a filled `buffer` the address for byte `offset` and a new serial.
     pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             return self.address_parts(buffer, offset);
@@ -247,8 +247,7 @@ impl TestData {
         }
     }
 
-    /// Like [`TestData::address`], for partial sectors: writes the covered bytes of the sector
-    /// number.
+    /// Like [`TestData::address`], for partial sectors: writes only the covered bytes of the head.
     fn address_parts(&mut self, buffer: &mut [u8], offset: u64) {
         self.shifts = true;
         self.serial = self.serial.wrapping_add(1);
@@ -266,7 +265,8 @@ impl TestData {
         mix(self.secret ^ sector).to_le_bytes()[at % (HEAD / 2)]
     }
 
-    /// Returns the offset of the first sector in `buffer`, read at `offset`, with another address.
+    /// Returns the byte offset in the file of the first sector in `buffer`, read at `offset`, that
+    /// has another address; `None` if all are right.
     pub fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             let number = |place: u64| (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);

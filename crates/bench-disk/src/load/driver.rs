@@ -79,10 +79,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Creates the load on a new thread.
-    ///
-    /// # Errors
-    /// No thread, or the failure of `make`.
+    /// Creates the load with `make` on a new thread; also returns which engine it got.
+    /// `directions`: whether reads and writes have latencies of their own. Fails without a thread,
+    /// or if `make` fails.
     pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
@@ -110,7 +109,7 @@ impl Driver {
         }
     }
 
-    /// Starts a count; [`Driver::counted`] returns it.
+    /// Starts to count `portion` and returns at once; [`Driver::counted`] waits for the count.
     pub fn ask_for(&mut self, portion: Portion) {
         let next = self.spare.take().unwrap_or_else(|| TransferTally::empty(self.directions));
         self.send(match portion {
@@ -119,10 +118,7 @@ impl Driver {
         });
     }
 
-    /// Waits for the count and returns it.
-    ///
-    /// # Errors
-    /// The first transfer that failed.
+    /// Waits for the count and returns it. Fails with the first failed transfer.
     pub fn counted(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
@@ -130,26 +126,18 @@ impl Driver {
         }
     }
 
-    /// Limits the transfers in flight. See [`DiskLoad::set_limit`].
-    ///
-    /// # Errors
-    /// The first transfer that failed.
+    /// Stops the load and limits its transfers in flight to `limit`, from 1 to the engine's depth.
+    /// Fails with the first failed transfer.
     pub fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.ask(DriverCommand::Limit(limit)).map(|_| ())
     }
 
-    /// Stops the load until the next count.
-    ///
-    /// # Errors
-    /// The first transfer that failed.
+    /// Stops the load until the next count. Fails with the first failed transfer.
     pub fn stop(&mut self) -> Result<(), DriverError> {
         self.ask(DriverCommand::Stop).map(|_| ())
     }
 
-    /// Stops the load and verifies the data. See [`DiskLoad::verify`].
-    ///
-    /// # Errors
-    /// The first transfer that failed, or the first sector with wrong data.
+    /// Stops the load and verifies the data. Fails with the first failed transfer or wrong sector.
     pub fn verify(&mut self) -> Result<(), DriverError> {
         match self.ask(DriverCommand::Check)? {
             Reply::Checked => Ok(()),
@@ -162,7 +150,7 @@ impl Driver {
         self.reply()
     }
 
-    /// A failure between commands closes the inbox; the pending reply contains it.
+    /// Sends a command. A failure in between closes the inbox; the pending reply contains it.
     fn send(&self, command: DriverCommand) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
@@ -184,7 +172,7 @@ impl Drop for Driver {
     }
 }
 
-/// Executes commands until the sender is dropped.
+/// Executes commands from `inbox` until its sender is dropped.
 fn serve(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -217,7 +205,7 @@ fn serve(
     Ok(())
 }
 
-/// Returns the next command; keeps the load up until then, for a limited time.
+/// Returns the next command, `None` at the end; keeps the load up until then, for up to a second.
 fn next_command(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -234,7 +222,7 @@ fn next_command(
     }
 }
 
-/// Keeps the load up, or stops it if the last count ended `patience_ns` ago. Returns if it is up.
+/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it is up.
 fn tend(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),

@@ -70,7 +70,7 @@ pub struct SectorEvidence {
 }
 
 impl SectorEvidence {
-    /// Returns the sector and its mismatch.
+    /// Returns the first wrong sector, with offset and kind of mismatch.
     pub fn wrong(&self) -> WrongSector {
         self.wrong
     }
@@ -108,7 +108,8 @@ impl fmt::Display for SectorEvidence {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Records the first sector with wrong data; the transfer's bytes are in `slot`.
+    /// Keeps the first sector with wrong data (the bytes of `transfer` are in `slot`); returns the
+    /// error.
     #[cold]
     pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
@@ -118,7 +119,8 @@ impl<E: Engine> Loop<E> {
         LoadError::Wrong(wrong)
     }
 
-    /// Returns a result, after examining a mismatch.
+    /// Returns `result`; if it is wrong data, first reads the sector again in other ways, for
+    /// evidence.
     pub(super) fn examined<T>(&mut self, result: Result<T, LoadError>) -> Result<T, LoadError> {
         match result {
             Err(LoadError::Wrong(wrong)) => Err(self.examine(wrong)),
@@ -176,7 +178,7 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Reads the sector with the same engine.
+    /// Repeats `transfer` with the same engine and returns the sector at byte `offset` of the file.
     fn read_again(&mut self, transfer: Whole, offset: u64) -> Result<Vec<u8>, String> {
         let slot = *self.idle.last().ok_or("no slot is idle")?;
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
@@ -188,7 +190,7 @@ impl<E: Engine> Loop<E> {
     }
 }
 
-/// Reads the sector past or through the page cache, with its own descriptor and buffer.
+/// Reads the sector at `offset` past or through the page cache (`mode`), with its own descriptor.
 fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) -> Result<Vec<u8>, String> {
     let other = match (file.reopened(mode), mode) {
         // If the page cache cannot be bypassed, it is emptied.

@@ -89,11 +89,8 @@ impl fmt::Display for TransferFault {
     }
 }
 
-/// Returns what is left of a transfer: nothing, all after an interruption, or the rest of a short
-/// one.
-///
-/// # Errors
-/// It failed or cannot be continued.
+/// Returns what is left of a transfer: `None` if done, all after an interruption, or the rest of a
+/// short one. Fails if it failed or cannot be continued.
 #[inline]
 pub fn rest(completion: &Completion) -> Result<Option<Request>, TransferFault> {
     let request = completion.request;

@@ -53,11 +53,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates a ledger of the bytes from `begin` on. Blocks have sizes and offsets that are
-    /// multiples of `unit`, itself a multiple of a sector.
-    ///
-    /// # Errors
-    /// It would need too much memory.
+    /// Creates a ledger of the `bytes` from file offset `begin` on. `unit`, a multiple of a sector,
+    /// divides sizes and offsets of all blocks. Fails if it would need too much memory.
     pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
@@ -71,12 +68,14 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger time, to be recorded at the start of a read.
+    /// Returns the ledger time (starts and ends of writes so far), to record at the start of a
+    /// read.
     pub fn now(&self) -> u64 {
         self.clock
     }
 
-    /// Records the start of a write; returns its generation.
+    /// Records the start of a write of `len` bytes at `offset`; returns its generation, for its
+    /// seal.
     pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
@@ -91,7 +90,8 @@ impl Ledger {
         generation
     }
 
-    /// Records the end of a write; older data is impossible once no other write is in progress.
+    /// Records the end of a write of `len` bytes at `offset`; older data is impossible once no
+    /// other write is in progress.
     pub fn end_write(&mut self, offset: u64, len: usize) {
         self.clock += 1;
         let now = self.clock;
@@ -103,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the generations that a read started at ledger time `began` may return at `offset`.
+    /// Returns the generations that a read, started at ledger time `began`, may find at `offset`.
     pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
@@ -111,22 +111,20 @@ impl Ledger {
         oldest..=place.newest
     }
 
-    /// Whether a read started at `began` may return a mixture at `offset`, because of overlaps.
+    /// Whether a read, started at ledger time `began`, may find a mixture of writes at `offset`.
     fn may_be_mixed(&self, offset: u64, began: u64) -> bool {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.is_some_and(|place| place.mixed || place.writers > 0 || place.settled > began)
     }
 
-    /// Returns the last write at `offset` (0 for none), and whether it is complete.
+    /// Returns the generation of the last write at `offset` (0: none), and whether it is complete.
     pub fn last(&self, offset: u64) -> (u64, bool) {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
-    /// Verifies data read at `offset` by a read started at ledger time `began`.
-    ///
-    /// # Errors
-    /// The first sector with wrong data.
+    /// Verifies `read`, the data at file `offset` of a read started at ledger time `began`; `noise`
+    /// knows the addresses. Fails with the first wrong sector.
     pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR_BYTES)) {

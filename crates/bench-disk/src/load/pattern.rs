@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-/// Bijective 64-bit mixer SplitMix64 (Steele, Lea, Flood, OOPSLA 2014, figure 16).
+/// Returns SplitMix64 of `x`, a bijective hash (Steele, Lea, Flood, OOPSLA 2014, figure 16).
 pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,7 +17,7 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Inverts [`mix`].
+/// Returns the `x` for which [`mix`] returns this argument.
 pub fn unmix(x: u64) -> u64 {
     /// Returns the inverse of an odd number by Newton's iteration, from three correct bits on.
     const fn inverse(odd: u64) -> u64 {
@@ -37,7 +37,7 @@ pub fn unmix(x: u64) -> u64 {
     x.wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Derives an independent seed for a purpose of a case.
+/// Returns an independent seed for a `purpose` of a case, such as "data".
 pub fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
 }
@@ -57,7 +57,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Creates the permutation of `0..n` for `key`.
+    /// Creates the permutation of `0..n` that `key` selects.
     pub fn new(n: u64, key: u64) -> Self {
         // The network permutes 2^bits ≥ n values; fewer than half are outside.
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
@@ -71,13 +71,13 @@ impl Permutation {
         Permutation { n, low_bits, low_mask: mask(low_bits), high_mask: mask(bits - low_bits), keys }
     }
 
-    /// Returns the image of `index`, which is below `n`.
+    /// Returns the image of `index`, both below `n`.
     pub fn apply(&self, index: u64) -> u64 {
         let [place] = self.apply_all([index]);
         place
     }
 
-    /// Returns the images of several indices, round by round, so that their latencies overlap.
+    /// Returns the images of several indices, computed together so that their latencies overlap.
     fn apply_all<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
         let mut places = self.network(indices);
         if self.high_mask.count_ones() + self.low_bits != self.n.trailing_zeros() {
@@ -106,9 +106,9 @@ impl Permutation {
     }
 }
 
-/// The round function. Any function gives a bijection, but one product gives a poor order: its
-/// middle bits depend simply on `x`, and three times too many of 64 blocks preceded a neighbour. A
-/// half has at most 32 bits, which vector units multiply, unlike 64 bits.
+/// Returns the Feistel round function of half `x`. Any function gives a bijection, but one product
+/// gives a poor order (three times too many of 64 blocks preceded a neighbour). A half has at most
+/// 32 bits, which vector units multiply, unlike 64 bits.
 #[inline]
 fn round(x: u64, key: u64) -> u64 {
     let product = ((x ^ key) & LOW) * ((key >> 32) | 1);
@@ -120,7 +120,7 @@ const LOW: u64 = u32::MAX as u64;
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
-/// Returns the place chosen by two random numbers.
+/// Returns a place below `places`: random number `which` selects the zone, `within` its place.
 fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     let mut left = which % 100;
     let mut before = 0;
@@ -151,13 +151,13 @@ pub struct WalkExtent {
 }
 
 impl WalkExtent {
-    /// Blocks of one size over `blocks` times that size.
+    /// Returns an extent of `blocks` blocks of `block` bytes from offset 0 on.
     #[cfg(test)]
     pub fn of_blocks(blocks: u64, block: u64) -> Self {
         WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
 
-    /// Number of offsets for a block of any size, at least 1.
+    /// Returns the number of offsets at which a block of any size fits, at least 1.
     fn places(&self) -> u64 {
         self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
     }
@@ -194,12 +194,11 @@ pub struct BlockWalk {
 }
 
 impl BlockWalk {
-    /// Creates a walk; equal seeds give equal walks.
+    /// Creates a walk over `extent` in the given order; equal seeds give equal walks.
     pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
-            // `from_word` only accepts valid exponents; otherwise the walk stays at the first
-            // block.
+            // `from_word` only accepts valid exponents; else the walk never moves.
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,
         };
@@ -218,12 +217,13 @@ impl BlockWalk {
         }
     }
 
-    /// Returns the range.
+    /// Returns the visited range of the file.
     pub fn extent(&self) -> WalkExtent {
         self.extent
     }
 
-    /// Returns the position of the next block of `len` bytes, at most the extent's largest.
+    /// Returns the byte offset of the next block of `len` bytes (at most `extent.largest`), and
+    /// whether it starts another pass.
     #[inline(always)]
     pub fn step(&mut self, len: u64) -> NextBlock {
         let before = self.pass;
@@ -246,7 +246,8 @@ impl BlockWalk {
         NextBlock { offset: self.extent.start + from_start, begins_anew: self.pass != before }
     }
 
-    /// Returns the bytes before (or behind) the next block of a contiguous walk.
+    /// Advances a contiguous walk by `len` bytes and returns the bytes passed before; starts again
+    /// if fewer than `len` are left.
     fn pass_bytes(&mut self, len: u64) -> u64 {
         if self.next + len > self.extent.bytes {
             (self.next, self.pass) = (0, self.pass + 1);
@@ -256,7 +257,7 @@ impl BlockWalk {
         passed
     }
 
-    /// Returns the next place of a random walk, in units.
+    /// Returns the next place of a random walk, in units of the extent.
     #[inline(always)]
     fn shuffled(&mut self) -> u64 {
         if self.next == self.places {

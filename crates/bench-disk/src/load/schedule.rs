@@ -16,25 +16,26 @@ pub struct StartSchedule {
 }
 
 impl StartSchedule {
-    /// Creates a schedule of `per_second` starts (above zero); [`StartSchedule::begin`] starts it.
+    /// Creates a schedule with `per_second` starts (above zero), evenly spaced or Poisson;
+    /// [`StartSchedule::begin`] starts it.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
 
-    /// Starts the schedule at `now_ns`.
+    /// Starts the schedule at `now_ns`, a time of the engine's clock.
     pub fn begin(&mut self, now_ns: u64) {
         (self.from_ns, self.next) = (now_ns, 0.0);
         self.next = self.gap();
     }
 
-    /// Returns the next intended start in ns.
+    /// Returns the next intended start in ns, without advancing.
     pub fn next_ns(&self) -> u64 {
         // The cast saturates.
         self.from_ns.saturating_add(self.next as u64)
     }
 
-    /// Returns the next intended start in ns and advances.
+    /// Returns the next intended start in ns and advances to the one after it.
     pub fn take(&mut self) -> u64 {
         let taken = self.next_ns();
         self.next += self.gap();

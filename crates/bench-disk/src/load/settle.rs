@@ -62,7 +62,8 @@ enum Settled {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Waits for completions and processes all. Returns the time of the last finished transfer.
+    /// Waits until `patience` ends for completions and processes all. Returns the engine time in ns
+    /// of the last finished transfer, `None` if none finished.
     pub(super) fn reap(&mut self, patience: WaitEnd, counting: TallyMode) -> Result<Option<u64>, LoadError> {
         let mut settled = self.engine.wait(patience).map_err(LoadError::from);
         let mut at = None;
@@ -83,7 +84,7 @@ impl<E: Engine> Loop<E> {
         settled.map(|()| at)
     }
 
-    /// Counts or continues the transfer of the completion number `nth`.
+    /// Processes completion number `nth` of the last wait: counts or continues it.
     #[inline]
     fn settle(&mut self, nth: usize, counting: TallyMode) -> Result<Settled, LoadError> {
         let Some(completion) = self.engine.done().get(nth) else { return Ok(Settled::All) };
@@ -114,7 +115,8 @@ impl<E: Engine> Loop<E> {
         Ok(Settled::Whole { at_ns: completed_ns })
     }
 
-    /// Continues a partial transfer. Returns its start if nothing is left.
+    /// Continues a partial transfer, or a copy with its write, and returns `None`; returns the
+    /// times of its start if nothing is left.
     #[cold]
     fn go_on(&mut self, completion: &Completion) -> Result<Option<Begun>, LoadError> {
         let Request { slot, op, .. } = completion.request;

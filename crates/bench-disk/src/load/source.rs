@@ -5,7 +5,7 @@ use plimsoll_metal::uring::RequestKind;
 use crate::load::pattern::{BlockWalk, WalkExtent, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
-/// Picks a block size by weight.
+/// Returns a block size in bytes, selected by its weight and a `random` number.
 fn pick(blocks: &BlockSizes, random: u64) -> u64 {
     let mix = match blocks {
         BlockSizes::One(bytes) => return *bytes,
@@ -50,7 +50,8 @@ pub struct TransferSource {
 }
 
 impl TransferSource {
-    /// Creates a source over the extent; equal seeds give equal sequences.
+    /// Creates a sequence of transfers over `extent`; `through`: whether writes are durable on
+    /// completion. Equal seeds give equal sequences.
     pub fn new(
         operation: DiskOperation,
         through: WriteThrough,
@@ -76,22 +77,22 @@ impl TransferSource {
         TransferSource { operation, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
-    /// Returns the operation.
+    /// Returns the operation of the case, such as mixed.
     pub fn operation(&self) -> DiskOperation {
         self.operation
     }
 
-    /// Returns the range.
+    /// Returns the range of the file that transfers touch.
     pub fn extent(&self) -> WalkExtent {
         self.walk.extent()
     }
 
-    /// Returns the write operation.
+    /// Returns the request kind of writes: plain, O_DSYNC or O_SYNC.
     pub fn write(&self) -> RequestKind {
         self.write
     }
 
-    /// Returns the next transfer.
+    /// Draws the next transfer: kind, offset, length, and whether it starts another pass.
     #[inline(always)]
     pub fn draw(&mut self) -> Next {
         let len = match &self.blocks {
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Within five standard deviations of the expected share.
+    /// Whether `count` of `of` is within five standard deviations of the expected `share`.
     fn near(count: u64, of: u64, share: f64) -> bool {
         let expected = of as f64 * share;
         (count as f64 - expected).abs() < 5.0 * (expected * (1.0 - share)).sqrt()

@@ -69,7 +69,8 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Returns the separation for an operation.
+    /// Returns `Separate` (one latency distribution per direction) for mixed loads and copies, else
+    /// `Together`.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
             DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,
@@ -79,7 +80,7 @@ impl Directions {
 }
 
 impl TransferTally {
-    /// Creates an empty tally.
+    /// Creates an empty tally; `directions`: whether reads and writes have latencies of their own.
     pub fn empty(directions: Directions) -> Self {
         let traffic = || Traffic {
             latency: (directions == Directions::Separate).then(Times::default),
@@ -104,8 +105,7 @@ impl TransferTally {
         }
     }
 
-    /// Adds the times of one transfer, buffered until other times follow or
-    /// [`TransferTally::release`].
+    /// Adds the times of one transfer, buffered until [`TransferTally::release`].
     pub fn time(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.release();
@@ -125,7 +125,7 @@ impl TransferTally {
         }
     }
 
-    /// Resets all counts.
+    /// Resets all counts and times to zero.
     pub fn clear(&mut self) {
         for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
             times.clear();
@@ -138,7 +138,7 @@ impl TransferTally {
         (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
     }
 
-    /// Adds the counts of another thread; start and end then span both.
+    /// Adds the counts of another thread at the same time; start and end then span both.
     pub fn add(&mut self, other: &TransferTally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
@@ -160,7 +160,7 @@ impl TransferTally {
         }
     }
 
-    /// Returns the seconds under load.
+    /// Returns the seconds from start to end, excluded time subtracted; at least 1 ns.
     pub fn elapsed(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.aside_ns).max(1) as f64 * 1e-9
     }

@@ -34,7 +34,7 @@ struct Used {
 }
 
 impl Used {
-    /// Excludes this thread, which is not part of the load.
+    /// Returns the resource use of this process so far, without this thread, not part of the load.
     fn now() -> Self {
         let usage = usage();
         Used {
@@ -53,7 +53,8 @@ pub(crate) struct DiskThreads {
 }
 
 impl DiskThreads {
-    /// Starts a thread for each of `makes`. The returned properties are those of the worst load.
+    /// Starts a thread per element of `makes`, which creates its load there; returns the worst of
+    /// their properties (an engine that fell back).
     pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
@@ -64,15 +65,14 @@ impl DiskThreads {
         let started: Vec<(Driver, About)> =
             makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
         let (drivers, abouts): (Vec<Driver>, Vec<About>) = started.into_iter().unzip();
-        // Report the worst: buffers of one thread may be registered while another's exceed the
-        // limit.
+        // Report the worst: buffers of one thread may be registered, another's not.
         let worst =
             |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
         Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
     }
 
-    /// Runs a count on all threads at the same time.
+    /// Counts `portion(thread)` on all threads at the same time; returns the summed rates.
     pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
         let mut fixed = false;
@@ -131,7 +131,7 @@ impl DiskThreads {
         })
     }
 
-    /// Limits the transfers in flight per thread.
+    /// Stops the load and limits the transfers in flight per thread to `limit`.
     pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))

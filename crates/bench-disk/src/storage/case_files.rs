@@ -82,7 +82,7 @@ impl CaseFiles {
         })
     }
 
-    /// Each thread discards and refills a part of the device, in whole chunks.
+    /// Fills the device and gives each thread a part in whole chunks, to discard and refill.
     fn discarded(
         job: &DiskTransfers,
         cx: &Context<'_>,
@@ -117,7 +117,7 @@ impl CaseFiles {
         })
     }
 
-    /// Each thread has a file of its own, which it uses up and renews.
+    /// Creates a file per thread, to be used up (append, trim) and renewed.
     fn used_up(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
@@ -156,7 +156,8 @@ fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
     WalkExtent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
-/// Returns the bytes per thread: whole transferable units, at least one block.
+/// Returns the bytes per part of the file: a multiple of the block unit. Fails if a block does not
+/// fit, or is no multiple of the device's sector.
 fn region(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();
@@ -185,7 +186,7 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
     ))
 }
 
-/// Creates a second file, filled like the first.
+/// Creates a second file of `bytes` bytes, the destination of a copy, filled like the first.
 fn another(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFile, CannotMeasure> {
     let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
     let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
@@ -196,7 +197,8 @@ fn another(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFil
     Arc::try_unwrap(file).map_err(|_| environment(&"the copy's file is still being filled"))
 }
 
-/// Returns what renews a thread's file, for operations that use it up.
+/// Returns a function that renews a thread's file before another pass: truncates it (append),
+/// refills `extent` (trim), or drops it from the page cache (cold). `None` for other jobs.
 pub(crate) fn renewal(
     job: &DiskTransfers,
     file: &Arc<TestFile>,

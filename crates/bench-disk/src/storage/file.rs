@@ -34,7 +34,8 @@ pub const MIN_DEFAULT_BYTES: u64 = 64 << 20;
 /// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
 
-/// Returns the file size for a job: several blocks per thread if they are large.
+/// Returns the file size for a job: its `--size`, else a range or, for large blocks, several blocks
+/// per thread.
 pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
     match (job.size, least) {
@@ -95,11 +96,8 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// Returns the file of an earlier case in this worker, or a new one.
-    ///
-    /// # Errors
-    /// `NotHere`: direct I/O is refused or meaningless; `Unsafe`: it could do harm; else
-    /// `Environment`.
+    /// Returns a filled file of `size`: that of an earlier case in this worker if it fits, or a new
+    /// one. `NotHere`: direct I/O is refused or meaningless; `Unsafe`: it could do harm.
     pub fn for_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -108,10 +106,7 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
     }
 
-    /// Like [`Filled::for_case`], for a case that destroys the contents.
-    ///
-    /// # Errors
-    /// See [`Filled::for_case`].
+    /// Like [`Filled::for_case`], for a case that destroys the contents: never reused.
     pub fn for_one_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -120,10 +115,7 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
     }
 
-    /// Creates a separate file, sealed in generation 0, whose later generations the case writes.
-    ///
-    /// # Errors
-    /// See [`Filled::for_case`].
+    /// Like [`Filled::for_one_case`], sealed in generation 0, for `--verify`.
     pub fn sealed(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -200,7 +192,7 @@ impl Filled {
         Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
     }
 
-    /// Uses a device as the file: filled if permitted, else as it is.
+    /// Uses a device as the file: filled if its data may be destroyed, else as it is.
     fn on_device(
         device: &Arc<RawDevice>,
         made: WantedFile,
@@ -244,7 +236,7 @@ impl Filled {
         cool(&self.file);
     }
 
-    /// Returns facts about the storage, for the record.
+    /// Returns the file system and the devices below (`dm-0 → nvme0n1`), for the record.
     pub fn place(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.file_system().to_string());
@@ -263,8 +255,8 @@ impl Filled {
     }
 }
 
-/// Returns the device, claimed once per worker: the kernel releases a claim some time after its
-/// last ring, and another process could get it in between.
+/// Returns the device of `target`, claimed once per worker and checked again for each case: the
+/// kernel releases a claim late, and another process could get it in between.
 fn claimed(
     cx: &Context<'_>,
     target: &RawTarget,
@@ -280,7 +272,8 @@ fn claimed(
     Ok(device)
 }
 
-/// Reads the file into the page cache within a time limit, so that no buffered case has to.
+/// Reads the first `bytes` into the page cache within a time limit, so that no buffered case has
+/// to.
 fn warm(file: &TestFile, bytes: u64) {
     let begun = Instant::now();
     let mut chunk = vec![0; CHUNK];
@@ -301,7 +294,8 @@ fn cool(file: &TestFile) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Drops clean pages of a range from the page cache; the advice may be ignored.
+/// Drops clean pages of `bytes` bytes at offset `from` from the page cache; the kernel may ignore
+/// it.
 pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
@@ -316,7 +310,8 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
     }
 }
 
-/// Converts a failed fill to the reason of a case.
+/// Converts a failed fill to the failure of a case: `OutOfTime` at the deadline, `Environment` if a
+/// write failed, else see [`cannot_use`].
 pub fn cannot_fill(error: FillError) -> CannotMeasure {
     match error {
         FillError::Target(error) => cannot_use(error),
@@ -325,7 +320,7 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
     }
 }
 
-/// Returns the directory, if the case makes sense there.
+/// Returns the test directory's facts; fails if unusable, or in memory while `cache` is direct.
 fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let facts = facts.within_memory(cx.machine);
@@ -337,14 +332,14 @@ fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeas
     }
 }
 
-/// Returns the reason why a case for a device is not measured in memory.
+/// Returns the error of a direct case if the test directory is on `file_system`, such as tmpfs.
 pub fn in_memory(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))
 }
 
-/// Returns a warning if the file had a name for a moment.
+/// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
 pub fn named(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
@@ -365,13 +360,14 @@ pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
     Some(FileWarning::Served { file_system: file_system.fs_type.clone() })
 }
 
-/// Returns a warning if incompressible data takes less space than its bytes.
+/// Returns a warning if a file of `bytes` incompressible bytes takes clearly less space.
 fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
     Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
 }
 
-/// Converts a failure of the test file to the reason of a case.
+/// Converts a failure of the test file to that of a case: `NotHere` if O_DIRECT is refused,
+/// `Unsafe` if another user could interfere, else `Environment`.
 pub fn cannot_use(error: TargetError) -> CannotMeasure {
     match error {
         TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),

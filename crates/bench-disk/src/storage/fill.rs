@@ -64,16 +64,13 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// The first `bytes`, without a time limit.
+    /// Returns a fill of the first `bytes`, without a time limit.
     pub fn of(bytes: u64) -> Self {
         Filling { from: 0, bytes, patience: Duration::MAX, until: None }
     }
 }
 
 /// Fills the first `bytes` for at most `patience`. See [`fill_within`].
-///
-/// # Errors
-/// The first write that failed, with its offset.
 #[cfg(test)]
 pub fn fill(
     file: &Arc<TestFile>,
@@ -84,10 +81,9 @@ pub fn fill(
     fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
 
-/// Fills a range, truncates the file there, and syncs it. Returns the filled bytes.
-///
-/// # Errors
-/// The first write that failed, with its offset; or the deadline passed.
+/// Fills a range with data of `noise` in whole chunks, as far as its `patience` lasts, truncates
+/// the file there and syncs it. Returns the filled bytes. Fails with the first failed write, or at
+/// the deadline `until`.
 pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
     let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(LoadError::from)?;
@@ -141,8 +137,7 @@ pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData)
     Ok(filled)
 }
 
-/// Adaptive size of writes: devices differ a thousandfold, and the deadline waits for all in
-/// flight.
+/// Adaptive size of writes: devices differ a thousandfold, and the deadline waits for all.
 struct Pace {
     piece: usize,
     most: usize,
@@ -153,13 +148,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the write of a chunk from `start` on.
+    /// Returns the next write of the chunk at offset `chunk`, from byte `start` of it on.
     fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
         let len = self.piece.min(CHUNK - start);
         Request { slot, op: RequestKind::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
-    /// Returns the next write in the chunk; `None` at its end.
+    /// Adapts the writes to the time of `done`; returns the next in its chunk, `None` at its end.
     fn next(&mut self, done: &Completion) -> Option<Request> {
         let Request { slot, offset, start, len, .. } = done.request;
         self.written += len as u64;
@@ -205,7 +200,8 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     }
 }
 
-/// Fills or refills `bytes` from `from` on, in whole chunks.
+/// Allocates and fills `bytes` from offset `from` on, rounded up to whole MiB; fails at the
+/// deadline `until`.
 pub(crate) fn refill(
     file: &Arc<TestFile>,
     from: u64,

@@ -29,7 +29,8 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 /// Least share of the device that must be written for its own steady state.
 const WHOLE: f64 = 0.5;
 
-/// Overwrites the first `bytes` once at random; returns warnings.
+/// Overwrites the first `bytes` once in random order (`--steady`); returns warnings if it was cut
+/// or covers only a part of the disks. Fails without the right to write.
 pub(crate) fn precondition(
     job: &DiskTransfers,
     cx: &Context<'_>,

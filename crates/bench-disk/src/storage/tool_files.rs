@@ -43,7 +43,7 @@ enum ToolFile {
 }
 
 impl ToolFiles {
-    /// Creates a lender for the first `bytes` of a filled file.
+    /// Prepares files for reference tools like the first `bytes` of `filled`, the case's file.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
         let shelf = cx.keep.take::<SecondFile>(TOOL_FILE_KEY).unwrap_or_default();
         cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
@@ -51,10 +51,8 @@ impl ToolFiles {
         ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, tool_file: None, turns: 0 }
     }
 
-    /// Returns a filled file, in at most half of the time until `until`: the case needs the rest.
-    ///
-    /// # Errors
-    /// It cannot be filled, or not in time.
+    /// Returns a filled file, or part of the device, for a tool; takes at most half of the time
+    /// until `until`: the case needs the rest. Fails if it cannot be filled in time.
     pub(crate) fn provide_file(&mut self, until: Option<Instant>) -> Result<Writable, String> {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
@@ -70,7 +68,7 @@ impl ToolFiles {
         Ok(place)
     }
 
-    /// Fills a second part of the device. The inner error is a lack of room.
+    /// Fills a second part of the device. Inner error: no room; outer: a failure.
     fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
@@ -83,7 +81,7 @@ impl ToolFiles {
         Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
     }
 
-    /// Returns the second file. The inner error is a lack of room.
+    /// Returns the second file, filled. The inner error is a lack of room, the outer one a failure.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
@@ -108,10 +106,8 @@ impl ToolFiles {
         Ok(Ok(place))
     }
 
-    /// Ends the use by a tool: refills the case's own file if the tool wrote to it.
-    ///
-    /// # Errors
-    /// It cannot be filled before `until`; its data is unusable then.
+    /// Refills the case's own file if the tool wrote to it. Fails if it is not done by `until`: its
+    /// data is unusable then.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());
@@ -128,7 +124,7 @@ impl ToolFiles {
         refill(&self.own, 0, whole, until, &mut noise)
     }
 
-    /// Whether tools write to the case's own file.
+    /// Whether tools write to the case's own file, for lack of room.
     pub(crate) fn shares(&self) -> bool {
         matches!(self.tool_file, Some(ToolFile::Own { .. }))
     }

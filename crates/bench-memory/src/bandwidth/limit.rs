@@ -32,8 +32,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// Returns the most that loads can take from the caches of `level`, at the clock of each sample;
-/// stores add their share. A nearer cache supplies at most its own size.
+/// Returns the limit of loads from the caches of `level`, at the clock of each sample; stores add
+/// their share. A nearer cache supplies at most its own size.
 fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
@@ -96,7 +96,7 @@ impl CacheWidth {
     }
 }
 
-/// Returns the documented width; for level 1, else the one measured before the run.
+/// Returns the cache's documented width; for level 1, else the one measured before the run.
 fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let listed = listed(machine, cpu, level);
     match level {
@@ -135,7 +135,7 @@ fn measured(machine: &Machine) -> Option<CacheWidth> {
     Some(CacheWidth { bytes, from, core: None })
 }
 
-/// Returns the least share of `size` bytes that does not fit in a nearer cache.
+/// Returns the least share of `size` bytes that no nearer cache holds; fails if that is small.
 fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
     let inner = crate::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
     match inner {
@@ -151,8 +151,7 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
     }
 }
 
-/// Returns the bandwidth of the channels, for [`BANDWIDTH_METRIC`] times its share of the bus
-/// traffic.
+/// Returns the channels' bandwidth; for [`BANDWIDTH_METRIC`] times its share of bus traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::carried(question.machine, question.case)?;
     if question.metric != BANDWIDTH_METRIC {

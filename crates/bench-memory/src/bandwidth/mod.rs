@@ -62,7 +62,7 @@ impl Benchmark for Bandwidth {
         }
     }
 
-    /// Counts of STREAM for its kernels, in f64.
+    /// Returns STREAM's operations per byte for its kernels, in f64, and the working set.
     fn roofline(&self, case: &Case) -> Roofline {
         let Ok(MemoryStream { op, site, .. }) = MemoryStream::of(case) else { return Roofline::No };
         let intensity = op.flops() as f64 / (8 * (op.loads() + op.stores())) as f64;
@@ -130,7 +130,7 @@ impl Benchmark for Bandwidth {
     }
 }
 
-/// Explains the name of the fastest kernel, if the case leaves it open.
+/// Returns an explanation of the fastest kernel's name, if the case leaves the kernel open.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST_VARIANT)?;
     let chosen = measurement.achieved.word_of_parameter("variant")?;
@@ -210,7 +210,7 @@ fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     words.iter().map(layout).collect()
 }
 
-/// Each thread's share of a working set in memory, within memory and time.
+/// Returns each thread's bytes of a default working set, within memory and time.
 fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
     let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
     working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, op.arrays()))

@@ -28,7 +28,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     ceilings.map(as_asked).collect()
 }
 
-/// Number of regions: two for a copy.
+/// Returns the number of regions: two for a copy.
 fn regions(question: &Question<'_>) -> f64 {
     if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
 }
@@ -59,7 +59,7 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     }
 }
 
-/// Returns the throughput of the cores' ports, at the clock of each sample.
+/// Returns the limit by the cores' load and store ports, at the clock of each sample.
 fn ports(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let cpus = placed(machine, case);
@@ -121,7 +121,7 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     Ok((name, number, unit))
 }
 
-/// Returns the bandwidth of the channels of the threads' sockets.
+/// Returns the limit by the memory channels of the threads' sockets.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);

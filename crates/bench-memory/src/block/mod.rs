@@ -1,5 +1,4 @@
-//! `memory.block`: reads, writes or copies a region block by block, each block once before any
-//! repeats.
+//! `memory.block`: reads, writes or copies a region block by block, all before any repeats.
 //!
 //! The size of the region decides what is measured: blocks of 8 KiB from 1 GiB are memory, a region
 //! of 16 KiB is a cache. Blocks of 1 to 8 bytes are single accesses of that width. `--volume`, the
@@ -180,10 +179,8 @@ struct Work {
     variant: String,
 }
 
-/// Returns every existing combination of requested operations, blocks and kernels.
-///
-/// # Errors
-/// A message that starts with the key of the wrong value.
+/// Returns every existing combination of requested operations, blocks and kernels. An error starts
+/// with the key of the wrong value.
 fn works(group: &Group) -> Result<Vec<Work>, String> {
     let variants = group.words("variant", &[BEST_VARIANT]);
     let (ops, blocks) = (named(group, "op", BLOCK_OPS)?, blocks(group)?);
@@ -273,7 +270,7 @@ fn most_blocks(amounts: &[RequestedAmount], op: BlockOp, block: u64, threads: u6
     amounts.iter().filter_map(each).max()
 }
 
-/// Each thread's share of a working set in memory, with room for up to [`LEAST_BLOCKS`] blocks.
+/// Returns each thread's bytes of a default working set, with room for `blocks` blocks.
 fn default_size(
     machine: &Machine,
     group: &Group,
@@ -348,7 +345,7 @@ fn amounts(group: &Group) -> Result<Vec<RequestedAmount>, String> {
     Ok(values.flat_map(with).collect())
 }
 
-/// Returns the fixed amount of a case in blocks.
+/// Returns the fixed amount of a case in blocks, if any; fails for less than one per thread.
 fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBlocks>, String> {
     let scaling = fixed::scaling(case)?;
     let per_block = block.saturating_mul(op.regions() as u64).max(1);

@@ -1,7 +1,6 @@
 //! Finding: one thread cannot keep enough cache lines in flight to fill the memory channels.
 //!
-//! Little's law: bytes in flight = rate × latency. If more threads move more, the core is the
-//! limit.
+//! Little's law: bytes in flight = rate × latency. The core is the limit if more threads move more.
 
 use serde_json::json;
 
@@ -27,7 +26,7 @@ struct ConcurrencyBound<'a> {
     gain: f64,
 }
 
-/// Reports the operation with the highest single-threaded share of the limit.
+/// Returns a finding on the operation with the highest single-threaded share of the limit.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
@@ -56,7 +55,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<
     (gain >= MORE).then_some(ConcurrencyBound { one, many, share, gain })
 }
 
-/// Whether `other` is the same work with more threads: equal bytes per thread or in total.
+/// Returns whether `other` is the same work with more threads: equal bytes per thread or in total.
 fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     let (a, b) = (MemorySite::of(&one.case), MemorySite::of(&other.case));
     let size = b.size == a.size || b.total() == a.size;
@@ -92,7 +91,7 @@ fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFindi
     Some(PlainFinding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
-/// Returns the latency of memory from the largest chase, at least as large as the moved data.
+/// Returns the latency of memory in s from the largest chase, at least as large as the moved data.
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);

@@ -13,7 +13,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
-/// Reports the smallest working set that fits in a cache but was answered by memory.
+/// Returns a finding on the smallest working set that fits in a cache but was answered by memory.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
@@ -36,7 +36,7 @@ fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measureme
         .find(|m| median(m).is_some_and(|near| near < AS_MEMORY / 2.0 * latency))
 }
 
-/// Returns the same chase through memory, if it is hardly slower.
+/// Returns this run's same chase through more bytes, in memory, if it is hardly slower.
 fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let rest = |m: &Measurement| -> Vec<String> {

@@ -79,7 +79,7 @@ fn describe(measurement: &Measurement) -> Option<PlainFinding> {
 }
 
 /// Returns the point farthest below the line from no load to the highest load, in shares of both
-/// ranges (Satopää et al., "Finding a Kneedle in a Haystack", ICDCS workshops 2011).
+/// ranges, of latency up to `top` (Satopää et al., "Finding a Kneedle in a Haystack", 2011).
 fn saturation_point(points: &[LoadedPoint], top: f64) -> Option<LoadedPoint> {
     let (idle, most) = (points.first()?, points.last()?);
     let gain =

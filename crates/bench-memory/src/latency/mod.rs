@@ -109,7 +109,7 @@ impl Benchmark for MemoryLatency {
     }
 }
 
-/// Explains the pages of rows without `pages`.
+/// Returns an explanation of rows without `pages`, if this case has other pages.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     let named = MemorySite::of(&measurement.case).pages != Pages::Thp;
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
@@ -243,7 +243,7 @@ fn usual_cpu(machine: &Machine) -> usize {
     place(machine, 1).first().copied().unwrap_or(0)
 }
 
-/// Half of each cache of the default CPU, and one size for memory.
+/// Returns half of each cache of the default CPU, and one size for memory, in bytes.
 fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     let cpu = usual_cpu(machine);
     let last = working_set::caches(machine, &[cpu]);
@@ -277,7 +277,7 @@ struct Layout {
     spread: f64,
 }
 
-/// Warns if the size exceeds the caches but the touched lines do not.
+/// Warns if the `size` of a chase exceeds the caches but the bytes of its `touched` lines do not.
 fn note_touched(
     facts: &mut Facts,
     machine: &Machine,

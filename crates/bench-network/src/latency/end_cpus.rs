@@ -18,8 +18,8 @@ pub(super) struct EndCpus {
     pub(super) far: usize,
 }
 
-/// Returns one placement per relation of two CPUs, nearest first. If both ends poll, they share no
-/// CPU.
+/// Returns one placement for each relation between the first of `cpus` and another, nearest first.
+/// Ends that poll share a CPU only if there is no other.
 pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
     let Some(first) = cpus.first() else { return Vec::new() };
     let mut found: Vec<EndCpus> = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpu
 const RELATIONS: [&str; 6] =
     [SAME_CPU, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
 
-/// Returns the relation of two CPUs, as far as the topology is known.
+/// Returns how two CPUs are related, such as `smt-siblings`, as far as the topology is known.
 pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
     let logical = |cpu| machine.cpu.logical(cpu);
     let package = |cpu| logical(cpu).and_then(|l| l.package);
@@ -58,7 +58,7 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
     }
 }
 
-/// Returns the requested placement: the client on the first CPU, the server on the next.
+/// Returns the placement on the CPUs of `order`: the client on the first, the server on the next.
 pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
     let mut cpus: Vec<usize> = Vec::new();
     // A list with fewer CPUs repeats.
@@ -71,7 +71,7 @@ pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
     EndPlacement { far: near.from(1), near }
 }
 
-/// Describes the placement, and the medians of the other ones that were tried.
+/// Describes the placement and the medians of the other placements; `None` without one.
 pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {

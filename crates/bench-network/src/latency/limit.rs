@@ -85,7 +85,8 @@ fn floor(question: &Question<'_>) -> Limit {
     Limit::fixed(LimitKind::Floor, source, value, &formula, inputs)
 }
 
-/// Highest number of round trips: one at a time on each stream.
+/// Returns the limit of round trips per second, or of their goodput, from the floor of the latency:
+/// one trip at a time on each stream.
 fn ceiling(question: &Question<'_>) -> Limit {
     let floor = floor(question);
     let Some(seconds) = floor.value else {
@@ -163,8 +164,7 @@ mod tests {
         assert!(polled.value.is_none() && polled.reason.unwrap().contains("--mode"));
         let blocked = ask(&case("tcp", 1).with_word("mode", "block"), "rtt", &outcomes, None);
         assert_eq!((blocked.value, blocked.source), (Some(20e-6), LimitSource::Derived));
-        // Nor after a longer sleep. If the server polls, the echo of its kernel is only an
-        // estimate.
+        // Nor after a longer sleep. If the server polls, its kernel's echo is an estimate.
         let spaced = case("tcp", 1)
             .with_word("mode", "block")
             .with("interval", Value::Time(Duration::from_millis(10)));

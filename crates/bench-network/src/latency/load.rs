@@ -18,7 +18,8 @@ pub(super) struct NetworkLoad {
 }
 
 impl NetworkLoad {
-    /// Opens a second session with the server of `session`.
+    /// Opens a second session with the server of `session` for a TCP stream that sends `message`
+    /// again and again, with its local threads on `cpus`.
     pub(super) fn new(
         session: &ServerSession,
         from: Option<std::net::IpAddr>,
@@ -31,12 +32,12 @@ impl NetworkLoad {
         Ok(NetworkLoad { session, direction, message, cpus })
     }
 
-    /// Length of the `message` of [`NetworkLoad::new`], bytes.
+    /// Returns the length in bytes that `message` of [`NetworkLoad::new`] must have.
     pub(super) const fn message_bytes() -> usize {
         LOAD_MESSAGE_BYTES as usize
     }
 
-    /// Loads the path for `time`. Returns the rate that arrived over both directions, bit/s.
+    /// Loads the path for `time`. Returns the rate that arrived, bit/s, summed over the directions.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
         let work = TcpOrder {
             streams: 1,

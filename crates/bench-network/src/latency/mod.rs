@@ -157,7 +157,7 @@ impl Benchmark for NetworkLatency {
     }
 }
 
-/// Returns the values of a parameter; refuses unknown ones.
+/// Returns the requested values of parameter `key`, else `default`. Fails for one not in `known`.
 fn words(group: &Group, key: &str, known: &[&str], default: &str) -> Result<Vec<String>, String> {
     let words = group.words(key, &[default]);
     match words.iter().find(|word| !known.contains(&word.as_str())) {

@@ -88,7 +88,8 @@ pub struct RoundTrips {
 }
 
 impl RoundTrips {
-    /// Opens the session, sockets and load. Fails without a server or the right to send ICMP.
+    /// Opens session, sockets and load of a case; `seed` determines the content of messages. Fails
+    /// without a server or, for ICMP, the right to send.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
         let (session, address, ways) = match job.protocol {
@@ -134,8 +135,7 @@ impl RoundTrips {
         Ok(round_trips)
     }
 
-    /// Places both ends if the server is private: as the case requests, or by the shortest round
-    /// trip.
+    /// Pins both ends of a private server: as `job` requests, else by the shortest trial trip.
     fn take_seats(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
@@ -171,12 +171,13 @@ impl RoundTrips {
         self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(placement.far) };
     }
 
-    /// Returns the process id of a private server.
+    /// Returns the process ID of a private server; `None` for a remote one.
     pub fn server_pid(&self) -> Option<u32> {
         self.session.as_ref().and_then(ServerSession::pid)
     }
 
-    /// Makes round trips on all streams at once. The server is notified before and after.
+    /// Makes round trips on all streams at once until `until`. Returns their results, and the
+    /// server's report unless the protocol is ICMP.
     fn measure(&mut self, until: TripsEnd) -> Result<(TripResults, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
@@ -204,7 +205,7 @@ impl RoundTrips {
         Ok((trips, echoed))
     }
 
-    /// Requests the server's part. Returns its port for new connections, if there is one.
+    /// Requests the server's part. Returns its port for new connections (`--protocol connect`).
     fn begin(&mut self, until: TripsEnd) -> Result<Option<u16>, CannotMeasure> {
         let trip = match self.ways {
             Ways::Tcp => Trip::Tcp,
@@ -283,7 +284,8 @@ impl RoundTrips {
         Ok(sum)
     }
 
-    /// Returns the fault because of which no message came back. The server's part is over then.
+    /// Returns why no message came back, if a probe shows it; `port` is that for new connections.
+    /// The server's part ends. `None` for a private server and ICMP.
     fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
@@ -428,7 +430,7 @@ fn gone() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-/// Returns the target of ICMP echoes: the server, or this machine.
+/// Returns the target of ICMP echoes: the server or loopback. Fails without the right to send.
 fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
         ServerLocation::Server { address, .. } => {
@@ -458,8 +460,7 @@ fn load_of(
     session: Option<&ServerSession>,
 ) -> Result<Option<NetworkLoad>, CannotMeasure> {
     let (Some(direction), Some(session)) = (job.load, session) else { return Ok(None) };
-    // The last CPUs of the list, so that the load shares none with the round trips if there are
-    // enough.
+    // The last CPUs of the list: with enough CPUs, the load shares none with the round trips.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
     let message = random_bytes(NetworkLoad::message_bytes(), seed);

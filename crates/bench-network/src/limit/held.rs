@@ -28,7 +28,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     all
 }
 
-/// Sum of the rates of the directions that the case uses; `None` unless each has a rate.
+/// Returns the sum of the rates for the directions of the case; `None` if one is unknown.
 fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     match case.word("direction") {
         Some("down") => down,
@@ -37,7 +37,7 @@ fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Shaper of outgoing packets: the client's upwards, the server's downwards.
+/// Returns the limit by a shaper of outgoing packets: the client's upwards, else the server's.
 fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
@@ -56,7 +56,7 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     Some(limit)
 }
 
-/// Policer of incoming packets: the server's upwards, the client's downwards.
+/// Returns the limit by a policer of incoming packets: the server's upwards, else the client's.
 fn policed(question: &Question<'_>) -> Option<Limit> {
     let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";

@@ -144,7 +144,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Opens a session and joins the streams of the case.
+    /// Opens a session and the streams of a case; `seed` determines the content of messages.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
@@ -174,7 +174,7 @@ impl Streams {
         Ok(streams)
     }
 
-    /// Whether short trials are meaningful: on a long path a stream still ramps up during a trial.
+    /// Returns whether trials mean anything: on a long path a stream still ramps up in one.
     fn is_near(&self) -> bool {
         let rtt = self.session.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
         self.session.pid().is_some() || rtt.is_some_and(|info| info.path_us() <= NEAR_US)
@@ -222,7 +222,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Process id of a private server.
+    /// Returns the process ID of a private server; `None` for a remote one.
     pub fn server_pid(&self) -> Option<u32> {
         self.session.pid()
     }
@@ -231,8 +231,8 @@ impl Streams {
         self.session.transfer(work, &self.message, &self.placement.near)
     }
 
-    /// Performs one transfer. Returns its sample, the rate per direction, and whether it is spoilt
-    /// by a burst.
+    /// Performs one transfer. Returns its sample, the rate per direction in bit/s, and whether a
+    /// burst covers too much of it.
     fn measured(&mut self, work: &wire::TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
@@ -256,7 +256,7 @@ impl Streams {
         Ok((sample, came, spoilt))
     }
 
-    /// Checks whether the transfers so far show a token bucket.
+    /// Returns whether the transfers so far show a token bucket, which further transfers prove.
     fn look(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
@@ -271,7 +271,8 @@ impl Streams {
     }
 }
 
-/// Replaces the rate of the whole transfer, which other tools show, by the sustained rate.
+/// Sets goodput (bit/s) and messages per second of `sample`; each message has `bits` bits. The rate
+/// of the whole transfer, which other tools show, becomes `delivered`.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
     sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
@@ -286,8 +287,7 @@ struct TcpDirection<'a> {
 }
 
 impl TcpDirection<'_> {
-    /// The longer of both ends' times. A receiver without CPU time starts its clock late, which
-    /// must not improve the result.
+    /// Returns the longer of both ends' times, ns: a receiver without CPU time starts late.
     fn nanos(&self) -> u64 {
         self.received.nanos.max(self.sent.nanos.saturating_sub(self.omitted))
     }
@@ -300,7 +300,7 @@ impl TcpDirection<'_> {
         self.received.counted as f64 * 8.0 / self.seconds().max(1e-9)
     }
 
-    /// Whether the receiver's report is plausible: everything sent arrived, in a positive time.
+    /// Returns whether the report is plausible: all that was sent arrived, in a positive time.
     fn possible(&self) -> bool {
         let (sent, received) = (self.sent, self.received);
         let arrived = received.timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -325,7 +325,7 @@ fn ways<'a>(work: &wire::TcpOrder, here: &'a EndReport, there: &'a EndReport) ->
         .collect()
 }
 
-/// Returns the directions of a transfer. Fails if the reports of both ends are implausible.
+/// Returns the reports per direction. Fails if they are implausible or nothing counted arrived.
 fn checked<'a>(
     work: &wire::TcpOrder,
     outcome: &'a TcpOutcome,
@@ -405,7 +405,7 @@ impl Prepared for Streams {
         Ok(sample)
     }
 
-    /// Sends a few more megabytes and compares the receiver's hash with the sender's.
+    /// Sends a few more messages and compares the receiver's hash of each stream with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
         let rate = self.held.carried().min(self.session.welcome().max_rate as f64);
@@ -445,7 +445,8 @@ impl Prepared for Streams {
     }
 }
 
-/// Messages per stream of the check: a second at `rate` bit/s, up to [`CHECKED`].
+/// Returns the messages per stream for the check: a second at `rate` bit/s, at most [`CHECKED`]
+/// bytes; `message` is in bytes.
 fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
     let bytes = CHECKED.min((rate / 8.0) as u64);
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)

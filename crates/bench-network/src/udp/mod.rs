@@ -187,7 +187,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Opens a session and the UDP sockets of the case.
+    /// Opens a session and the UDP sockets of a case; `seed` determines the content of datagrams.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
@@ -221,8 +221,8 @@ impl Datagrams {
         })
     }
 
-    /// Performs one transfer. Returns its sample, its trial, the rate per direction, and whether it
-    /// is spoilt by a burst.
+    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample, its trial for
+    /// a search, the rate per direction in bit/s, and whether a burst covers too much of it.
     fn transfer(
         &mut self,
         amount: wire::OrderedAmount,
@@ -260,7 +260,7 @@ impl Datagrams {
         Ok((sample, trial, came, spoilt))
     }
 
-    /// Fails if nothing arrived in a direction and nothing of this size arrives on a second try.
+    /// Fails if nothing arrived in a direction, and nothing of this size on a second try.
     fn check_arrivals(
         &mut self,
         work: &wire::UdpOrder,
@@ -285,7 +285,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Checks for a token bucket. If there is one, discards the rates recorded before.
+    /// Returns whether there is a token bucket; then discards the rates recorded before.
     fn look(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
@@ -367,7 +367,7 @@ impl Datagrams {
     }
 }
 
-/// Reason for an invalid result: at least half of the searches did not prove their rate.
+/// Returns why a result is invalid if at least half of the searches are unproved.
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(
@@ -408,7 +408,7 @@ impl Datagrams {
     }
 }
 
-/// Returns a tag that differs from those of earlier transfers.
+/// Returns a random tag that distinguishes the datagrams of a transfer from those of earlier ones.
 fn tag() -> u32 {
     u32::from_ne_bytes(plimsoll_system::random::distinct())
 }
@@ -425,8 +425,7 @@ impl UdpDirection<'_> {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
     }
 
-    /// Seconds of sending, including the interval after the last datagram: otherwise few datagrams
-    /// would exceed the target rate.
+    /// Returns the seconds of sending, with the interval after the last datagram.
     fn sending(&self) -> f64 {
         let sent = Duration::from_nanos(self.sent.nanos).as_secs_f64();
         sent.max(self.sent.datagrams as f64 * self.interval)
@@ -440,7 +439,7 @@ impl UdpDirection<'_> {
         self.received.received as f64 * bits / self.seconds()
     }
 
-    /// Whether the receiver's counts are plausible for datagrams of `bytes` bytes.
+    /// Returns whether the receiver's counts are plausible for datagrams of `bytes` bytes.
     fn possible(&self, bytes: u64) -> bool {
         let UdpReceived { sent, received, duplicates, ref timeline, .. } = *self.received;
         let arrived = timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -455,7 +454,7 @@ fn timelines<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
     ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
-/// Highest tail rate of the directions, and the delay that grows most, less its error.
+/// Returns the highest tail rate of the directions, bit/s, and the delay that surely grows most.
 fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|direction| search::tail(&direction.received.timeline)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);

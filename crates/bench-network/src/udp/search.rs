@@ -67,13 +67,14 @@ impl RateTrial {
         }
     }
 
-    /// Upper bound of the path's capacity according to this trial, bit/s.
+    /// Returns the upper bound of the path's capacity that this trial shows, bit/s.
     fn ceiling(&self) -> f64 {
         self.arriving.min(self.each).max(1.0)
     }
 }
 
-/// Returns the rate in the second half of a course, in bit/s, and the growth of the delay there.
+/// Returns the rate in the second half of the arrivals, bit/s, and the growth of the delay there,
+/// s/s; `None` for too few.
 pub(super) fn tail(timeline: &ArrivalTimeline) -> (Option<f64>, Option<Trend>) {
     let seconds = timeline.width as f64 * 1e-9;
     let some = |bytes: &u64| *bytes > 0;
@@ -175,7 +176,8 @@ struct RateTrials<T, F> {
 }
 
 impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> RateTrials<T, F> {
-    /// Tries one rate for this share of the time, doubled while the verdict is unclear.
+    /// Tries a rate in bit/s (`None`: full speed) for the share `part` of the time, doubled while
+    /// the verdict is unclear. Returns the last trial and its verdict.
     fn settled(&mut self, rate: Option<f64>, part: f64) -> Result<(RateTrial, TrialVerdict), CannotMeasure> {
         let mut seconds = (part * self.seconds).max(SHORTEST);
         loop {
@@ -194,7 +196,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         }
     }
 
-    /// Tries the best rate once more for longer. One that fails is replaced by a lower one.
+    /// Tries the rate `low`, bit/s, for longer. One that fails is `high`, and a lower one `low`.
     fn prove(&mut self, low: &mut f64, high: &mut f64) -> Result<(), CannotMeasure> {
         while *low > 0.0 {
             let part = LAST.min(self.left / self.seconds);
@@ -210,7 +212,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         Ok(())
     }
 
-    /// Returns the last trial of the highest rate below `high` with an accepted verdict.
+    /// Returns the index of the last trial of the highest rate below `high` that `wanted` accepts.
     fn best(&self, high: f64, wanted: impl Fn(TrialVerdict) -> bool) -> Option<usize> {
         // The offered rate differs slightly from the target rate.
         let below =

@@ -16,11 +16,9 @@ use crate::{CheckedMachine, ImpossibleCause, LIMIT_TOLERANCE};
 
 use super::sooner;
 
-/// The machine with the disks of the figures as its storage.
 pub(super) struct Behind {
     pub(super) machine: Machine,
     pub(super) looped: Option<String>,
-    /// Mount option that enables compression.
     pub(super) compresses: Option<String>,
     /// Reason why there may be more disks.
     pub(super) incomplete: Option<String>,
@@ -37,7 +35,6 @@ impl Behind {
     }
 }
 
-/// Reason why no disk is known.
 pub(super) struct UnknownDisk {
     /// Cause, if the target is certainly not a disk.
     pub(super) is: Option<ImpossibleCause>,
@@ -98,8 +95,8 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Behin
     any(place.machine)
 }
 
-/// Returns the name of a device below /dev, links resolved (`/dev/vg0/data` gives `dm-1`), or the
-/// path itself if this machine has no such device.
+/// Returns the name of the device at a path below /dev, links resolved (`/dev/vg0/data` gives
+/// `dm-1`), or the path itself if this machine lacks it; `None` for other paths.
 fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let below = name.split('/').next().unwrap_or_default();
@@ -114,7 +111,7 @@ fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     Some(resolved.filter(|name| !name.contains('/')).map_or_else(|| path.to_owned(), str::to_owned))
 }
 
-/// Returns whether a directory below /dev holds files instead of devices.
+/// Returns whether `/dev/<directory>` holds files instead of devices: `shm`, or a mount point.
 fn has_files(directory: &str, place: &CheckedMachine<'_>) -> bool {
     let point = Path::new("/dev").join(directory);
     // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
@@ -170,7 +167,7 @@ fn named(names: &[String], machine: &Machine) -> Result<Behind, UnknownDisk> {
     of(machine, disks)
 }
 
-/// Returns the disk with this name or of the partition with this name.
+/// Returns the disk called `name` (`sda`), or the disk with the partition `name` (`sda1`).
 fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     let whole = |disk: &&Disk| disk.name == name;
     let part = |disk: &&Disk| {
@@ -182,7 +179,8 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     disks.iter().find(whole).or_else(|| disks.iter().find(part))
 }
 
-/// Replaces the machine's storage with the disks in `found`, without layers (such as RAID).
+/// Returns the machine with the disks in `found` as its storage, without layers such as RAID. Fails
+/// if all are layers.
 fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
@@ -193,7 +191,8 @@ fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
     Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }
 
-/// A loop device: its file is on some disk and cannot be read faster than from all disks together.
+/// Returns all disks for the loop device `name`: its file is on some of them, and cannot be read
+/// faster than from all together.
 fn looped_on(machine: &Machine, name: &str) -> Behind {
     let storage = Storage { disks: leaves(machine), ..Storage::default() };
     Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
@@ -255,7 +254,8 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> Behind {
     }
 }
 
-/// ZFS answers from its own cache, also with direct=1 (OpenZFS before 2.3 ignores it).
+/// Returns that ZFS's own cache answered for the file `shown`, if transfers were too fast, else
+/// that its disks are unknown. OpenZFS before 2.3 ignores direct=1.
 fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match sooner(used, 0.0) {
         Some(took) => UnknownDisk::is(
@@ -266,7 +266,8 @@ fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     }
 }
 
-/// Network file system: a rate that its server cannot deliver came from this machine's memory.
+/// Returns that this machine's memory answered for the file `shown` on a network file system, if it
+/// was faster than a disk or all links, else that its disk is unknown.
 fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
@@ -293,14 +294,14 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<
     UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
-/// Returns the physical disks.
+/// Returns the machine's disks, without layers, memory and empty devices.
 fn leaves(machine: &Machine) -> Vec<Disk> {
     let no_memory = |disk: &&Disk| !matches!(disk.kind, DiskKind::Zram | DiskKind::Ram | DiskKind::Loop);
     let disks = machine.disks.iter().filter(|disk| !disk.kind.is_layer());
     disks.filter(no_memory).filter(|disk| disk.size_bytes != Some(0)).cloned().collect()
 }
 
-/// For files that name no disk: all disks together limit the figure.
+/// Returns all disks together, the limit of a file that names no disk. Fails if a link is unknown.
 fn any(machine: &Machine) -> Result<Behind, UnknownDisk> {
     let disks = leaves(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {

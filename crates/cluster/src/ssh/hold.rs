@@ -45,7 +45,7 @@ impl Hold {
         inner.child = Some(child);
     }
 
-    /// Sets the pipe for requests.
+    /// Sets the pipe through which requests are sent.
     pub(super) fn opened(&self, stdin: ChildStdin) {
         locked(&self.inner).stdin = Some(stdin);
     }
@@ -57,7 +57,7 @@ impl Hold {
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush())
     }
 
-    /// Stops expecting an answer.
+    /// Stops expecting an answer, so that silence is no failure.
     pub(super) fn rests(&self) {
         locked(&self.inner).waits = false;
     }
@@ -67,8 +67,7 @@ impl Hold {
         locked(&self.inner).stdin = None;
     }
 
-    /// Ends the run of the node, which sends its results; disconnects one that is not measuring
-    /// yet.
+    /// Ends the node's run, which sends its results; kills a connection that is not measuring yet.
     pub fn ask_to_end(&self) {
         let asked = locked(&self.inner).stdin.take().is_some();
         if !asked {
@@ -76,14 +75,14 @@ impl Hold {
         }
     }
 
-    /// Kills the process of the connection.
+    /// Kills the process of the connection, and its children, at once.
     pub fn end(&self) {
         let mut inner = locked(&self.inner);
         inner.ended = true;
         inner.child.as_ref().iter().for_each(|child| kill_group(child));
     }
 
-    /// Returns the progress of the node.
+    /// Returns the latest progress that the node reported.
     pub fn progress(&self) -> MachineProgress {
         locked(&self.inner).progress
     }
@@ -96,12 +95,12 @@ impl Hold {
         locked(&self.inner).why.clone()
     }
 
-    /// Resets the count of silence.
+    /// Resets the count of silent seconds.
     pub(super) fn lines_read(&self) {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a second of silence, and ends the connection when there are too many. The supervising
+    /// Counts a second of silence; ends the connection when there are too many. The supervising
     /// thread calls it, so that time in which this process is stopped does not count.
     pub fn second(&self) {
         if !locked(&self.inner).waits {
@@ -158,7 +157,6 @@ mod tests {
         Command::new("sleep").arg("60").stdin(Stdio::piped()).process_group(0).spawn().unwrap()
     }
 
-    /// A grandchild that holds the pipe open does not delay the end.
     #[test]
     fn the_children_of_a_connection_end_with_it() {
         let mut ssh = Command::new("sh");

@@ -21,8 +21,7 @@ struct NamedLauncher {
     requires: Option<(&'static str, &'static str)>,
 }
 
-/// Predefined launchers. ssh never prompts for a password, since hundreds of nodes would at once.
-/// srun and mpirun give all CPUs and memory of the node to the one task.
+/// Predefined launchers. ssh never prompts: hundreds of nodes would. One task gets the whole node.
 const LAUNCHERS: [NamedLauncher; 4] = [
     NamedLauncher {
         name: DEFAULT,
@@ -86,8 +85,8 @@ pub struct NodeLauncher {
 }
 
 impl NodeLauncher {
-    /// Returns the launcher of this name or template with `{host}`; ssh by default. Fails for other
-    /// text or without the environment variable that the launcher requires.
+    /// Parses a launcher's name or a command such as `docker exec -i {host}`; `None` means ssh.
+    /// Fails for other text or without an environment variable that the launcher requires.
     pub fn parse(typed: Option<&str>) -> Result<Self, String> {
         let typed = typed.unwrap_or(DEFAULT);
         let row = LAUNCHERS.iter().find(|row| row.name == typed);
@@ -120,7 +119,7 @@ impl NodeLauncher {
         })
     }
 
-    /// Returns the name for messages.
+    /// Returns the launcher's name for messages, such as `ssh` or `docker`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -145,7 +144,7 @@ impl NodeLauncher {
         Ok(self)
     }
 
-    /// Returns the reason why the launcher does not support this node name, if it does not.
+    /// Returns why the launcher does not support the user or port in `host`; `None` if it does.
     pub fn refusal(&self, host: &HostName) -> Option<String> {
         let name = shown_within(&host.destination, 64);
         match host.port {
@@ -169,7 +168,7 @@ impl NodeLauncher {
         command
     }
 
-    /// Whether exit code `code` means that the launcher could not connect.
+    /// Returns whether exit code `code` means that the launcher could not connect.
     pub(super) fn could_not_connect(&self, code: i32) -> bool {
         self.is_ssh && code == SSH_FAILED
     }

@@ -21,7 +21,7 @@ pub struct HostName {
 }
 
 impl HostName {
-    /// Parses `host` or `user@host`. Fails if the text is not such a name.
+    /// Parses `host` or `user@host`, with a name or an IP address and no port.
     pub fn typed(text: &str) -> Result<Self, String> {
         let (user, name) = text.rsplit_once('@').map_or((None, text), |(user, name)| (Some(user), name));
         let is_host = is_name(name) || name.parse::<Ipv6Addr>().is_ok();
@@ -38,14 +38,14 @@ impl HostName {
     }
 }
 
-/// Whether a name consists of letters, digits, `.`, `_` and `-`, and is no option for a program.
+/// Returns whether `text` consists of letters, digits, `.`, `_` and `-`, and is no option.
 fn is_name(text: &str) -> bool {
     let first = text.chars().next();
     first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-/// Parses a list of hosts: one per line, comments after `#`. The error names the line.
+/// Parses a host list: one host per line, comments after `#`. The error names the line.
 pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
     let lines =
         text.lines().enumerate().map(|(at, line)| (at, line.split('#').next().unwrap_or_default().trim()));
@@ -53,9 +53,8 @@ pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
     named.map(|(at, line)| HostName::typed(line).map_err(|why| format!("line {}: {why}", at + 1))).collect()
 }
 
-/// Parses an Ansible inventory in INI form, with `ansible_host`, `ansible_user` and `ansible_port`
-/// of a host or a `[group:vars]` section, and ranges such as `web[01:20]`. The error names the
-/// line.
+/// Parses an Ansible inventory (INI) with `ansible_host`, `ansible_user`, `ansible_port` of hosts
+/// or `[group:vars]`, and ranges such as `web[01:20]`. The error names the line.
 pub fn of_inventory(text: &str) -> Result<Vec<HostName>, String> {
     let mut inventory = Inventory::default();
     let mut section = InventorySection::Hosts(UNGROUPED.to_owned());
@@ -139,8 +138,7 @@ impl Inventory {
         self.names.iter().map(host).collect()
     }
 
-    /// Returns a host's variables: global ones, then of its groups from the outermost, then its
-    /// own.
+    /// Returns a host's variables; own ones replace those of groups, inner groups those of outer.
     fn variables(&self, name: &str) -> Variables {
         let mut rings = vec![self.host_of.get(name).cloned().unwrap_or_default()];
         let mut seen = rings[0].clone();
@@ -157,7 +155,7 @@ impl Inventory {
     }
 }
 
-/// Parses `name=value`; spaces and quotes around the value are dropped.
+/// Parses `name=value` without spaces and quotes around the value; `None` without `=`.
 fn variable(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
     Some((name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
@@ -223,7 +221,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<HostName>, String> {
     Ok(hosts)
 }
 
-/// Returns the hosts. Fails if there are none or too many, or if one occurs twice.
+/// Returns `hosts` unchanged. Fails if there are none or too many, or if a name occurs twice.
 pub fn distinct(hosts: Vec<HostName>) -> Result<Vec<HostName>, String> {
     let mut seen = BTreeSet::new();
     if let Some(again) = hosts.iter().find(|host| !seen.insert(host.name.clone())) {

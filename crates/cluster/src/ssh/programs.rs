@@ -26,7 +26,7 @@ pub struct ProgramCopy {
 }
 
 impl ProgramCopy {
-    /// Reads a program file for 64-bit little-endian Linux.
+    /// Reads a program file: ELF for Linux on x86_64, aarch64 or riscv64. Fails for any other file.
     pub fn read(path: &Path) -> Result<Self, String> {
         let size = fs::metadata(path).map_err(|e| e.to_string())?.len();
         if size > MAX_PROGRAM_BYTES {
@@ -55,7 +55,7 @@ impl ProgramCopy {
         Ok(Self { sha256: digest(&bytes), architecture, is_static, bytes })
     }
 
-    /// Returns the program for an architecture as in `uname -m`. Fails if there is none.
+    /// Returns the program for `architecture`, as printed by `uname -m`. Fails if there is none.
     pub fn of<'a>(programs: &'a [Self], architecture: &str) -> Result<&'a Self, String> {
         let known = if architecture == "arm64" { "aarch64" } else { architecture };
         programs.iter().find(|program| program.architecture == known).ok_or_else(|| {

@@ -60,12 +60,12 @@ pub(super) fn asked(ask: &FollowUp) -> String {
     wire_line("", ask)
 }
 
-/// Returns the line that answers [`FollowUp::Serve`].
+/// Returns the line that answers [`FollowUp::Serve`]: the server's address, or why there is none.
 pub fn serving(place: &Result<ServingPlace, CannotMeasure>) -> String {
     wire_line(SERVING, place)
 }
 
-/// Returns the line that answers [`FollowUp::Measure`]: one result per case id.
+/// Returns the line that answers [`FollowUp::Measure`]: one result per case ID.
 pub fn measured_between(answers: &BTreeMap<String, PairAnswer>) -> String {
     wire_line(MEASURED_PREFIX, answers)
 }
@@ -79,12 +79,12 @@ pub struct MachineProgress {
     pub of: u32,
 }
 
-/// Returns the line for the progress of a node.
+/// Returns the line that reports the progress of a node.
 pub fn progress(progress: &MachineProgress) -> String {
     wire_line(PROGRESS, progress)
 }
 
-/// Returns the keep-alive line.
+/// Returns the line that a node sends when it has nothing else to report.
 pub fn alive() -> String {
     format!("{ALIVE}\n")
 }
@@ -103,7 +103,7 @@ pub struct RunEnd {
     pub line: Option<String>,
 }
 
-/// Returns the first line of a node's program.
+/// Returns the first line of a node's program; `sha256` is the digest of its file in hexadecimal.
 pub fn hello(sha256: String) -> String {
     wire_line(HELLO_PREFIX, &Hello { sha256 })
 }
@@ -113,7 +113,7 @@ fn wire_line(word: &str, value: &impl Serialize) -> String {
     word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
-/// Returns the last lines of a node: its document, if any, and how the run ended.
+/// Returns the last lines of a node: `document` (JSON), if any, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
     let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
     document + &wire_line(ENDED_PREFIX, ended)
@@ -182,8 +182,8 @@ impl<R: BufRead> ReceivedLines<R> {
         Self { from, left: MAX_BYTES_OF_A_MACHINE }
     }
 
-    /// Returns the next line; `None` at the end. Fails if it is invalid or too long, or the total
-    /// too large.
+    /// Returns the next line; `None` at the end or within a cut-off line. Fails if it is invalid or
+    /// too long, or if all lines together are too long.
     pub(super) fn next(&mut self) -> Result<Option<ReceivedLine>, String> {
         let allowed = MAX_LINE_BYTES.min(self.left);
         let mut bytes = Vec::new();

@@ -80,7 +80,7 @@ impl AnswerForm {
 }
 
 impl GateCommand {
-    /// Maximum duration of the gate.
+    /// Returns how long the gate may take at its level: 15 s, 2 min or 15 min.
     pub fn most(&self) -> Duration {
         Duration::from_secs(match self.level {
             1 => 15,
@@ -90,7 +90,7 @@ impl GateCommand {
     }
 }
 
-/// Parses `--exit-unknown`; code 1 is refused, as it means sick.
+/// Parses `--exit-unknown`, 0 to 255; code 1 is refused, as it means sick.
 fn code(text: &str) -> Result<u32, String> {
     let code = whole::<0, 255>(text)?;
     (code != 1).then_some(code).ok_or_else(|| "must not be 1, which says sick".to_owned())
@@ -106,8 +106,8 @@ fn rate(text: &str) -> Result<f64, String> {
     (1e-9..=0.1).contains(&share).then_some(share).ok_or_else(|| "must be between 1e-9 and 0.1".to_owned())
 }
 
-/// Returns the exit code of a gate that could not run: not that of a sick machine for a mistyped
-/// option. `words` is the command line, `code` the usual exit code.
+/// Returns the exit code of a command line that could not run: `code`, or for `plimsoll gate` the
+/// code of unknown, so that a mistyped option is no sick machine.
 pub fn exit_code(words: &[OsString], code: u8) -> u8 {
     if words.get(1).is_none_or(|command| command != OsStr::new("gate")) {
         return code;

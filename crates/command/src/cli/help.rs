@@ -58,12 +58,12 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     text
 }
 
-/// Formats rows below a title for the end of a command's help.
+/// Formats rows (name, description) below a title for the end of a command's help.
 pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
     listed_within(title, all, HELP_COLUMNS)
 }
 
-/// Formats rows below a title, in lines of at most `width` characters.
+/// Formats rows (name, description) below a title, in lines of at most `width` characters.
 pub(super) fn listed_within(title: &str, all: &[(&str, String)], width: usize) -> String {
     format!("{title}:\n{}", rows(all, width).trim_end())
 }
@@ -129,7 +129,7 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmoun
     (asked, words)
 }
 
-/// Arranges the help of `command` in groups and hides less important options.
+/// Arranges the help of `command` in groups; hides less important options unless all are `asked`.
 pub(super) fn arranged(command: Command, asked: HelpAmount) -> Command {
     if asked == HelpAmount::Usage {
         return command.override_help(USAGE);
@@ -167,7 +167,7 @@ fn groups(command: &Command) -> StyledStr {
     GROUPS.iter().map(group).collect::<String>().into()
 }
 
-/// Hides all options except `first`, unless `all`, and adds the flag that shows them.
+/// Hides options that no list in `first` names, unless `all`, and adds the flag that shows them.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
     let more = Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print all options");
     let command = command.arg(more);

@@ -118,7 +118,7 @@ pub enum HistoryRequest {
     },
 }
 
-/// Parses a tag, which must not look like an id or a file name.
+/// Parses a tag such as `before-update`, which must not look like an id or a file name.
 fn tag(text: &str) -> Result<String, String> {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

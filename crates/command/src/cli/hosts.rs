@@ -45,13 +45,13 @@ impl Hosts {
         !self.hosts.is_empty() || self.inventory.is_some()
     }
 
-    /// Returns the named launcher, or srun for the nodes of an allocation.
+    /// Returns the name of the typed launcher, or `srun` for the nodes of an allocation.
     pub fn launcher(&self) -> Option<&str> {
         let of_allocation = self.hosts.iter().any(|host| host == SLURM).then_some("srun");
         self.launcher.as_deref().or(of_allocation)
     }
 
-    /// Number of machines reached at once.
+    /// Returns the number of machines to reach in parallel.
     pub fn at_once(&self) -> usize {
         self.parallel.map_or(AT_ONCE, |n| n as usize)
     }
@@ -83,7 +83,8 @@ const HERE: [&str; 22] = [
     "require",
 ];
 
-/// Returns the typed options for each machine, as `--option=value`, without keys and limits files.
+/// Returns the typed options of command `name` for each machine, as `--option=value`; not `--key`
+/// and options for this machine only ([`HERE`]).
 pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Vec<String> {
     let Some(command) = known.find_subcommand(name) else { return Vec::new() };
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -96,7 +97,7 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
     words.collect()
 }
 
-/// Returns the command for other machines, if any are named; it stores nothing there.
+/// Returns the command `name` for other machines, if any is named; it stores nothing there.
 pub(super) fn forwarded_command(
     known: &Command,
     name: &str,

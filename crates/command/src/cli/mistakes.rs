@@ -61,7 +61,7 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
     clap::Error::raw(kind, line)
 }
 
-/// Refuses options that have no effect without another.
+/// Refuses typed options that have no effect without another, as `--key` without `--server`.
 pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     // Typed options do not show which options exist, except in debug builds.
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
@@ -77,7 +77,7 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }
 
-/// Refuses values of other tools in an option with the same name here.
+/// Refuses values that other tools give to an option of the same name, such as `--ioengine=libaio`.
 pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Error> {
     for id in matches.ids() {
         let values = matches.get_raw(id.as_str()).into_iter().flatten().filter_map(|value| value.to_str());
@@ -104,7 +104,7 @@ pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> 
     }
 }
 
-/// Returns the commands that a command line names, starting with the program.
+/// Returns the command and subcommands that a command line names, starting with the program.
 fn path<'c>(root: &'c Command, order: &CommandLine<'_>) -> Vec<&'c Command> {
     let mut path = vec![root];
     for word in &order.after {
@@ -139,13 +139,13 @@ fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// Extracts `--samples` from `--samples <N>`, and `RUN` from `<RUN>...`.
+/// Extracts the bare name: `--samples` from `--samples <N>`, and `RUN` from `<RUN>...`.
 fn bare(argument: &str) -> String {
     let first = argument.split(' ').next().unwrap_or_default();
     first.trim_matches(|c| "<>[].".contains(c)).to_owned()
 }
 
-/// Extracts the value's placeholder: `N` from `--samples <N>`.
+/// Extracts the value's placeholder: `N` from `--samples <N>`; `None` without one.
 fn placeholder(argument: &str) -> Option<&str> {
     argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
 }
@@ -211,12 +211,12 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
     })
 }
 
-/// Removes the program's name: `history show` from `plimsoll history show`.
+/// Removes the program's name: `history show` from `plimsoll history show`; empty for `plimsoll`.
 fn sub(command: &str) -> &str {
     command.split_once(' ').map_or("", |(_, sub)| sub)
 }
 
-/// Words the error for a value that an option does not accept.
+/// Returns the message for a value that an option does not accept; `valid` are those it does.
 fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     match other_tools::value(option, value) {
         Some(here) => foreign(option, value, here),
@@ -225,7 +225,7 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     }
 }
 
-/// Quotes a word for a shell.
+/// Quotes a word for a shell, if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -235,7 +235,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Words the error for an option without its value.
+/// Returns the message for an option (`argument`, as `--samples <N>`) without its value.
 fn valueless(argument: &str, command: &Command) -> String {
     let option = bare(argument);
     // A placeholder for any value has no information.
@@ -246,7 +246,7 @@ fn valueless(argument: &str, command: &Command) -> String {
     format!("{option} requires a value{wants}{about}")
 }
 
-/// Joins alternatives: `text, html or json`.
+/// Joins alternatives: `text, html or json`; quotes a single one.
 fn one_of(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -255,7 +255,7 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// Words the error for options before the command, with the right line.
+/// Returns the message for options before the command, with the right command line.
 fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> String {
     let (names, words) = order.mended();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
@@ -274,7 +274,7 @@ fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Stri
     }
 }
 
-/// Words the error for a value after a switch that requires `=`.
+/// Returns the message if `word` is a value after a switch that requires `=`, as in `--direct on`.
 fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
@@ -297,7 +297,7 @@ fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
     long.map(|long| format!("--{long}")).chain(short)
 }
 
-/// Words the error for an unknown option: commands that have it, or the most similar option.
+/// Returns the message for an unknown option: commands that have it, or the most similar option.
 fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let here = path.last().copied().unwrap_or(root);
     let command = name(path);
@@ -335,7 +335,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
 }
 
-/// Returns whether a name is incomplete, or mistyped in at most one letter in three.
+/// Returns whether `typed` is an incomplete `name`, or has at most one letter in three wrong.
 fn is_slip(typed: &str, name: &str) -> bool {
     let typed: String = typed.chars().take(64).collect();
     let letters = typed.chars().count();
@@ -343,13 +343,13 @@ fn is_slip(typed: &str, name: &str) -> bool {
     begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
 }
 
-/// Returns whether the command has a short and a long help.
+/// Returns whether the command measures, and so has a short and a long help.
 fn is_measuring(path: &[&Command]) -> bool {
     let last = path.last().map(|command| command.get_name()).unwrap_or_default();
     last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
-/// Words the error for an unknown command: a plan, benchmark or similar command with this name.
+/// Returns the message for an unknown command: a plan, benchmark or similar command of this name.
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
     let command = name(path);

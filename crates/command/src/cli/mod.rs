@@ -300,8 +300,8 @@ struct DeviceFlags {
 }
 
 impl DeviceFlags {
-    /// Consent alone names no device ([`mistakes::requirements`]): nothing is written without
-    /// `--target`, even if that is mistyped.
+    /// Returns the device to measure, with consent to write. Consent alone names no device
+    /// ([`mistakes::requirements`]): nothing is written if `--target` is missing or mistyped.
     fn target(self) -> Option<RawTarget> {
         self.target.map(|device| RawTarget { device, consent: self.destroy_data_on })
     }
@@ -370,7 +370,7 @@ fn secret() -> Arg {
         .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
 }
 
-/// `plimsoll run`; it has --server, as a plan cannot name a server.
+/// Defines `plimsoll run`; it has --server, as a plan cannot name a server.
 fn run() -> Command {
     let names = built_in::names().join(", ");
     let help = format!("{names}, a TOML file, or a fio job file, FILE.fio [default: quick]");
@@ -391,12 +391,12 @@ fn run() -> Command {
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
-/// Option of `plimsoll machine` that takes a directory or an archive.
+/// Defines an option of `plimsoll machine` that takes a directory or an archive.
 fn path(name: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
 }
 
-/// The whole command line.
+/// Returns the definition of the whole command line.
 pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print the hardware found, and each limit with its derivation")
@@ -526,7 +526,7 @@ fn ref_tools() -> Command {
     Hosts::augment_args(command).about(about)
 }
 
-/// Hidden command that starts reference tools.
+/// Defines the hidden command that starts reference tools.
 fn launch() -> Command {
     let command = Arg::new("command")
         .num_args(1..)
@@ -537,14 +537,14 @@ fn launch() -> Command {
     launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
-/// Hidden command that a launcher starts on another machine.
+/// Defines the hidden command that a launcher starts on another machine.
 fn hosted() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     Command::new("hosted").hide(true).arg(directory)
 }
 
-/// Hidden command that writes man pages and completions for packages.
+/// Defines the hidden command that writes man pages and completions for packages.
 fn generate() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
@@ -571,8 +571,8 @@ fn launched(matches: &ArgMatches) -> TypedCommand {
     }
 }
 
-/// Parses the command line; `command` is that of [`command`], possibly with more value parsers. The
-/// error is the first mistake, or the help or version to print.
+/// Parses the command line; `command` is [`command`], possibly with more value parsers. The error
+/// is the first mistake, or the help or version to print.
 pub fn parse(
     command: Command,
     arguments: impl IntoIterator<Item = OsString>,
@@ -631,7 +631,7 @@ pub fn parse(
     }
 }
 
-/// Reads the options of `plimsoll run`, with or without other machines.
+/// Converts the matches of `plimsoll run`, with or without other machines.
 fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();

@@ -41,7 +41,7 @@ fn name_of(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }
 
-/// Returns the argument of a command for an option.
+/// Returns the definition of a command's `option`, such as `--samples` or `-q`; `None` if unknown.
 pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     let long = option.strip_prefix("--");
     let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
@@ -58,7 +58,7 @@ pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }
 
-/// Returns the index of the command. A word after an option may be its value.
+/// Returns the index of the command in `words`. A word after an option may be its value.
 fn place(root: &Command, words: &[&str]) -> Option<usize> {
     let mut may_be_value = false;
     for (place, word) in words.iter().enumerate() {

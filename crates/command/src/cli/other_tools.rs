@@ -20,8 +20,7 @@ const fn row(
     OtherToolsOption { tool, typed, here, example }
 }
 
-/// Options by the manuals of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, STREAM, likwid-bench,
-/// mbw, dd and hyperfine.
+/// Options by the manuals of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, likwid-bench and more.
 const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
     row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
@@ -138,8 +137,8 @@ fn is(known: &str, typed: &str) -> bool {
     }
 }
 
-/// Returns the equivalent of an option or word that `command` (`history show`; empty for the
-/// program) lacks, if it has one there. `has` returns whether the command has an option.
+/// Returns what to write for another tool's option or word, which `command` (`history show`; empty
+/// for the program) lacks; `None` if there is no equivalent. `has` checks for an option here.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
     let is_for = |row: &&OtherToolsOption| {
@@ -157,7 +156,7 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
     })
 }
 
-/// Returns what to write instead of another tool's value of an option.
+/// Returns what to write instead of another tool's value of `option`; `None` if it is none.
 pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
     VALUES
         .iter()

@@ -71,7 +71,7 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Reads `plimsoll plan`. Fails if the command line to show is invalid.
+/// Converts the matches of `plimsoll plan`. Fails if the command line to show is invalid.
 pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     match matches.subcommand() {
         Some(("show", m)) => {
@@ -86,7 +86,7 @@ pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     }
 }
 
-/// Parses the words as a command line; a plan's name implies `run`.
+/// Parses the words after `plan show` as a command line; a plan's name implies `run`.
 fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let program = OsString::from("plimsoll");
     let begin = usize::from(words.first() == Some(&program));

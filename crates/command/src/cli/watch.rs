@@ -62,7 +62,7 @@ pub struct WatchCommand {
     pub quiet: bool,
 }
 
-/// Parses the duration: from a few probes to a month.
+/// Parses a watch's duration such as `24h`: from 10 s, a few probes, to 31 days.
 fn lasting(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let sensible = Duration::from_secs(10)..=Duration::from_secs(31 * 24 * 3600);
@@ -78,7 +78,7 @@ fn spacing(text: &str) -> Result<Duration, String> {
     sensible.contains(&time).then_some(time).ok_or_else(|| "must be between 1s and 24h".to_owned())
 }
 
-/// Parses a daily budget. A probe of a disk moves some MiB, so less than 1 MiB allows none.
+/// Parses a daily budget such as `1G`, at least 1 MiB: a probe of a disk moves some MiB.
 fn budget(text: &str) -> Result<u64, String> {
     let bytes = quantity::parse_size(text).map_err(|e| e.to_string())?;
     (bytes >= 1 << 20)

@@ -102,7 +102,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     }
 }
 
-/// Returns the cases in the order of measurement: as planned, or in a random order per repetition.
+/// Returns the cases in order of measurement: as planned, or per repetition in a random order.
 pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     if plan.repeat <= 1 {
         return planned.to_vec();
@@ -115,7 +115,7 @@ pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     repeats.collect()
 }
 
-/// Identifies a plan with its cases: 16 hexadecimal digits.
+/// Returns the hash that identifies a plan with its cases: 16 hexadecimal digits.
 pub fn hash(plan: &Plan, planned: &[Planned]) -> String {
     let mut text = write::text(&plan.file);
     for planned in planned {
@@ -167,7 +167,7 @@ fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     }
 }
 
-/// Locates a benchmark's error: the key that the message begins with and its first refused value.
+/// Locates a benchmark's error `why`: the key with which it begins and its first refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let message = |option: &str| format!("{}: {option}{why}", benchmark.name());

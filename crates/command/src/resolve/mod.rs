@@ -77,7 +77,7 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
     FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
 }
 
-/// Resolves the command line with all defaults; fails for invalid plans, options and combinations.
+/// Resolves the command line with all defaults. Fails for invalid plans, options or combinations.
 pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
     let budget = file.how.budget.map(|b| b.as_secs_f64());
@@ -164,7 +164,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     }
 }
 
-/// Applies typed sampling options to the plan and its groups.
+/// Overrides the plan's and its groups' sampling by typed options.
 fn sampled(file: &mut PlanFile, common: &Common) {
     let against = (!common.against.is_empty()).then(|| common.against.clone());
     let over = |how: &mut plimsoll_model::plan::SamplingOptions, whole: bool| {
@@ -192,7 +192,7 @@ fn sampled(file: &mut PlanFile, common: &Common) {
     file.seed = common.seed.or(file.seed);
 }
 
-/// Reads a fio job file named as the plan; the error contains all its mistakes.
+/// Reads the fio job file `name`; the error contains all its mistakes.
 pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     let unsupported = match common.ignore_unsupported {
         true => Unsupported::Ignored,
@@ -202,7 +202,7 @@ pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
 }
 
-/// Returns whether a plan's name is that of a fio job file.
+/// Returns whether a plan's name is the file name of a fio job, and not of a built-in plan.
 pub fn is_job_file(name: &str) -> bool {
     built_in::find(name).is_none() && fio::is_job_file(name)
 }
@@ -269,7 +269,7 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
         .collect()
 }
 
-/// Advises on ranges such as `1..9`, which other tools accept.
+/// Returns advice for a range such as `1..9`, which other tools accept; empty for other text.
 fn of_range(key: &Key, text: &str) -> String {
     let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
     match ends.filter(|(low, high)| {
@@ -290,8 +290,8 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
     Ok(())
 }
 
-/// Applies the typed lists. A benchmark without a typed parameter is dropped if the command line
-/// alone selected it (`narrow`), and keeps its lists if a plan did.
+/// Replaces the groups' lists by typed ones. A benchmark that lacks a typed parameter is dropped if
+/// the command line alone selected it (`narrow`), and keeps its lists if a plan did.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
     none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
     let mut kept = Vec::new();

@@ -18,7 +18,7 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
-/// Refuses an `--only` that selects only benchmarks of another command.
+/// Refuses an `--only` that selects only benchmarks of another command than `command`.
 pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), UsageError> {
     for name in only {
         let Ok(pattern @ Pattern::Name(_)) = Pattern::parse(name.split('/').next().unwrap_or_default())
@@ -37,7 +37,7 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
     Ok(())
 }
 
-/// Error for parameters that no default benchmark has, with the benchmarks that have them.
+/// Returns the error for parameters that no default benchmark has, with benchmarks that have them.
 pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
     let keys = keys.join(" and ");

@@ -40,7 +40,7 @@ fn side(name: &str, runs: Vec<Run>) -> ComparedSide {
     ComparedSide { name: name.to_owned(), runs }
 }
 
-/// Sides of `runs` runs each, with normal noise of this deviation between runs.
+/// Returns a side of `runs` runs per true value, with normal noise of this deviation between runs.
 fn noisy(truth: &[f64], runs: usize, deviation: f64, seed: u64) -> Vec<ComparedSide> {
     let mut generator = Seed::new(seed, "rank", "noise").generator();
     let mut normal = move || {

@@ -29,7 +29,8 @@ impl Groups {
         &self.dirs
     }
 
-    /// Groups for `controller`; `Ok(None)` if control groups are not in use.
+    /// Finds this process's groups for a `controller` such as `cpu`; `Ok(None)` if control groups
+    /// are not in use.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;
@@ -47,7 +48,8 @@ impl Groups {
     }
 }
 
-/// Path of the hierarchy with the controllers; lines are `4:memory:/user.slice`, `0::/init.scope`.
+/// Returns the path in the first line of `/proc/self/cgroup` (`4:memory:/user.slice`,
+/// `0::/init.scope`) whose controllers are `wanted`.
 fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     table.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -1,6 +1,5 @@
-//! I/O limits of control groups: `io.max` of version 2, `blkio.throttle.*` of version 1 (Linux
-//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/blkio-controller.rst`). Lines contain
-//! device numbers: `254:0 1048576`, `254:0 rbps=1048576 wbps=max riops=max wiops=max`.
+//! I/O limits of control groups by device number: `io.max` of version 2 (`254:0 rbps=1048576
+//! wbps=max riops=max wiops=max`), `blkio.throttle.*` of version 1 (`254:0 1048576`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +31,7 @@ pub struct IoLimit {
 }
 
 impl IoLimit {
-    /// Applies the limit `name` if it is tighter.
+    /// Lowers the limit `name` (`rbps`, `wbps`, `riops`, `wiops`, else ignored) to `value` per s.
     fn tighten(&mut self, name: &str, value: u64) {
         let of = match name {
             "rbps" => &mut self.read_bytes,
@@ -71,8 +70,8 @@ const V1: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// Tightest limits of this process's groups by device. In version 1 a limit does not apply to
-/// groups below (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups").
+/// Returns the tightest I/O limits of this process's groups, by device; empty without any. In
+/// version 1 only its own group counts (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups").
 pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());

@@ -1,5 +1,4 @@
-//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (Linux
-//! `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (`ABI/testing/sysfs-devices-system-cpu`).
 
 use super::sys_cpu;
 use crate::{CpuSet, Cpuid, Survey};
@@ -20,7 +19,8 @@ impl EffectiveCache {
     /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
     const STEP: f64 = 2.0;
 
-    /// Returns the values of an `earlier` run unless over one step away: case names contain them.
+    /// Returns each value of an `earlier` run, or the new one if over a factor of 2 away: case
+    /// names contain them and should stay.
     #[must_use]
     pub fn settled(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
@@ -68,7 +68,7 @@ pub enum CacheKind {
 }
 
 impl CpuCache {
-    /// Returns whether the cache holds data, as far as is known.
+    /// Returns whether the cache holds data; true if its contents are unknown.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
@@ -79,7 +79,8 @@ impl CpuCache {
     }
 }
 
-/// Total bytes and number of the distinct last-level caches of `cpus`; the last level is per CPU.
+/// Returns total bytes and number of the distinct last-level caches of `cpus` (the last level of
+/// each CPU); `None` if size or sharing is unknown.
 pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
@@ -98,7 +99,7 @@ pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64
     (total > 0).then_some((total, counted.len() as u64))
 }
 
-/// Total bytes of the distinct L2 caches of `cpus` that have a further level behind them.
+/// Returns the total bytes of the distinct L2 caches of `cpus` with a further level behind them.
 pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
     let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
     let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
@@ -111,7 +112,7 @@ pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// Caches of these CPUs, identical ones combined, ordered by level and kind.
+/// Reads the caches of the `online` CPUs, identical ones combined, ordered by level and kind.
 pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches: Vec<CpuCache> = Vec::new();
     for cpu in online.iter() {
@@ -142,7 +143,7 @@ pub(super) fn discover(s: &mut Survey, online: &CpuSet) -> Vec<CpuCache> {
     caches
 }
 
-/// Caches by CPUID if the kernel shows none; sharing is unknown then.
+/// Returns the caches by CPUID, for a kernel that shows none; their sharing is unknown.
 pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for cpu in online.iter() {
@@ -162,7 +163,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     caches
 }
 
-/// Cache `index` of `cpu` and its sharers; `None` after the CPU's last cache.
+/// Reads cache `index` of `cpu` and its sharers, if listed; `None` after the CPU's last cache.
 fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<CpuSet>)> {
     let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
     if !s.root.exists(&dir) {
@@ -211,7 +212,7 @@ fn add(caches: &mut Vec<CpuCache>, found: CpuCache, cpu: usize, sharers: Option<
     }
 }
 
-/// Parses a size such as `32K`, 1 B to 1 TiB.
+/// Parses a size such as `32K` (32 KiB) to bytes; `None` outside 1 B to 1 TiB.
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last()? {
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// Lines of a tree with one cache.
+    /// Returns the lines of a tree with one cache of CPUs `cpus`, at `index`.
     fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
         let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
         format!(

@@ -77,7 +77,7 @@ impl CpuClock {
     }
 }
 
-/// Clock in Hz from a name such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`.
+/// Returns the clock in Hz in a model name such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`.
 fn clock_in_name(name: &str) -> Option<u64> {
     let ghz = name.rsplit_once("@ ")?.1.strip_suffix("GHz")?;
     let (whole, part) = ghz.split_once('.')?;

@@ -27,7 +27,6 @@ pub struct ArmId {
     pub midr: Option<u64>,
 }
 
-/// Listed processors and the properties of the first one.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
     pub(super) processors: CpuSet,
@@ -39,7 +38,6 @@ pub(super) struct CpuInfo {
     pub(super) microcode: Option<String>,
     pub(super) flags: BTreeSet<String>,
     arm: Option<ArmId>,
-    /// MIDR of each listed Arm processor.
     midrs: Vec<(usize, u64)>,
 }
 
@@ -83,7 +81,7 @@ impl CpuInfo {
         }
     }
 
-    /// Names of the known facts of an x86 processor.
+    /// Returns the names of the known facts of an x86 processor, such as `cpu.vendor`.
     pub(super) fn feature_words(&self) -> impl Iterator<Item = &'static str> {
         let facts = [
             ("cpu.model_name", self.model_name.is_some()),
@@ -173,7 +171,8 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Identification of the Arm core `cpu`, from its register or else from cpuinfo.
+/// Returns the identification of the Arm CPU `cpu`, from its register or else from cpuinfo; `None`
+/// for other processors.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let Some(midr) = midr(s.root, cpu) else {
         let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
@@ -182,7 +181,7 @@ pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     Some(ArmId::of(midr))
 }
 
-/// MIDR of each Arm processor, composed of its four lines.
+/// Returns number and MIDR of each Arm CPU in the text of cpuinfo, composed of its four lines.
 fn midrs(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     // One paragraph per processor; old kernels list the four lines once at the end for all.
@@ -205,14 +204,14 @@ fn midrs(text: &str) -> Vec<(usize, u64)> {
     found
 }
 
-/// MIDR of an Arm CPU, if sysfs shows it.
+/// Reads the MIDR of the Arm CPU `cpu`, if sysfs shows it.
 pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
     let path = super::sys_cpu(cpu).join("regs/identification/midr_el1");
     let text = root.text(path).ok()?;
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Architecture, by the keys of cpuinfo.
+/// Returns `x86_64` or `aarch64`, by the keys of cpuinfo; `None` for other architectures.
 pub(crate) fn architecture(root: &Root) -> Option<String> {
     let head = root.head(Path::new(CPUINFO), 1 << 16).ok()?;
     let text = String::from_utf8_lossy(&head);

@@ -110,7 +110,7 @@ const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
     (0x8000_0008, 0, EBX, 0, "clzero"),
 ];
 
-/// Returns whether `name` is a feature that identifies chips.
+/// Returns whether `name`, such as `avx2`, is a feature that identifies chips.
 pub fn is_feature(name: &str) -> bool {
     FEATURES.iter().any(|feature| feature.4 == name)
 }
@@ -147,13 +147,13 @@ impl CpuidLeaves {
         Some(eax & WIDE_TOPOLOGY_BIT != 0 || eax & NARROWER == 0)
     }
 
-    /// Returns the highest clock of leaf 0x16, in Hz.
+    /// Returns the highest clock in Hz (leaf 0x16); `None` if not stated.
     pub fn max_hz(&self) -> Option<u64> {
         let [_, mhz, ..] = self.get(0x16, 0)?;
         Some(u64::from(mhz & 0xffff) * 1_000_000).filter(|&hz| hz > 0)
     }
 
-    /// Returns vendor, family, model and stepping.
+    /// Returns vendor, family, model and stepping, if leaves 0 and 1 were queried.
     pub fn signature(&self) -> Option<Signature> {
         let [_, ebx, ecx, edx] = self.get(0, 0)?;
         let vendor: Vec<u8> = [ebx, edx, ecx].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -168,7 +168,7 @@ impl CpuidLeaves {
         })
     }
 
-    /// Returns the hypervisor's name (leaf 0x4000_0000), without padding.
+    /// Returns the hypervisor's name (leaf 0x4000_0000), such as `KVMKVMKVM`; `None` if empty.
     pub fn hypervisor(&self) -> Option<String> {
         let [_, ebx, ecx, edx] = self.get(0x4000_0000, 0)?;
         let bytes: Vec<u8> = [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -176,7 +176,7 @@ impl CpuidLeaves {
         Some(name).filter(|name| !name.is_empty())
     }
 
-    /// Returns the processor's name with normalized blanks.
+    /// Returns the processor's brand name with single blanks; `None` if empty.
     pub fn name(&self) -> Option<String> {
         let leaves = [0x8000_0002, 0x8000_0003, 0x8000_0004];
         let words: Vec<u32> = leaves.into_iter().filter_map(|leaf| self.get(leaf, 0)).flatten().collect();
@@ -187,7 +187,7 @@ impl CpuidLeaves {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// Returns the caches of leaf 4 (Intel) or 8000_001D (AMD).
+    /// Returns the caches of leaf 8000_001D (AMD) or else 4 (Intel), implausible ones left out.
     pub fn caches(&self) -> Vec<Geometry> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };
@@ -212,7 +212,7 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
 }
 
-/// Makes leaves with these features, for tests.
+/// Makes leaves with these features (Linux names), for tests; panics if one is unknown.
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::panic)]
 pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {

@@ -4,7 +4,6 @@ use super::{Cpuid, Leaf, bounded, kept};
 use crate::cpuset::MAX_CPUS;
 use plimsoll_units::text::shown_within;
 
-/// Most lines kept per CPU: more than all wanted leaves and subleaves.
 const MOST_LEAVES: usize = 128;
 
 /// Reason why a text is no CPUID dump.
@@ -25,7 +24,8 @@ pub enum BadText {
     Empty,
 }
 
-/// Parses the output of `cpuid -r` (also with `-1`), keeping the identifying leaves.
+/// Parses the output of `cpuid -r` (also with `-1`), keeping the identifying leaves. Fails at any
+/// other line, and without a leaf.
 pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     let mut found = Cpuid::default();
     let mut cpu = 0;
@@ -54,7 +54,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
     if found.0.is_empty() { Err(BadText::Empty) } else { Ok(found) }
 }
 
-/// Writes CPUID in the format of `cpuid -r`.
+/// Returns the text of CPUID in the format of `cpuid -r`, a section per CPU.
 pub fn write(cpuid: &Cpuid) -> String {
     let mut text = String::new();
     for cpu in cpuid.cpus().iter() {

@@ -1,7 +1,6 @@
-//! File systems mounted from a file without a loop device: erofs since Linux 6.12. The kernel keeps
-//! the file open but shows only the source text of mount(2), which may be outdated, relative or of
-//! another root. A file counts as the source if its path leads to it, if it has a superblock at the
-//! mounted offset, or if nothing contradicts it.
+//! File systems mounted from a file without a loop device: erofs since Linux 6.12. The kernel shows
+//! only the source text of mount(2), which may be outdated, so a file counts as the source if its
+//! path leads to it, if it has a superblock at the mounted offset, or if nothing contradicts it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +16,12 @@ const MAGIC: [u8; 4] = 0xe0f5_e1e2_u32.to_le_bytes();
 /// Offset of the 16-bit number of extra files or devices with data (`extra_devices`).
 const EXTRA_DEVICES_OFFSET: usize = 86;
 
-/// Mount option with the offset of the image in the file.
 const OFFSET: &str = "fsoffset=";
 
 /// Directory of erofs superblocks, named by device or as `erofs-N`.
 const EROFS_DIRECTORY: &str = "sys/fs/erofs";
 const NO_DEVICE: &str = "erofs-";
 
-/// File systems of this machine that are mounted from files.
 #[derive(Debug, Default)]
 pub(super) struct Images {
     mounted: Vec<Image>,
@@ -37,19 +34,19 @@ struct Image {
     system: DeviceNumber,
     /// Phrase on the mount point, for the end of a sentence.
     phrases: String,
-    /// Offset of the image in the file.
     offset: u64,
     /// Whether the file at the path contains all data.
     whole: bool,
 }
 
-/// Whether a mount is an erofs without a block device.
+/// Returns whether a mount is an erofs without a block device.
 pub(super) fn is_one(mount: &Mount) -> bool {
     mount.fs_type == EROFS && mount.device.major == 0
 }
 
 impl Images {
-    /// Finds them among mounts, given with a readable source path and a phrase on the mount point.
+    /// Finds the file systems mounted from files among `mounts`: mount, source path if readable,
+    /// and phrase on the mount point (`is mounted on /mnt`).
     pub(super) fn among<'a>(
         root: &Root,
         mounts: impl Iterator<Item = (&'a Mount, Option<PathBuf>, String)>,
@@ -71,7 +68,8 @@ impl Images {
         Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
 
-    /// Phrase on a file that may be in use although no mount's source; `path` is readable.
+    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source,
+    /// else `None`; `path` is a readable path to the file, if any.
     pub(super) fn user(&self, root: &Root, path: Option<&Path>) -> Option<String> {
         let may_be = |image: &&Image| {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());

@@ -85,7 +85,7 @@ impl DeviceLink {
         }
     }
 
-    /// Link of the disk at `place`, unless fictitious as that of a virtio device.
+    /// Reads the link of the disk at `place` in sysfs; `None` if unknown or fictitious (virtio).
     pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
         match kind {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
@@ -97,7 +97,8 @@ impl DeviceLink {
     }
 }
 
-/// Controller of an NVMe disk; a virtual subsystem of several paths contains links to them.
+/// Returns the sysfs directory of the controller of the NVMe disk at `place`, which a virtual
+/// subsystem of several paths links to; else `place`.
 fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     let Some(subsystem) = place.parent() else { return place.into() };
     let controllers = root.names(subsystem).unwrap_or_default();
@@ -108,7 +109,7 @@ fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     real.filter(|_| virtual_place).unwrap_or_else(|| place.into())
 }
 
-/// Slowest PCI Express link from `place` up to the root.
+/// Returns the slowest PCI Express link from `place` in sysfs up to the root; `None` without any.
 pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mut slowest: Option<DeviceLink> = None;
     // The first one is the device's own, which also gives its maximum.
@@ -140,7 +141,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
     slowest
 }
 
-/// Parses `8.0 GT/s PCIe`, on older kernels `8 GT/s`, or `Unknown`.
+/// Parses `8.0 GT/s PCIe` or (older kernels) `8 GT/s` to transfers/s; `None` for `Unknown`.
 pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     match text.split_once(" GT/s")?.0 {
         "2.5" => Some(2_500_000_000),
@@ -153,7 +154,7 @@ pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     }
 }
 
-/// libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
+/// Reads libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
 fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| name_is(dir, "ata"))?;
     let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
@@ -168,7 +169,8 @@ fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     Some(DeviceLink::Sata { line_bit_per_s })
 }
 
-/// SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` = `12.0 Gbit`.
+/// Reads the SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` =
+/// `12.0 Gbit`; `None` if the rate of a phy is unknown.
 fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))
@@ -194,7 +196,7 @@ fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     })
 }
 
-/// Reads the speed of the nearest USB device above the disk, in Mbit/s.
+/// Reads the link of the nearest USB device above the disk: `speed` in Mbit/s.
 fn usb(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
     let line_bit_per_s = Some(mbit).filter(|m| (1..=80_000).contains(m))? * 1_000_000;

@@ -15,14 +15,13 @@ use crate::root::{FILE_CAP, ReadError, Root};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looped {
     pub(super) name: String,
-    /// Backing file or device; `None` if unknown.
     pub(super) backing: Option<Thing>,
     /// Path of the backing at attachment, only for display.
     pub(super) path: PathBuf,
     pub(super) partial: bool,
 }
 
-/// All loop devices in use. Fails if the block devices cannot be listed.
+/// Returns all loop devices in use. Fails if the block devices cannot be listed.
 pub(super) fn all(root: &Root) -> Result<Vec<Looped>, ReadError> {
     let names = root.names("sys/block")?;
     Ok(names.into_iter().filter(|name| name.starts_with("loop")).filter_map(|n| of(root, n)).collect())
@@ -59,7 +58,7 @@ fn thing(known: &Backing) -> Thing {
     }
 }
 
-/// Resolves the path, except of a deleted file: another file may have it now.
+/// Returns what is at `path`; `None` for a deleted file: another one may have the path now.
 fn by_path(root: &Root, path: &Path) -> Option<Thing> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
     if deleted { None } else { Thing::at(root, path) }

@@ -41,7 +41,7 @@ pub struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// Whether an open file may be this one shown by an overlay: by inode or name.
+    /// Returns whether the file `open` may be this one shown by an overlay: by inode or `name`.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
@@ -64,7 +64,8 @@ pub struct OpenerSearch {
     pub unlisted: Option<Opener>,
 }
 
-/// Finds the first process outside this run that holds one of the things open or mapped.
+/// Finds the first process outside this run that holds one of the `watched` things open or mapped,
+/// and counts the processes that cannot be examined.
 pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
     let mut seen = OpenerSearch::default();
@@ -88,7 +89,6 @@ pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     seen
 }
 
-/// Processes of this run: a parent, its workers and their children of the same program.
 struct OwnProcesses {
     /// This process, and its parent if that is plimsoll too.
     heads: Vec<u32>,
@@ -109,13 +109,13 @@ impl OwnProcesses {
     }
 }
 
-/// Identity of a process's executable: device number and inode.
+/// Returns the identity of a process's executable: device major and minor, and inode.
 fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
     let about = root.about(format!("proc/{process}/exe"))?;
     Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
 }
 
-/// Parent ID: fourth field of proc_pid_stat(5), after the name, which may contain anything.
+/// Returns the ID of a process's parent: field 4 of proc_pid_stat(5); `None` if it has ended.
 fn parent(root: &Root, process: u32) -> Option<u32> {
     let stat = root.text(format!("proc/{process}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -129,13 +129,14 @@ pub fn remedy() -> &'static str {
     }
 }
 
-/// Returns the name (comm) of a process.
+/// Returns the name (comm) of a process; empty if it has ended.
 pub fn name(root: &Root, process: u32) -> String {
     let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// Returns descriptor path and identity of a process's open files, unless denied or too many.
+/// Returns descriptor path (`proc/PID/fd/N`) and identity of each open file or device of a process;
+/// `None` if denied or too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
     Some(opened(root, process)?.files)
 }
@@ -149,8 +150,8 @@ struct OpenFiles {
     unlisted: bool,
 }
 
-/// Open files of all threads, which may not share descriptors (`CLONE_FILES`, clone(2)), unless
-/// denied or too many; the first thread may have ended.
+/// Returns the open files of all threads, which may not share descriptors (`CLONE_FILES`,
+/// clone(2)); `None` if denied or too many. The first thread may have ended.
 fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
@@ -170,7 +171,7 @@ fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     Some(all)
 }
 
-/// A thread of the process with readable mappings: the first may have ended.
+/// Returns a thread with readable mappings, as the first may have ended; else `process`.
 fn living(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
@@ -181,7 +182,8 @@ fn living(root: &Root, process: u32) -> u32 {
     root.threads(process).into_iter().find(has_maps).unwrap_or(process)
 }
 
-/// Adds the open files and io_uring registrations of a thread (directory below `/proc`).
+/// Adds the open files and io_uring registrations of `thread`, a directory below `/proc`, to `all`;
+/// `None` if denied.
 fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
     for link in links(root, thread)? {
         if let Some(thing) = Thing::open_at(root, &link) {
@@ -214,14 +216,14 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     }
 }
 
-/// Value of a line of `/proc/PID/fdinfo` (proc_pid_fdinfo(5)).
+/// Returns the value of the `line` (`flags:`) in the fdinfo of a `link` (`proc/PID/fd/N`).
 pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
     info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
 }
 
-/// Returns the access mode of an open file; `None` if the kernel gives none.
+/// Returns the access mode of an open file, `proc/PID/fd/N`; `None` if the kernel gives none.
 pub fn access(root: &Root, link: &Path) -> Option<OpenMode> {
     const MODE: u32 = 3;
     match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
@@ -249,7 +251,7 @@ struct ProcessFindings {
     unlisted: bool,
 }
 
-/// Examines one process; `None` if it may not be examined.
+/// Returns which of the `watched` things a process holds; `None` if it may not be examined.
 fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<ProcessFindings> {
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
@@ -276,13 +278,14 @@ fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<Process
     Some(ProcessFindings { place, unlisted })
 }
 
-/// Whether an open file is on btrfs, whose subvolume numbers are in no mount table.
+/// Returns whether an open file is on btrfs, whose subvolume numbers are in no mount table.
 fn on_btrfs(root: &Root, link: &Path) -> bool {
     const BTRFS: u32 = 0x9123_683e;
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// Index of a mapped thing (a mapping outlives its descriptor). `None` if the list is too long.
+/// Returns the index, by `place`, of a thing that the process maps (a mapping outlives its
+/// descriptor), `Some(None)` without any; `None` if the list is too long.
 fn mapped(
     root: &Root,
     process: u32,
@@ -311,7 +314,8 @@ fn mapped(
     Some(found)
 }
 
-/// Parses `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file` (proc_pid_maps(5)); `None` for a device.
+/// Parses `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file` (proc_pid_maps(5)) to address range and
+/// file (none for a device); `None` without an inode.
 fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
     let line = String::from_utf8_lossy(line);
     let mut fields = line.split_whitespace();
@@ -409,7 +413,6 @@ mod tests {
         Ok(())
     }
 
-    /// Held only through the second thread's descriptors, or by a busy ring.
     #[test]
     fn rings_of_all_threads_are_looked_at_and_a_busy_one_is_named() -> Result<(), Fault> {
         let seen = |ring: &str, exempt: Vec<u32>| -> Result<_, Fault> {

@@ -8,7 +8,6 @@ use super::thing::{FileId, Thing};
 use crate::mounts::{DeviceNumber, Mount, MountTable, Tables, mount_of};
 use crate::root::Root;
 
-/// Another file with the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alias {
     pub(super) thing: Thing,
@@ -26,8 +25,8 @@ pub struct BlindOverlays {
 }
 
 impl BlindOverlays {
-    /// Whether a file with device number `system` may be on one of them, also with a number in no
-    /// mount table (layers on several file systems).
+    /// Returns whether a file with device number `system` may be on one of them, also with a number
+    /// in no mount table (layers on several file systems).
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
@@ -40,8 +39,8 @@ pub(super) struct Overlays<'a> {
 }
 
 impl Overlays<'_> {
-    /// Other files with the same bytes: layer files of an overlay file, or the reverse. `None` if a
-    /// layer file is not found. `written` is the file's path in any mount namespace.
+    /// Returns other files with the same bytes: layer files of an overlay file, or the reverse.
+    /// `None` if a layer file is not found. `written` is the file's path in any mount namespace.
     pub(super) fn aliases(&self, file: FileId, written: &Path) -> Option<Vec<Alias>> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
@@ -53,7 +52,7 @@ impl Overlays<'_> {
         Some(below.into_iter().chain(self.above(file, written)).collect())
     }
 
-    /// Overlays with a layer path that is relative or leads nowhere.
+    /// Returns the overlays with a layer path that is relative or leads nowhere.
     pub(super) fn blind(&self) -> BlindOverlays {
         let found = |table: &MountTable, layer: &Path| {
             layer.is_absolute()
@@ -78,8 +77,8 @@ impl Overlays<'_> {
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
     }
 
-    /// Whether the file is on an overlay. A device number in no mount table (layers on several file
-    /// systems, or btrfs) is decided by the path; assumed without a path.
+    /// Returns whether the file is on an overlay. A device number in no mount table (layers on
+    /// several file systems, or btrfs) is decided by the path `written`; assumed without a path.
     pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
@@ -93,7 +92,7 @@ impl Overlays<'_> {
         }
     }
 
-    /// Tables in whose namespace the path leads to the file.
+    /// Returns the mount tables in whose namespace the path `written` leads to `file`.
     fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &MountTable> {
         let leads =
             move |table: &&MountTable| Thing::at(self.root, &seen(table, written)) == Some(Thing::File(file));
@@ -118,7 +117,8 @@ impl Overlays<'_> {
         found
     }
 
-    /// The file in the uppermost layer that has it. Layer paths belong to the mounting namespace.
+    /// Returns the file with path `inner` in the overlay `mount`, from the uppermost layer that has
+    /// it. Layer paths are tried in this namespace and that of `table`, else in all.
     fn in_layers(&self, table: &MountTable, mount: &Mount, inner: &Path) -> Vec<Alias> {
         let layers = layers(mount);
         let inner = inner.strip_prefix("/").unwrap_or(inner);
@@ -135,7 +135,8 @@ impl Overlays<'_> {
         if near.is_empty() { self.tables.all.iter().filter_map(in_namespace).collect() } else { near }
     }
 
-    /// Files by which overlays show a file of one of their layers.
+    /// Returns the files by which overlays show `file` (with path `written`) of one of their
+    /// layers.
     fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let place = |table: &MountTable| located(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
@@ -164,7 +165,7 @@ impl Overlays<'_> {
         self.below(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
     }
 
-    /// Directories (by file system) that a layer's path may mean.
+    /// Returns the directories (file system and path in it) that a layer's path may mean.
     fn located_here(&self, table: &MountTable, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
@@ -177,7 +178,7 @@ fn is_overlay(mount: &Mount) -> bool {
     mount.fs_type == "overlay"
 }
 
-/// Path of a table's namespace, readable from here.
+/// Returns the path in the namespace of `table` as readable from here: `/proc/PID/root/…`.
 fn seen(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
@@ -185,19 +186,19 @@ fn seen(table: &MountTable, written: &Path) -> PathBuf {
     }
 }
 
-/// File system of a path, and the path within it.
+/// Returns the file system of a path, and the path within it.
 fn located(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
     Some((mount.device, moved(path, &mount.point, &mount.root)?))
 }
 
-/// Replaces a leading directory of a path.
+/// Replaces the leading directory `from` of a path by `to`; `None` if it is not below `from`.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) })
 }
 
-/// Absolute layer paths of an overlay, the upper first (Documentation/filesystems/overlayfs.rst);
+/// Returns the absolute layer paths of an overlay, the upper first (filesystems/overlayfs.rst);
 /// since Linux 6.5 each lower one may have its own option.
 fn layers(mount: &Mount) -> Vec<PathBuf> {
     all_layers(mount).into_iter().filter(|layer| layer.is_absolute()).collect()
@@ -223,7 +224,7 @@ fn plain(text: &str) -> PathBuf {
     PathBuf::from(out)
 }
 
-/// Splits a `lowerdir` list; `::` precedes data-only layers.
+/// Splits a `lowerdir` list, `a:b::c`, into paths; `::` precedes data-only layers.
 fn separated(list: &str) -> Vec<PathBuf> {
     let mut all = vec![String::new()];
     let mut rest = list.chars();

@@ -1,5 +1,4 @@
-//! Files registered with io_uring (io_uring_register(2)), writable even after their descriptors are
-//! closed; known as far as `fdinfo` of the ring lists them.
+//! Files registered with io_uring (io_uring_register(2)), also after close, if fdinfo lists them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +17,6 @@ const MAX_RING_LOOKS: u32 = 5;
 /// Pause between attempts: a ring is busy during each call into it.
 const RING_LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-/// Suffix of the kernel's path of an unlinked file.
 const DELETED: &str = " (deleted)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Whether it may be the file at `path`: unresolved, with an equal name.
+    /// Returns whether it may be the file at `path`: unresolved, with an equal name.
     pub(super) fn may_be(&self, path: &str) -> bool {
         let name = |path: &Path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
@@ -40,8 +38,8 @@ impl Registered {
     }
 }
 
-/// Files registered with the ring behind a descriptor link (none for other links); `None` if a busy
-/// ring blocks the list, which is retried if `patient`.
+/// Returns the files registered with the ring of a descriptor `link` (none for other links); `None`
+/// if a busy ring blocks the list, which is retried for some ms if `patient`.
 pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool) -> Option<Vec<Registered>> {
     let is_ring = || root.link_text(link).is_ok_and(|text| text.as_os_str() == RING);
     if !is_ring() {
@@ -66,8 +64,8 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
     None
 }
 
-/// Whether the kernel omits the whole table of a busy ring (Linux 6.17 at the latest). Older
-/// kernels print the number of slots without the files; 6.13 and later also omit empty slots.
+/// Returns whether the kernel omits the whole table of a busy ring (Linux 6.17 at the latest).
+/// Older kernels print the number of slots without the files; 6.13 and later also omit empty slots.
 fn tells_all(root: &Root) -> bool {
     let release = root.line("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
@@ -75,8 +73,8 @@ fn tells_all(root: &Root) -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(17))
 }
 
-/// Paths in lines `    0: /path` between `UserFiles:` and `UserBufs:`, if listed. Before Linux 6.7
-/// a name may contain a line break.
+/// Returns the paths in lines `    0: /path` between `UserFiles:` and `UserBufs:`; `None` if a busy
+/// ring lists none (see `tells_all`). Before Linux 6.7 a name may contain a line break.
 fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     let mut lines = info.split(|byte| *byte == b'\n');
     let count = lines.find_map(|line| line.strip_prefix(b"UserFiles:"))?;
@@ -122,7 +120,6 @@ mod tests {
         Ok(())
     }
 
-    /// For a busy ring older kernels print the number of files only, newer ones nothing.
     #[test]
     fn a_ring_that_does_not_list_its_files_is_not_one_without_files() -> Result<(), Fault> {
         let listed = |release: &str, info: &str| -> Result<Option<usize>, Fault> {

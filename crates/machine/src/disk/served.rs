@@ -1,5 +1,4 @@
-//! Storage served by processes: NBD (nbd-client(8), qemu-nbd(8)), ublk and FUSE. The server is
-//! known if it owns the device (qemu-nbd -c, ublk), but not behind a client.
+//! Storage served by processes: NBD, ublk and FUSE. A server that owns the device is known.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +7,12 @@ use super::thing::{FUSE, Thing};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 
-/// Server and storage of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Served {
     /// Files or devices that contain, or may contain, the bytes.
     pub(super) files: Vec<ServedFile>,
     /// Whether the server is known, and with it all of its storage.
     pub(super) certain: bool,
-    /// Other devices that may have the same server.
     pub(super) alike: Vec<String>,
 }
 
@@ -29,7 +26,7 @@ pub(super) struct ServedFile {
 /// Prefixes of names of NBD servers, as truncated by the kernel.
 const SERVERS: [&str; 4] = ["nbd-server", "nbdkit", "qemu-nbd", "qemu-storage"];
 
-/// Storage of the device with this name and sysfs directory; `None` for devices without a server.
+/// Finds the storage of device `name` at `place` in sysfs; `None` for devices without a server.
 pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     if name.starts_with("ublkb") {
         return Some(by_ublk(root, name));
@@ -58,7 +55,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     Some(Served { files, certain: false, alike })
 }
 
-/// Other NBD devices connected by a client without storage of its own.
+/// Returns the other NBD devices connected by a client without storage of its own.
 fn other_clients(root: &Root, name: &str) -> Vec<String> {
     let connected = |other: &String| {
         let pid = root.number(Path::new("sys/block").join(other).join("pid"));
@@ -69,7 +66,8 @@ fn other_clients(root: &Root, name: &str) -> Vec<String> {
     root.names("sys/block").unwrap_or_default().into_iter().filter(connected).collect()
 }
 
-/// Storage of a ublk device: its server has the control device open (Documentation/block/ublk.rst).
+/// Finds the storage of a ublk device: its server has the control device open
+/// (Documentation/block/ublk.rst).
 fn by_ublk(root: &Root, name: &str) -> Served {
     let number = name.trim_start_matches("ublkb");
     let control =
@@ -83,8 +81,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
     Served { files, certain: server.is_some(), alike: Vec::new() }
 }
 
-/// Storage of a FUSE file system: its server has `/dev/fuse` open, with (on newer kernels) the
-/// minor number of the device as the connection in fdinfo.
+/// Finds the storage of the FUSE file system `system`: its server has `/dev/fuse` open, with (on
+/// newer kernels) the minor number of the device as the connection in fdinfo.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
         let info = openers::info(root, link, "fuse_connection:")?;
@@ -101,7 +99,7 @@ pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     Served { files, certain: false, alike: Vec::new() }
 }
 
-/// Files and block devices (except NBD) that a process has open for reading and writing.
+/// Returns the files and block devices (not NBD) that a process has open to read and write.
 fn kept_by(root: &Root, process: u32) -> Vec<ServedFile> {
     const NBD: u32 = 43;
     let open = openers::open_files(root, process).unwrap_or_default();

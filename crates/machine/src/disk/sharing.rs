@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::root::Root;
 
-/// Whether two partitions of a disk share a sector; true if unknown.
+/// Returns whether two partitions of a disk (sysfs directories) share a sector; true if unknown.
 pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool {
     let range = |place: &Path| {
         let number = |file: &str| root.number(place.join(file)).ok();
@@ -18,9 +18,9 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Whether the manager of two devices on a common member keeps their data apart: logical volumes of
-/// one group on its disks or in its thin pool (a snapshot and its origin share more), kpartx
-/// partitions, arrays of one container and the container itself.
+/// Returns whether two devices on the member `below` (sysfs directories) have separate data by
+/// their manager: volumes of one group on its disks or thin pool (a snapshot and its origin share
+/// more), kpartx partitions, arrays of one container and the container itself.
 pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {
@@ -42,7 +42,7 @@ pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) 
     }
 }
 
-/// Container and index of an array managed by mdadm (Documentation/admin-guide/md.rst):
+/// Returns container and index of an array managed by mdadm (Documentation/admin-guide/md.rst):
 /// `external:/md127/0`, with `-` instead of `/` while the kernel must not write.
 fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     let version = root.line(place.join("md/metadata_version")).ok()?;
@@ -50,18 +50,18 @@ fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     Some((container.to_owned(), array.to_owned()))
 }
 
-/// Volume group in `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).
+/// Returns the volume group in `LVM-<32 of the group><32 of the volume>…` (lvm2, dm_build_dm_uuid).
 fn group(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(..32)
 }
 
-/// Number and whole disk in `part2-mpath-3600…`.
+/// Returns number and whole disk in `part2-mpath-3600…`.
 fn kpartx(uuid: &str) -> Option<(u32, &str)> {
     let (part, disk) = uuid.split_once('-')?;
     Some((part.strip_prefix("part")?.parse().ok()?, disk))
 }
 
-/// Whether the members of a device carry their manager's signature (such as a PV).
+/// Returns whether the members of the device carry its manager's signature (such as a PV).
 pub(super) fn marks_its_members(root: &Root, place: &Path) -> bool {
     const MAPPER_PREFIXES: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
     // These write nothing but the data.

@@ -75,7 +75,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Follows the device at `place`; `fuse` returns whether a file system is served by a process.
+    /// Follows the device `number` with sysfs directory `place` through the loop devices in use,
+    /// `loops`, and `overlays`; `fuse` returns whether a file system is served by a process.
     pub(super) fn below(
         root: &Root,
         number: DeviceNumber,
@@ -105,7 +106,7 @@ impl Stack {
         stack
     }
 
-    /// Returns (thing, step, origin) of the nodes that certainly belong to it.
+    /// Returns thing, step and origin of each node that is not behind an unknown server.
     pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
@@ -119,7 +120,7 @@ impl Stack {
         certain
     }
 
-    /// Returns whether it contains the device `name`.
+    /// Returns whether it contains the device with the kernel's name `name`.
     pub fn has(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.place.is_some() && node.name == name)
     }
@@ -141,7 +142,7 @@ impl Stack {
         self.other_paths(root, at, &place);
     }
 
-    /// Adds other names of a file on an overlay or in a layer.
+    /// Adds the other names of node `at` if it is a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
         let StackMember { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
         match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
@@ -215,7 +216,7 @@ impl Stack {
         }
     }
 
-    /// Adds disks with an equal world-wide name: they are one disk.
+    /// Adds disks with the world-wide name and size of node `at`: they are one disk.
     fn other_paths(&mut self, root: &Root, at: usize, place: &Path) {
         let wwid =
             |place: &Path| ["wwid", "device/wwid"].iter().find_map(|file| root.line(place.join(file)).ok());

@@ -14,7 +14,6 @@ use plimsoll_units::text::{shown, shown_bytes};
 
 const MAX_HOLDERS_NAMED: usize = 4;
 
-/// Mounts, attachments, swap areas and exports of the whole machine.
 pub(super) struct DiskSurvey<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: Tables,
@@ -28,7 +27,7 @@ pub(super) struct DiskSurvey<'a> {
 }
 
 impl<'a> DiskSurvey<'a> {
-    /// Surveys the machine; unreadable parts are added to `phrases`.
+    /// Surveys the machine; adds a phrase on each unreadable part to `unreadable`.
     pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
         let mut keep =
             |what: &str, why: ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
@@ -55,7 +54,7 @@ impl<'a> DiskSurvey<'a> {
         DiskSurvey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
-    /// Whether both are the same; stacked file systems change the device number, rarely the inode.
+    /// Returns whether both are one; stacked file systems change the device number, not the inode.
     fn same(&self, one: Thing, other: Thing) -> bool {
         match (one, other) {
             (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
@@ -71,7 +70,7 @@ impl<'a> DiskSurvey<'a> {
         Some((Medium::of(&mount.fs_type), &mount.fs_type))
     }
 
-    /// Whether files of this device number may be shown by a stacked file system.
+    /// Returns whether files of this device number may be shown by a stacked file system.
     fn shows_others(&self, system: DeviceNumber) -> bool {
         let mut mounts = self.tables.all.iter().flat_map(|table| &table.mounts);
         match self.medium(system) {
@@ -80,7 +79,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Phrases on the users of a device or file, without devices that are `left_out`.
+    /// Returns phrases (`is in use as swap`) on the users of a device, with sysfs directory
+    /// `place`, or file, without the devices for whose names `left_out` returns true.
     pub(super) fn direct(
         &self,
         thing: Thing,
@@ -136,7 +136,7 @@ impl<'a> DiskSurvey<'a> {
         phrases
     }
 
-    /// Name of a holder such as `dm-0 (vg-root)`.
+    /// Returns the name of a holder such as `dm-0 (vg-root)`.
     fn described(&self, holder: &str) -> String {
         let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
         match line("dm/name").or_else(|| line("md/level")) {
@@ -145,7 +145,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Phrase in brackets on the use of a device itself.
+    /// Returns a phrase on the use of the device itself, ` (dm-0 is mounted on /)`, through at most
+    /// `deeper` further devices; empty if unused.
     fn purpose(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
@@ -169,7 +170,8 @@ impl<'a> DiskSurvey<'a> {
         used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
     }
 
-    /// Mount point in any mount namespace.
+    /// Returns the phrase `is mounted on /data` for a mount in any namespace, or one on a mounted
+    /// btrfs or bcachefs with the device; `None` if not mounted.
     fn mounted(&self, thing: Thing, place: Option<&Path>) -> Option<String> {
         let name = place.map(name_of);
         let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
@@ -191,7 +193,8 @@ impl<'a> DiskSurvey<'a> {
         })
     }
 
-    /// Whether a file system has the device, by name (btrfs) or link `dev-N/block` (bcachefs).
+    /// Returns whether the file system with devices in `dir` has the device at `place`, by name
+    /// (btrfs) or link `dev-N/block` (bcachefs).
     fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
         let Some(place) = place else { return false };
         let name = name_of(place);
@@ -207,11 +210,10 @@ struct OtherUse {
     thing: Thing,
     /// Device that uses it, if any.
     by: Option<String>,
-    /// Phrase on the use.
     phrases: String,
 }
 
-/// Swap areas. A kernel without swap lacks the file.
+/// Returns identity, if known, and path of each swap area. A kernel without swap lacks the file.
 fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
     let table = match root.text("proc/swaps") {
         Err(ReadError::Missing(_)) => return Ok(Vec::new()),
@@ -235,7 +237,8 @@ fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<Thing>> {
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
-/// Source of a mount as seen in its namespace, or else from here, and a readable path.
+/// Returns a readable path and the identity of a mount's source as seen in its namespace, or else
+/// from here; `None` if it is not a path to a file or device.
 fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
@@ -243,8 +246,8 @@ fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Opt
     ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
 }
 
-/// Devices and files in kernel use: zram backing, storage targets (configfs), the RNBD server
-/// (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
+/// Returns devices and files in kernel use: zram backing, storage targets (configfs), the RNBD
+/// server (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
 fn others(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, phrases: String| {

@@ -28,7 +28,7 @@ pub enum Thing {
 }
 
 impl Thing {
-    /// Resolves an absolute path, or the kernel's name if (in a container) the node is missing.
+    /// Returns what is at an absolute path; of a missing node (container) by the kernel's name.
     pub fn at(root: &Root, path: &Path) -> Option<Thing> {
         if !path.is_absolute() {
             return None;
@@ -40,7 +40,8 @@ impl Thing {
         })
     }
 
-    /// Resolves a link of `/proc/PID/fd`, on the live machine even to an unlinked file.
+    /// Returns the open file or device of a descriptor `link` (`proc/PID/fd/N`), on the live
+    /// machine even of an unlinked file.
     pub fn open_at(root: &Root, link: &Path) -> Option<Thing> {
         match root.is_live() {
             true => Thing::of(&root.about(link)?),
@@ -65,7 +66,7 @@ impl Thing {
 /// The FUSE device (admin-guide/devices.txt).
 pub(super) const FUSE: Thing = Thing::Character(DeviceNumber { major: 10, minor: 229 });
 
-/// Character devices of storage servers, by name.
+/// Returns a storage server's character device by its name below `/dev`: `fuse`, `ublkc0`.
 fn character(root: &Root, name: &str) -> Option<Thing> {
     if name == "fuse" {
         return Some(FUSE);
@@ -74,7 +75,7 @@ fn character(root: &Root, name: &str) -> Option<Thing> {
     number.parse().ok().map(Thing::Character)
 }
 
-/// Number of a block device by its name below `/dev`, given by the kernel or device mapper.
+/// Returns the number of a block device by its name below `/dev`, also a device mapper's name.
 fn number_of(root: &Root, name: &str) -> Option<DeviceNumber> {
     const BLOCK_DIRECTORY: &str = "sys/class/block";
     let all = Path::new(BLOCK_DIRECTORY);

@@ -50,7 +50,7 @@ pub struct LowerDevice {
 }
 
 impl DeviceUse {
-    /// Returns a phrase with the first few users.
+    /// Returns a phrase with the first four users and the number of further ones; `None` if unused.
     pub fn sentence(&self) -> Option<String> {
         let named = self.users.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", and ");
         match self.users.len() {
@@ -88,26 +88,27 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
     DeviceUse { users: phrases, remarks, below, watched, stack }
 }
 
-/// Returns whether sysfs reports the device as read-only.
+/// Returns whether sysfs reports the device as read-only; false if unknown.
 pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
     place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
 }
 
-/// Returns the kernel's sequence number, renewed with each new medium or backing file.
+/// Returns the kernel's sequence number of the disk (`diskseq`), renewed with each new medium or
+/// backing file; `None` on older kernels.
 pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("diskseq")).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns a value of the queue of the device or its disk, such as `discard_max_bytes`.
+/// Returns a value of the queue of the device or its disk by file name: `discard_max_bytes`.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns the serial number of the device or the partition's disk.
+/// Returns the serial number of the device or the partition's disk; `None` if unknown.
 pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     let place = place_of(root, number).ok()?;
     let disk = if root.exists(place.join("partition")) { place.parent()?.to_path_buf() } else { place };
@@ -116,7 +117,7 @@ pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
     serial.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Reads the unit serial number page of a SCSI device (SPC-4 §7.8.13), after 4 bytes of header.
+/// Returns the serial number of a SCSI `disk` by its VPD page 80h (SPC-4 §7.8.13).
 fn page_80(root: &Root, disk: &Path) -> Option<String> {
     let page = root.head(&disk.join("device/vpd_pg80"), 256).ok()?;
     let length = usize::from(*page.get(3)?);
@@ -127,12 +128,11 @@ fn page_80(root: &Root, disk: &Path) -> Option<String> {
 struct SurveyedStack<'a> {
     survey: DiskSurvey<'a>,
     stack: &'a Stack,
-    /// Overlays whose layers cannot be found.
     blind: BlindOverlays,
 }
 
 impl SurveyedStack<'_> {
-    /// Phrases on the users of one node, without those above it in the stack.
+    /// Returns phrases on the users of node `at`, without those above it in the stack.
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
@@ -147,7 +147,8 @@ impl SurveyedStack<'_> {
         phrases.into_iter().map(|phrases| format!("{lead}{phrases}")).collect()
     }
 
-    /// Whether another device built on the node shares no data with the one in the stack.
+    /// Returns whether the device `other`, built on the node, shares no data with that in the
+    /// stack.
     fn separates(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
@@ -157,7 +158,8 @@ impl SurveyedStack<'_> {
         node.reached == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
     }
 
-    /// Loop device on what may be the same file, shown by an overlay with unknown layers.
+    /// Returns a phrase on a loop device (unless `left_out`) on what may be the file of node `at`,
+    /// shown by an overlay with unknown layers.
     fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
         let watched = self.watch(&self.stack.nodes[at]);
         let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
@@ -171,7 +173,7 @@ impl SurveyedStack<'_> {
         Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
     }
 
-    /// Start of a phrase, on how the node belongs to the device.
+    /// Returns the start of a phrase, how the node belongs to the device: `is made of sda, which `.
     fn lead(&self, node: &StackMember) -> String {
         let name = &node.name;
         match node.reached {
@@ -225,7 +227,7 @@ impl SurveyedStack<'_> {
         phrases
     }
 
-    /// Files and devices below the device that must be claimed and checked for signatures.
+    /// Returns files and devices below the device, to be claimed and checked for signatures.
     fn below(&self) -> Vec<LowerDevice> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];
@@ -256,7 +258,7 @@ impl SurveyedStack<'_> {
         all
     }
 
-    /// Things that no process may hold open. Managers hold and read the members that they manage.
+    /// Returns the things that no process may hold open; managers may hold their members.
     fn watched(&self) -> Vec<WatchedFile> {
         self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
@@ -277,7 +279,7 @@ impl SurveyedStack<'_> {
         }
     }
 
-    /// Sentences on facts that cannot be known from here.
+    /// Returns sentences on facts that cannot be known from here.
     fn remarks(&self) -> Vec<String> {
         let mut phrases = self.stack.remarks.clone();
         for node in &self.stack.nodes {

@@ -34,8 +34,7 @@ pub struct HealthCounters {
     pub interfaces: Vec<Interface>,
 }
 
-/// Thermal throttling since boot, only on Intel (`cpuN/thermal_throttle`, Linux
-/// `Documentation/admin-guide/thermal/intel_thermal_throttle.rst`).
+/// Thermal throttling since boot, Intel only (`admin-guide/thermal/intel_thermal_throttle.rst`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttled {
     /// Throttling events by package and core, `0:3` (`core_throttle_count`); zeros are absent.
@@ -89,14 +88,14 @@ impl HealthChange {
         *self == Self::default()
     }
 
-    /// Returns the throttling events: the larger of the sums over cores and packages.
+    /// Returns the number of throttling events: the larger of the sums over cores and packages.
     pub fn throttled(&self) -> u64 {
         let sum =
             |counts: &BTreeMap<String, u64>| counts.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         sum(&self.cores_throttled).max(sum(&self.packages_throttled))
     }
 
-    /// Returns the corrected and the uncorrected memory errors.
+    /// Returns the numbers of memory errors: corrected, uncorrected.
     pub fn memory_errors(&self) -> [u64; 2] {
         self.controllers.iter().fold([0, 0], |[corrected, uncorrected], controller| {
             [
@@ -113,7 +112,8 @@ impl HealthCounters {
         *self == Self::default()
     }
 
-    /// Returns the events since an earlier reading; a counter that fell was reset (module reload).
+    /// Returns the events since the earlier reading `before`; a counter that fell was reset (module
+    /// reload) and counts from 0.
     pub fn since(&self, before: &Self) -> HealthChange {
         let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
         let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
@@ -140,7 +140,7 @@ fn rise(then: u64, now: u64) -> u64 {
     now.checked_sub(then).unwrap_or(now)
 }
 
-/// The counters that rose; absent ones were zero.
+/// Returns by how much each counter rose from `then` to `now`, if at all; absent ones were zero.
 fn rises(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let each = now.iter().map(|(name, n)| (name.clone(), rise(then.get(name).copied().unwrap_or(0), *n)));
     each.filter(|(_, n)| *n > 0).collect()
@@ -220,7 +220,7 @@ impl CounterFiles {
         }
     }
 
-    /// Reads all counters.
+    /// Reads all counters; unreadable ones are absent.
     pub fn counters(&self) -> HealthCounters {
         HealthCounters {
             throttled: self.throttled(),
@@ -234,17 +234,17 @@ impl CounterFiles {
         }
     }
 
-    /// Reads only the energy counters.
+    /// Reads only the energy counters; empty if this user may not.
     pub fn energy(&self) -> Vec<Zone> {
         self.zones.read(&self.root)
     }
 
-    /// Returns the energy used since an earlier reading `seconds` ago.
+    /// Reads the counters and returns the energy used since the reading `before`, `seconds` ago.
     pub fn energy_since(&self, before: &[Zone], seconds: f64) -> Energy {
         used(before, &self.energy(), seconds)
     }
 
-    /// Describes counters that this user may not read.
+    /// Returns a description of the counters that this user may not read; `None` without any.
     pub fn missing(&self) -> Option<&'static str> {
         self.zones.is_denied.then_some("energy of the processors (RAPL, energy_uj)")
     }
@@ -277,7 +277,8 @@ impl CounterFiles {
 
 type ThrottleFiles = Vec<(String, PathBuf)>;
 
-/// Throttling counters per core and package, at its first CPU: a core's threads share one.
+/// Returns name (`0:3`, `0`) and file of the throttling counter of each core and each package, at
+/// its first CPU: a core's threads share one.
 fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {

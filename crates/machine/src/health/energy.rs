@@ -1,5 +1,4 @@
-//! RAPL energy: `/sys/class/powercap/intel-rapl:N`, also on AMD (Linux
-//! `Documentation/ABI/testing/sysfs-class-powercap`).
+//! RAPL energy: `/sys/class/powercap/intel-rapl:N`, also on AMD (ABI/testing/sysfs-class-powercap).
 
 use super::is_denied;
 use crate::root::Root;
@@ -35,7 +34,7 @@ pub struct Energy {
 }
 
 impl Zone {
-    /// Energy since an earlier reading in µJ; the counter may have wrapped once.
+    /// Returns the energy since an earlier reading in µJ; the counter may have wrapped once.
     fn since(&self, before: &Self) -> u64 {
         match self.energy_uj.checked_sub(before.energy_uj) {
             Some(used) => used,
@@ -52,8 +51,8 @@ impl Zone {
     }
 }
 
-/// Returns the energy between readings `seconds` apart, without zones that are missing in one or
-/// whose counter may have wrapped twice.
+/// Returns the energy between two readings `seconds` apart; unknown for packages or memory if one
+/// of their zones is missing in `before` or its counter may have wrapped twice.
 pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     let sum = |is_one: &dyn Fn(&Zone) -> bool| {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();

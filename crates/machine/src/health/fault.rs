@@ -6,7 +6,6 @@ use std::fmt;
 
 /// Wear in % from which a drive has exceeded its rated endurance.
 const WORN: u8 = 100;
-/// Meaning of the bits of a critical warning, from bit 0.
 const WARNINGS: [&str; 6] = [
     "few spare blocks left",
     "temperature past its limit",
@@ -147,7 +146,7 @@ impl HardwareFault {
         "microcode-differs",
     ];
 
-    /// Returns the stable code.
+    /// Returns the stable code, such as `nvme-worn`.
     pub fn code(&self) -> &'static str {
         let at = match self {
             Self::EdacUncorrected { .. } => 0,
@@ -181,7 +180,7 @@ impl HardwareFault {
         }
     }
 
-    /// Returns the remedy.
+    /// Returns the remedy, as an order without a full stop: `update firmware and microcode`.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::EdacUncorrected { .. } => {

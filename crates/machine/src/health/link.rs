@@ -1,6 +1,5 @@
-//! PCI Express links slower or narrower than both ends support (Linux
-//! `Documentation/ABI/testing/sysfs-bus-pci`). A slot may have fewer lanes than the device, so the
-//! reference is the lesser maximum of device and port. Unknown and emulated ports are skipped.
+//! PCI Express links slower or narrower than the lesser maximum of device and port: a slot may have
+//! fewer lanes than the device. Unknown and emulated ports are skipped.
 
 use crate::disk::link::transfers_per_s;
 use crate::root::Root;
@@ -57,7 +56,7 @@ pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
     names.iter().take(MAX_PCI_DEVICES).filter_map(|name| of_device(root, name)).collect()
 }
 
-/// Whether the kernel reports a hypervisor, whose links are not real.
+/// Returns whether the kernel reports a hypervisor, whose links are not real.
 fn is_guest(root: &Root) -> bool {
     let head = root.head(Path::new("proc/cpuinfo"), 1 << 16).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -89,7 +88,7 @@ fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
     (link.is_narrow() || link.is_slow()).then_some(link)
 }
 
-/// Whether no function of the same device has a lower number.
+/// Returns whether no function of the device at `place`, below `port`, has a lower number.
 fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
     let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((slot, function)) = name.rsplit_once('.') else { return false };
@@ -97,7 +96,7 @@ fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
     !(0..lower).any(|n| root.exists(port.join(format!("{slot}.{n}"))))
 }
 
-/// Whether a link leads down from this port: a root port, or every second port below.
+/// Returns whether a link leads down from this port: a root port, or every second port below.
 fn faces_down(port: &Path) -> bool {
     let is_port = |dir: &&Path| dir.file_name().and_then(|name| name.to_str()).is_some_and(is_address);
     let ports = port.ancestors().take_while(is_port).count();
@@ -116,7 +115,8 @@ const MOST_DEEP: usize = 4;
 const GPU: &str = "GPU";
 const ACCELERATOR: &str = "accelerator";
 
-/// Whether a device (a GPU or accelerator, possibly behind a switch) slows its link while idle.
+/// Returns whether the device at `place` slows its link while idle: a GPU or accelerator, or a
+/// bridge with one at most `deep` levels below.
 fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     let class = root.line(place.join("class")).unwrap_or_default();
     match kind(&class) {
@@ -130,7 +130,7 @@ fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     }
 }
 
-/// Kind of device by its class (PCI Code and ID Assignment Specification).
+/// Returns the kind (`NIC`) of a PCI class `0x020000` (PCI Code and ID Assignment Specification).
 fn kind(class: &str) -> &'static str {
     let (class, rest) = (class.get(2..4), class.get(4..6));
     match (class, rest) {
@@ -144,7 +144,7 @@ fn kind(class: &str) -> &'static str {
     }
 }
 
-/// Whether a name is a PCI address such as `0000:41:00.0`.
+/// Returns whether a name is a PCI address such as `0000:41:00.0`.
 fn is_address(name: &str) -> bool {
     name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
 }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    /// A device below a root port, with current and maximum speed and width.
+    /// Returns a tree of a device below a root port, with current and maximum speed and width.
     fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
         let above = "sys/devices/pci0000:40/0000:40:01.1";
         let own = format!("{above}/0000:41:00.0");

@@ -1,5 +1,4 @@
-//! Temperatures: driver sensors (`/sys/class/hwmon`, Linux
-//! `Documentation/hwmon/sysfs-interface.rst`) and thermal zones (`/sys/class/thermal`).
+//! Temperatures: `/sys/class/hwmon` (hwmon/sysfs-interface.rst) and `/sys/class/thermal`.
 
 use crate::disk::numbered;
 use crate::root::Root;
@@ -11,9 +10,7 @@ const HWMON: &str = "sys/class/hwmon";
 const THERMAL: &str = "sys/class/thermal";
 const MAX_SENSORS: usize = 1024;
 const MAX_SENSOR_NAME_CHARACTERS: usize = 20;
-/// Plausible temperatures in °C.
 const BELIEVED: std::ops::RangeInclusive<f64> = -60.0..=200.0;
-/// Plausible critical temperatures in °C.
 const CRITICAL: std::ops::RangeInclusive<f64> = 50.0..=150.0;
 /// Drivers to skip: they query a disk, which would reset its spin-down timer.
 const NOT_READ: [&str; 1] = ["drivetemp"];
@@ -41,19 +38,19 @@ impl Sensor {
         !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
     }
 
-    /// Returns whether the temperature is at the critical limit.
+    /// Returns whether the critical limit is reached; false for unreliable sensors or without one.
     pub fn is_critical(&self) -> bool {
         self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }
 
-    /// Returns chip and label.
+    /// Returns chip and label: `coretemp Package id 0`.
     pub fn name(&self) -> String {
         let label = self.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
         format!("{}{label}", self.chip)
     }
 }
 
-/// All temperatures; a zone that a driver also shows is read from the driver.
+/// Reads all temperatures; a zone that a driver also shows is read from the driver.
 pub(super) fn all(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();
     for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
@@ -117,7 +114,7 @@ fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
     celsius(root, file, &CRITICAL)
 }
 
-/// Temperature in °C, written by the kernel in m°C; `None` if implausible.
+/// Reads a temperature in °C, written by the kernel in m°C; `None` outside the range `believed`.
 fn celsius(root: &Root, file: &Path, believed: &std::ops::RangeInclusive<f64>) -> Option<f64> {
     let millidegrees: i64 = root.parse(file, "a temperature in m°C").ok()?;
     Some(millidegrees as f64 / 1000.0).filter(|celsius| believed.contains(celsius))

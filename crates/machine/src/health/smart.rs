@@ -1,6 +1,5 @@
-//! SMART / Health Information log page of NVMe drives (NVM Express Base Specification, Get Log
-//! Page, identifier 02h), only readable by root; `smart/nvmeN` in a saved tree. It has no serial
-//! number.
+//! SMART log page of NVMe drives (NVM Express Base Specification, Get Log Page, identifier 02h),
+//! readable by root only; `smart/nvmeN` in a saved tree. It has no serial number.
 
 use crate::disk::numbered;
 use crate::root::Root;
@@ -11,7 +10,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 const CONTROLLERS: &str = "sys/class/nvme";
-/// Directory of the pages in a saved tree.
 const SAVED: &str = "smart";
 const MAX_DRIVES: usize = 256;
 const DENIED: &str = "wear and media errors of NVMe drives (SMART log page)";
@@ -80,7 +78,7 @@ impl Smart {
     }
 }
 
-/// SMART data of all drives; and a description of the missing data if this user may not query them.
+/// Reads the SMART data of all drives; also returns which data this user may not query.
 pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     let mut denied = None;
     let mut found = Vec::new();
@@ -97,7 +95,7 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// Responding local drives with the path of their page, without NVMe over Fabrics.
+/// Returns names of responding local drives with the path of their page, without NVMe over Fabrics.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
     let names = names
@@ -108,14 +106,14 @@ fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     names.map(|name| (name.clone(), dir.join(name))).collect()
 }
 
-/// Whether a controller is local (`transport` of drivers/nvme/host) or unknown.
+/// Returns whether a controller is local (`transport` of drivers/nvme/host) or unknown.
 fn is_here(root: &Root, name: &str) -> bool {
     let transport = root.line(Path::new(CONTROLLERS).join(name).join("transport")).unwrap_or_default();
     !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
 }
 
-/// Whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a command to one
-/// that is resetting or dead would block.
+/// Returns whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a command
+/// to one that is resetting or dead would block.
 fn answers(root: &Root, name: &str) -> bool {
     root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }
@@ -128,7 +126,7 @@ fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
     root.bytes(place, SMART_BYTES as u64).map_err(std::io::Error::other)
 }
 
-/// Pages of all drives that this user may query, with their paths in a saved tree.
+/// Reads the pages of all drives that this user may query, with their paths in a saved tree.
 pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
     let all = controllers(root).into_iter();
     all.filter_map(|(name, place)| Some((Path::new(SAVED).join(name), page(root, &place).ok()?))).collect()
@@ -139,7 +137,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A page: critical warning, K, wear in %, media errors.
+    /// Makes a page: critical warning, temperature in K, wear in %, media errors.
     pub(in crate::health) fn made(warning: u8, kelvin: u16, used: u8, errors: u64) -> Vec<u8> {
         let mut page = vec![0; SMART_BYTES];
         page[0] = warning;

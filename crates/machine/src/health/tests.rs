@@ -198,7 +198,6 @@ fn garbage_is_no_fault() -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Two readings of this machine are consistent and cheap.
 #[test]
 fn this_machine_is_read() {
     let root = Root::live();

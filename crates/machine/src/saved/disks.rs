@@ -7,7 +7,6 @@ use super::rename::NumberedNames;
 use crate::Machine;
 use crate::root::Root;
 
-/// Files of a device, besides its composition.
 const OF_DEVICE: [&str; 15] = [
     "dev",
     "device/model",
@@ -61,7 +60,7 @@ fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     }
 }
 
-/// Adds a device or partition and returns its saved path.
+/// Adds the device or partition with sysfs directory `place`; returns its saved path.
 fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) -> PathBuf {
     let to = names.place(place);
     for file in OF_DEVICE {
@@ -109,7 +108,7 @@ fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sav
     }
 }
 
-/// Adds the controllers of an NVMe disk below a virtual subsystem.
+/// Adds the controllers of the NVMe disk at `place` if it is below a virtual subsystem.
 fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
     else {

@@ -29,7 +29,6 @@ const OF_GROUP: [&str; 13] = [
 ];
 /// Most mounts saved: container hosts have tens of thousands of similar ones.
 const MOST_MOUNTS: usize = 256;
-/// Controllers whose groups limit a benchmark.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
 pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
@@ -52,7 +51,8 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     }
 }
 
-/// Filters `/proc/self/cgroup`: hierarchies of the wanted controllers, and version 2.
+/// Returns `/proc/self/cgroup` with the hierarchies of the wanted controllers and version 2 only,
+/// and with numbered names.
 fn membership(table: &str, names: &mut NumberedNames) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -79,7 +79,7 @@ fn is_wanted(mount: &Mount) -> bool {
     is_group || is_store || mount.point == Path::new("/")
 }
 
-/// Line of the mount table; only options that are plain words are kept.
+/// Returns a mount table's line with numbered names; only options that are words are kept.
 fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
     // Some file systems have a number that is no device's.
     let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {

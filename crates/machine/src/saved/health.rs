@@ -1,5 +1,4 @@
-//! Temperatures, PCI Express links and NVMe SMART pages of a saved machine; without counters of
-//! network interfaces, whose names may be private.
+//! Temperatures, PCI Express links and SMART pages of a saved machine, without network counters.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     links(root, names, content);
 }
 
-/// Adds chips or zones: `fixed` files, inputs with their attributes, and trip points.
+/// Adds files of each chip or zone `class`/`prefix`N: `fixed` ones, inputs, and trip points.
 fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut SavedContent) {
     let chips = root.names(class).unwrap_or_default();
     for dir in chips.iter().filter(|name| numbered(name, prefix)).map(|name| Path::new(class).join(name)) {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Path components that are generic and not private.
 const IMPERSONAL_WORDS: &[&str] = &[
     "boot",
     "burstable",
@@ -46,7 +45,6 @@ const CONTAINERS: [&str; 5] = ["kubepods", "docker", "libpod", "lxc", "garden"];
 /// Hexadecimal digits from which a word identifies a single thing: a GUID, a world-wide name.
 const IDENTIFYING: usize = 12;
 
-/// Numbers names consistently.
 #[derive(Debug, Default)]
 pub(super) struct NumberedNames(BTreeMap<String, String>);
 
@@ -71,7 +69,7 @@ impl NumberedNames {
         self.numbered(word, kind)
     }
 
-    /// Replaces components of a path below `/sys/devices` that are identifying or user-given.
+    /// Numbers the components of a path below `/sys/devices` that identify or are user-given.
     pub(super) fn place(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
@@ -80,7 +78,7 @@ impl NumberedNames {
         words.collect::<Vec<_>>().iter().map(|word| self.device(word)).collect()
     }
 
-    /// Replaces a device name unless it is one of the kernel's.
+    /// Replaces a device name by a numbered one unless it is one of the kernel's, such as `sda`.
     pub(super) fn device(&mut self, name: &str) -> String {
         let digits = name.bytes().filter(|byte| *byte != b'-').collect::<Vec<_>>();
         let longest = digits.split(|byte| !byte.is_ascii_hexdigit()).map(<[u8]>::len).max().unwrap_or(0);

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use std::fs;
 use tar::{EntryType, Header};
 
-/// A machine with a private name in every file, which must not be saved.
+/// Makes a machine with a private name in every file, which must not be saved.
 fn private() -> Result<Fixture, Fault> {
     let fixture = Fixture::open("xeon-gold-6230-2s")?;
     for path in [
@@ -165,7 +165,7 @@ fn a_link_of_a_saved_tree_shows_no_file_outside() -> Result<(), Fault> {
     Ok(())
 }
 
-/// An archive with one entry at any path.
+/// Returns an archive with one entry at any path.
 fn packed(path: &str, kind: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     let name = &mut header.as_ustar_mut().map(|ustar| &mut ustar.name);

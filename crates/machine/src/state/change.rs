@@ -25,7 +25,7 @@ pub struct StateChange {
 }
 
 impl StateSnapshot {
-    /// Returns the activity on `cpus` from this snapshot to a later one.
+    /// Returns the activity until `later`: shares of the time of `cpus`, the rest machine-wide.
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
@@ -47,7 +47,7 @@ impl StateSnapshot {
         }
     }
 
-    /// CPU time that passed on `cpus`. A counter that steps back (as iowait does) counts as zero.
+    /// Returns the CPU time that passed on `cpus`. A counter that steps back (iowait) counts as 0.
     fn time_until(&self, later: &Self, cpus: &CpuSet) -> CpuTime {
         let mut sum = CpuTime::default();
         for cpu in cpus.iter() {

@@ -23,8 +23,7 @@ macro_rules! general {
     (@function $name:ident $enabled:tt $text:literal ($detected:ident $chains:literal $first:literal $load:literal
         $count:literal $again:literal $between:literal $store:literal $last:literal rows $rows:tt turns $turns:tt
         ($($register:tt)+))) => {
-        /// # Safety
-        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $enabled)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut $crate::kernel::Vectors) {

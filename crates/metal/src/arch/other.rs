@@ -38,7 +38,7 @@ pub(crate) static WOVEN_KERNELS: &[Woven] = &[];
 
 pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
-/// Whether the time counter has a guaranteed constant rate.
+/// Returns false: this crate reads no time counter here.
 pub(crate) fn has_steady_counter() -> bool {
     false
 }

@@ -91,14 +91,16 @@ macro_rules! recurrences {
 recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
-/// Sum of the products of two bfloat16 pairs: exact in binary64 for the kernels' operands.
+/// Returns the dot product of the two bfloat16 in the low halves of `first` and `second`: exact in
+/// binary64 for the kernels' operands.
 fn pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
     low + high
 }
 
-/// Recurrences of integers: each step combines a number with the next one, or with a constant.
+/// Does `steps` steps of the kernel's integer recurrence on `numbers`: each combines a number with
+/// the next one, or with a constant, `a` or `b`.
 fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], numbers: &mut [u64]) {
     let mask = u64::MAX >> (64 - 8 * kernel.result().bytes());
     let bytes = kernel.element == Element::I8;
@@ -132,7 +134,7 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
     }
 }
 
-/// Sum of the products of four bytes, unsigned times signed.
+/// Returns the dot product of the four low bytes, unsigned in `first` and signed in `second`.
 fn mixed_bytes(first: u64, second: u64) -> u32 {
     (0..4).fold(0, |sum: u32, byte| {
         let product = i32::from((first >> (8 * byte)) as u8) * i32::from((second >> (8 * byte)) as i8);
@@ -154,7 +156,7 @@ fn signed_bytes(first: u64, second: u64) -> u32 {
     })
 }
 
-/// Matrix products: every step adds the same amount to a number.
+/// Adds `steps` times the product of the two constant matrices to every accumulator.
 fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &mut Vectors) {
     for lane in 0..vectors.lanes() {
         let words = tile.factors(lane).map(|[a, b]| (vectors.operand(0, a), vectors.operand(1, b)));
@@ -173,8 +175,8 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
     }
 }
 
-/// Recurrences of binary16, computed in binary64, where only the rounding to binary16 counts
-/// (Figueroa, "When is double rounding innocuous?", 1995).
+/// Does `steps` steps on `numbers` (binary16 bits) with the constants a and b, in binary64, where
+/// only the rounding to binary16 counts (Figueroa, "When is double rounding innocuous?", 1995).
 fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());

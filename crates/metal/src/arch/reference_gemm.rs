@@ -25,8 +25,7 @@ pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     function: portable::<f32, 8, 4>,
 };
 
-/// # Safety
-/// As [`crate::gemm::tile::TileFunction`].
+/// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
 unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
     operands: &TileOperands<T>,
     c: *mut T,

@@ -7,7 +7,8 @@ use crate::stream::{ELEMENT, StoreKind, StreamKernel, StreamOp, Terms};
 
 const COPY_BLOCK: usize = 64;
 
-/// Applies `op` to up to `elements` elements one by one, in the order of the definition.
+/// Applies `op` with the scalar `s` to at most `elements` elements one by one, in the order of the
+/// definition. Returns the wrapping sum of the bits for `Read`, otherwise 0.
 #[inline]
 pub(crate) fn apply(op: StreamOp, elements: usize, a: &mut [f64], b: &[f64], c: &[f64], s: f64) -> u64 {
     let (a, _) = a.split_at_mut(elements.min(a.len()));
@@ -45,8 +46,7 @@ macro_rules! portable {
             function: $name,
         };
 
-        /// # Safety
-        /// See `StreamKernel::function`.
+        /// Runs the passes. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, scalar, .. } = terms;
@@ -69,8 +69,7 @@ macro_rules! portable {
     };
 }
 
-/// # Safety
-/// `length` elements from `start`, if any, are readable for the lifetime of the slice.
+/// Returns `length` elements. Safety: they are readable for the lifetime of the slice.
 unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     if length == 0 {
         return &[];
@@ -79,8 +78,7 @@ unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     unsafe { std::slice::from_raw_parts(start, length) }
 }
 
-/// # Safety
-/// `length` elements from `start`, if any, are exclusive to the slice for its lifetime.
+/// Returns `length` elements. Safety: they are exclusive to the slice for its lifetime.
 unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
     if length == 0 {
         return &mut [];

@@ -70,7 +70,7 @@ impl Region {
         word_of(block) == unit_value(pass) << unused >> unused
     }
 
-    /// Sum of the units, or of the words of the lines, of the blocks in `places`.
+    /// Returns the wrapping sum of the units or 8-byte words of the blocks `places`.
     fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
         places
             .flat_map(|place| self.target_block(place).chunks(ELEMENT))
@@ -78,7 +78,7 @@ impl Region {
             .fold(0, u64::wrapping_add)
     }
 
-    /// [`sum_of`](Self::sum_of) of all blocks, faster.
+    /// Returns [`sum_of`](Self::sum_of) for all blocks, faster.
     pub(super) fn sum_of_all(&self) -> u64 {
         let bytes = &self.buffer.bytes()[self.target..];
         let length = self.count as usize;

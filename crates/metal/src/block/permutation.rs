@@ -57,7 +57,7 @@ impl BlockPermutation {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// Advances `state` and returns a number of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 pub(super) fn mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

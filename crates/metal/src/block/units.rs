@@ -98,8 +98,7 @@ fn copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
     from_rest.iter().zip(to_rest).for_each(|(from, to)| store(to, load(from)));
 }
 
-/// # Safety
-/// Every place is below the length.
+/// Sums the units at `places`. Safety: every place is below the length.
 #[inline(always)]
 unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     let mut sums = [0_u64; SUMS];
@@ -117,8 +116,7 @@ unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     sums.into_iter().fold(rest, u64::wrapping_add)
 }
 
-/// # Safety
-/// Every place is below the length.
+/// Stores `value` at `places`. Safety: every place is below the length.
 #[inline(always)]
 unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     // SAFETY: granted by the caller.
@@ -128,8 +126,7 @@ unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     rest.iter().for_each(&mut at);
 }
 
-/// # Safety
-/// Every place is below both lengths.
+/// Copies the units at `places`. Safety: every place is below both lengths.
 #[inline(always)]
 unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
     let mut at = |place: &u64| {
@@ -161,24 +158,21 @@ macro_rules! named {
             copy(source, target);
         }
 
-        /// # Safety
-        /// Every place is below the length.
+        /// Calls [`sum_at`]. Safety: every place is below the length.
         #[inline(never)]
         unsafe fn $read_at(source: &[$number], places: &[u64]) -> u64 {
             // SAFETY: granted by the caller.
             unsafe { sum_at(source, places) }
         }
 
-        /// # Safety
-        /// Every place is below the length.
+        /// Calls [`fill_at`]. Safety: every place is below the length.
         #[inline(never)]
         unsafe fn $write_at(target: &mut [$number], places: &[u64], value: $number) {
             // SAFETY: granted by the caller.
             unsafe { fill_at(target, places, value) };
         }
 
-        /// # Safety
-        /// Every place is below both lengths.
+        /// Calls [`copy_at`]. Safety: every place is below both lengths.
         #[inline(never)]
         unsafe fn $copy_at(source: &[$number], target: &mut [$number], places: &[u64]) {
             // SAFETY: granted by the caller.

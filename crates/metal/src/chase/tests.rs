@@ -6,7 +6,7 @@ fn shape(bytes: usize, stride: usize) -> ChaseShape {
     ChaseShape { bytes, stride, group: None, pages: Pages::Small, chases: 1, seed: 1, node: None }
 }
 
-/// Byte offsets of the nodes in the order of the walk.
+/// Returns the byte offsets of the nodes in the order of the walk.
 fn walked(chase: &mut Chase) -> Vec<usize> {
     let base = chase.buffer.bytes().as_ptr().addr();
     (0..chase.nodes())

@@ -54,7 +54,8 @@ impl Calibration {
     }
 }
 
-/// Cycles per link, enough that the timer's step is a small share of it.
+/// Returns the cycles per link, enough that the timer's `step` (seconds) is a small share of it.
+/// Fails if the timer stands still or is too coarse.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
     let link = unsafe { ChainLink::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
@@ -79,8 +80,9 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
 
 type ChosenLinks = (Vec<ChainLink>, VectorOperands);
 
-/// Links of additions in the densest work beside which the chain limits the time, and in the next
-/// sparser work, each followed by multiplications; `None` if there is no sound one.
+/// Returns links of about `cycles` cycles: additions in the densest work beside which the chain
+/// limits the time, and in the next sparser work, each followed by multiplications; `None` if there
+/// is no sound one. `step` is the timer's, in seconds.
 fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) -> Option<ChosenLinks> {
     let links = |of| {
         // SAFETY: `operands` belong to this row; `ProbeWork::woven` checked its set.
@@ -126,14 +128,16 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
     Ok((links, operands))
 }
 
-/// Cycles of a multiplication if additions are a little slower than a cycle because of a sibling.
+/// Returns the cycles of a multiplication from the seconds per instruction, if a sibling makes
+/// additions up to 4 % slower than a cycle.
 fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
     let ratio = multiply / add;
     let cycles = ratio.round();
     (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
 }
 
-/// Cycles of a multiplication, if it takes a whole number of additions.
+/// Returns the cycles of a multiplication from the seconds per addition and multiplication; fails
+/// if their ratio is no whole number from 2 to 8.
 fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
@@ -179,7 +183,7 @@ impl TimedLinks {
     }
 }
 
-/// Mean of the middle half, robust against interrupts and timer steps.
+/// Returns the mean of the middle half, robust against interrupts and timer steps. Sorts `values`.
 fn middle_mean(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let quarter = values.len() / 4;

@@ -11,7 +11,7 @@ use crate::kernel::{Vectors, find};
 pub(super) struct VectorOperands(Option<Vectors>);
 
 impl VectorOperands {
-    /// Operands of a row; `None` if its kernel cannot run here.
+    /// Returns the operands of a row; `None` if its kernel cannot run here.
     pub(super) fn of(woven: &Woven) -> Option<Self> {
         let (op, element) = woven.operands;
         let kernel = find(op, element, woven.isa).filter(|kernel| kernel.available().is_ok())?;
@@ -47,10 +47,9 @@ pub(super) enum Of {
 }
 
 impl ChainLink {
-    /// Makes a link of at least `cycles` cycles if a multiplication takes three.
-    ///
-    /// # Safety
-    /// If `woven`, it must run with operands of its row, on a processor with the row's set.
+    /// Makes a link of the chain `of` in `density`, of at least `cycles` cycles if a multiplication
+    /// takes three. Safety: if `woven`, run it with operands of its row, on a processor with the
+    /// row's set.
     pub(super) unsafe fn new(density: &Density, of: Of, cycles: u64, woven: bool) -> Self {
         let (chain, each, wanted) = match of {
             Of::Additions => (density.add, density.adds, cycles),
@@ -67,7 +66,7 @@ impl ChainLink {
         (Self { turns, instructions: self.instructions * share, ..self.clone() }, 1.0 / share)
     }
 
-    /// Counts each instruction as `cycles` additions.
+    /// Returns the link with each instruction counted as `cycles` additions.
     pub(super) fn of_cycles(self, cycles: f64) -> Self {
         Self { instructions: self.instructions * cycles, ..self }
     }
@@ -83,7 +82,8 @@ impl ChainLink {
         seconds(start, Instant::now())
     }
 
-    /// Seconds per one-cycle addition if the link took `seconds`; `None` if that is not positive.
+    /// Returns the seconds per one-cycle addition if the link took `seconds`; `None` if these do
+    /// not exceed the constant overhead.
     pub(super) fn addition(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)

@@ -15,7 +15,7 @@ const SAME_PACE: f64 = 0.002;
 /// Minimum span in ns: in a shorter one the reading error of 30 ns at each end hides such a change.
 const SHORTEST_NS: u64 = 1_000_000;
 
-/// Returns the step of the monotonic clock in seconds; some nanoseconds if it is finer than that.
+/// Returns the step of the monotonic clock in seconds; at least 1 ns, some ns if it is finer.
 pub fn timer_step() -> f64 {
     let mut before = Instant::now();
     let between = std::iter::repeat_with(|| {
@@ -30,7 +30,8 @@ pub fn timer_step() -> f64 {
     step_of(&differences) as f64 * 1e-9
 }
 
-/// Greatest common divisor of the shortest differences, up to the rounding to nanoseconds.
+/// Returns the timer's step in ns: the greatest common divisor of the shortest `differences` (ns),
+/// up to rounding; 1 without any.
 fn step_of(differences: &[u64]) -> u64 {
     let Some(&shortest) = differences.iter().min() else { return 1 };
     // Over more than two steps the rounding errors add up.
@@ -56,7 +57,7 @@ pub(super) struct TimeKept {
 }
 
 impl TimeKept {
-    /// Both clocks now, if the processor has a counter and guarantees its constant rate.
+    /// Returns (counter ticks, monotonic ns); `None` without a counter of guaranteed constant rate.
     pub(super) fn now() -> Option<(u64, u64)> {
         native::TICK_COUNTER.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
     }
@@ -79,7 +80,7 @@ fn same_pace(first: (u64, u64), second: (u64, u64), now: (u64, u64)) -> Result<(
     if change > SAME_PACE { Err(ClockUnknown::TimeDrifts(change)) } else { Ok(()) }
 }
 
-/// Counter ticks per nanosecond; `None` if the span is too short.
+/// Returns the ticks per ns between two (ticks, ns) readings; `None` if less than 1 ms apart.
 fn pace(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     let (ticks, ns) = (to.0.wrapping_sub(from.0), to.1.checked_sub(from.1)?);
     (ns >= SHORTEST_NS).then(|| ticks as f64 / ns as f64)

@@ -32,7 +32,8 @@ pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     rate(each, clock, |turns| time(&mut kernel, turns))
 }
 
-/// [`per_cycle`] of a loop with `each` instructions; `time` runs iterations and returns seconds.
+/// Returns [`per_cycle`] of a loop with `each` instructions per iteration; `time` runs the given
+/// number of iterations and returns seconds.
 fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);
@@ -94,8 +95,8 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
 }
 
 impl InstructionLoop {
-    /// Measures [`InstructionLoop::probed`] on the calling thread's core; `None` as in
-    /// [`per_cycle`].
+    /// Measures [`InstructionLoop::probed`], per cycle or in cycles, on the calling thread's core;
+    /// `None` without the instruction set, or with too few slices of a steady clock.
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);

@@ -39,13 +39,14 @@ pub struct Feature {
 }
 
 impl Feature {
-    /// Whether kernels may use it.
+    /// Returns whether processor and operating system have the feature, and no test hides it.
     pub fn is_present(&self) -> bool {
         (self.present)() && !is_hidden(self.name)
     }
 }
 
-/// Whether tests hide a feature: `PLIMSOLL_TEST_HIDDEN` lists names of /proc/cpuinfo.
+/// Returns whether the environment variable `PLIMSOLL_TEST_HIDDEN`, for tests, lists `feature`, a
+/// name of /proc/cpuinfo, such as `fma` in `avx512f,fma`.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_hidden(feature: &str) -> bool {
     static HIDDEN: std::sync::LazyLock<String> =
@@ -96,7 +97,7 @@ impl Isa {
     pub const ALL: [Self; 8] =
         [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512, Self::Amx, Self::Neon, Self::Sve, Self::Mmla];
 
-    /// Whether it has only matrix products, and supplements a vector instruction set.
+    /// Returns whether the set has only matrix products (AMX, MMLA), and supplements a vector set.
     pub fn is_matrix(self) -> bool {
         matches!(self, Self::Amx | Self::Mmla)
     }
@@ -116,7 +117,7 @@ impl Isa {
         vectors.into_iter().find(|isa| isa.available().is_ok()).unwrap_or(Self::Portable)
     }
 
-    /// Returns the name in cases and flags.
+    /// Returns the name in cases and options, such as `avx512`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

@@ -55,7 +55,7 @@ fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Samples pages of `memory` and returns the number of resident ones per node.
+/// Returns the number of resident pages per node among some 256 evenly spaced pages of `memory`.
 pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
     let spacing = (memory.len() / ASKED).max(rustix::param::page_size());
     let pages: Vec<*const u8> = memory.iter().step_by(spacing).map(ptr::from_ref).collect();

@@ -22,7 +22,8 @@ pub struct SiblingTrial {
     pub both: [f64; 2],
 }
 
-/// Runs one trial on two pinned CPUs, about 10 ms; `cpus[first]` works alone first.
+/// Times slices of `kernel` on each of two pinned CPUs alone, and on both at once, about 10 ms in
+/// all; `cpus[first]` (0 or 1) works alone first.
 pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<SiblingTrial, TeamError> {
     let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
     let turns = turns.first().copied().unwrap_or(1);

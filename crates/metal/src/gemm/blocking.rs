@@ -13,7 +13,7 @@ pub struct CoreCaches {
 }
 
 impl Default for CoreCaches {
-    /// The minimum of all processors of the last decade.
+    /// Returns the smallest sizes of the last decade's processors: 32 KiB and 256 KiB.
     fn default() -> Self {
         Self { first: 32 << 10, second: 256 << 10 }
     }
@@ -41,8 +41,8 @@ const MOST_ROWS: usize = 4096;
 const MOST_BLOCK: usize = 768 << 10;
 
 impl Blocking {
-    /// A strip of B fits in level 1, a block of A in two thirds of level 2. Deep strips update C
-    /// less often; the block of A must still be some tiles high.
+    /// Chooses the sizes: a strip of B fits in level 1, a block of A in two thirds of level 2. Deep
+    /// strips update C less often; the block of A must still be some tiles high.
     pub(crate) fn new<T: Real>(caches: CoreCaches, tile: &RegisterTile<T>) -> Self {
         let bytes = size_of::<T>();
         let block = (caches.second / 3 * 2).min(MOST_BLOCK);

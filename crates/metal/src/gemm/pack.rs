@@ -32,8 +32,7 @@ pub(crate) type PackB<T> = unsafe fn(MatrixPart<T>, *mut T);
 const PREFETCH_COLUMNS: usize = 2;
 const LINE_BYTES: usize = 64;
 
-/// # Safety
-/// As [`PackA`].
+/// Packs `part` of A into strips of `HEIGHT` rows and `depth` columns. Safety: see [`PackA`].
 #[inline(always)]
 pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, depth: usize, to: *mut T) {
     let full = part.rows / HEIGHT;
@@ -66,8 +65,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, d
 /// Rows that are transposed at once: whole cache lines of each column.
 const ROWS_AT_ONCE: usize = 8;
 
-/// # Safety
-/// As [`PackB`].
+/// Packs `part` of B into one strip of `WIDTH` columns. Safety: see [`PackB`].
 #[inline(always)]
 pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to: *mut T) {
     let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };

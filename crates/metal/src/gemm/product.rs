@@ -86,7 +86,8 @@ pub struct Multiplied {
 }
 
 impl<T: Real> Gemm<T> {
-    /// Sets up for products of this shape on this team, and calibrates the core clock on each CPU.
+    /// Sets up for products of `shape` on `team`, in blocks that fit `caches`, and calibrates the
+    /// core clock on each CPU. Fails without a tile for `isa` or without memory.
     pub fn new(
         isa: Isa,
         caches: CoreCaches,
@@ -120,7 +121,7 @@ impl<T: Real> Gemm<T> {
         Ok(slab_bytes(tile, blocking, shape).saturating_add(own.saturating_mul(members)))
     }
 
-    /// Returns the name of the register tile.
+    /// Returns the name of the register tile, such as `gemm_f64_avx2`.
     pub fn tile(&self) -> &'static str {
         self.tile.name
     }
@@ -130,7 +131,8 @@ impl<T: Real> Gemm<T> {
         self.blocking
     }
 
-    /// Updates `c` with `a` · `b`; the team must have the same size as in [`Gemm::new`].
+    /// Updates `c` with `a` · `b`; the team must have the same size as in [`Gemm::new`]. Fails if
+    /// the dimensions are not those of the shape.
     pub fn multiply(
         &mut self,
         team: &mut Team,
@@ -201,7 +203,7 @@ fn slab_bytes<T: Real>(tile: &RegisterTile<T>, blocking: Blocking, shape: Produc
     depth.saturating_mul(columns).saturating_mul(size_of::<T>())
 }
 
-/// After the first slab or block, all later ones add to C.
+/// Returns the update for all slabs or blocks after the first: `Add` for `Set`.
 fn after_first(update: Update) -> Update {
     if update == Update::Set { Update::Add } else { update }
 }
@@ -226,9 +228,7 @@ unsafe impl<T: Real> Sync for SharedProduct<'_, T> {}
 
 impl<T: Real> SharedProduct<'_, T> {
     /// Packs one slab of B with the other threads, then multiplies blocks until none are left.
-    ///
-    /// # Safety
-    /// All members must call it with the same slabs in the same order.
+    /// Safety: all members must call it with the same slabs in the same order.
     unsafe fn slab(
         &self,
         member: TeamMember<'_>,
@@ -283,17 +283,17 @@ impl<T: Real> SharedProduct<'_, T> {
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
 
-    /// Address of the strip of B that starts at row `start` of the slab and is `rows` deep.
+    /// Returns the address of strip `strip` of B, `rows` deep, that starts at row `start` of the
+    /// slab.
     fn strip(&self, slab: &Range<usize>, start: usize, rows: usize, strip: usize) -> *mut T {
         let strips = self.columns.div_ceil(self.tile.columns);
         let before = (start - slab.start) * strips * self.tile.columns;
         self.packed_b.wrapping_add(before + strip * rows * self.tile.columns)
     }
 
-    /// Multiplies one block of A with its strips of B.
-    ///
-    /// # Safety
-    /// The block of C must be the caller's alone, its strips of B packed, and `own` fit a block.
+    /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of the
+    /// slab. Safety: the block of C is the caller's alone, its strips of B are packed, `own` fits a
+    /// block.
     unsafe fn block(
         &self,
         block: &ProductBlock,
@@ -357,10 +357,8 @@ pub(crate) struct Edge {
     pub(crate) columns: usize,
 }
 
-/// Computes one tile, with a copy on the stack if it extends beyond the edge of C.
-///
-/// # Safety
-/// As [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.
+/// Computes one tile, with a copy on the stack if `edge`, the part of it that C has, is smaller.
+/// Safety: see [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.
 pub(crate) unsafe fn multiply_tile<T: Real>(
     tile: &RegisterTile<T>,
     operands: &TileOperands<T>,

@@ -5,7 +5,7 @@ use crate::effort;
 use crate::team::Team;
 use proptest::prelude::*;
 
-/// Small whole numbers: their products and sums are exact in both types, in any order.
+/// Fills with small whole numbers: products and sums are exact in both types, in any order.
 fn whole<T: Real>(buffer: &mut [T], seed: u64) {
     let mut state = seed | 1;
     for number in buffer {
@@ -46,7 +46,7 @@ fn problems() -> impl Strategy<Value = Problem> {
     )
 }
 
-/// A team on the available CPUs.
+/// Returns a team of `threads` on the available CPUs, repeated as needed.
 fn team(threads: usize) -> Team {
     let set = rustix::thread::sched_getaffinity(None).unwrap();
     let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();

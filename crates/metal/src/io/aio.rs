@@ -77,9 +77,8 @@ fn errno() -> Errno {
 }
 
 impl<F: AsFd> Aio<F> {
-    /// Creates a context with `depth` slots of `block` bytes each on `files`. io_setup(2) fails
-    /// with `EAGAIN` if the limit `fs.aio-max-nr` is reached, with `ENOSYS` if the kernel has no
-    /// AIO.
+    /// Creates a context with `depth` slots of `block` bytes each on `files`. Fails with `EAGAIN`
+    /// beyond the limit `fs.aio-max-nr`, with `ENOSYS` if the kernel has no AIO.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
         let (stride, bytes) = laid_out(files.len(), depth, block)?;
         let region = transfer_buffer(bytes)?;
@@ -135,14 +134,15 @@ impl<F: AsFd> Aio<F> {
         Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
     }
 
-    /// Address of byte `start` (at most `block`) in the buffer of `slot`, which must exist.
+    /// Returns the address of byte `start` (at most `block`) in the buffer of an existing `slot`.
     fn address(&self, slot: usize, start: usize) -> NonNull<u8> {
         // SAFETY: callers have checked that `slot` exists and `start` is within its block, so the
         // result is inside the mapping of `depth` × `stride` bytes.
         unsafe { self.region.start.add(slot * self.stride + start) }
     }
 
-    /// Queues a request for [`Aio::submit`]; fails as [`crate::uring::Ring::push`], and for a trim.
+    /// Queues a request for [`Aio::submit`]. Fails if the slot is busy, the bytes exceed its
+    /// buffer, the file does not exist, or for a trim.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, op, file, offset, start, len } = request;
         if !matches!(self.slots.get(slot), Some(AioSlot::Idle)) {
@@ -178,7 +178,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Submits the queued requests; those that the kernel refuses stay queued.
+    /// Submits the queued requests; after an error those that the kernel refused stay queued.
     pub fn submit(&mut self) -> Result<(), RingError> {
         self.make_calls()?;
         while !self.queued.is_empty() {
@@ -212,8 +212,7 @@ impl<F: AsFd> Aio<F> {
         Ok(())
     }
 
-    /// Executes queued syncs with fsync(2) and fdatasync(2), as fio does, because AIO has no such
-    /// request.
+    /// Executes queued syncs with fsync(2) and fdatasync(2), like fio: AIO has no such request.
     fn make_calls(&mut self) -> Result<(), RingError> {
         while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
             let slot = self.queued.remove(at);

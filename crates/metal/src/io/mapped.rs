@@ -37,7 +37,8 @@ pub enum MappingUse {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`. Errors come from mmap(2) or madvise(2).
+    /// Maps the first `len` bytes of `file`, to be accessed in the order `access`. Errors come from
+    /// mmap(2) or madvise(2).
     pub fn new(file: impl AsFd, len: usize, access: AccessOrder, purpose: MappingUse) -> Result<Self, Errno> {
         let protection = match purpose {
             MappingUse::Read => ProtFlags::READ,
@@ -65,15 +66,13 @@ impl Mapped {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
             let from = unsafe { self.base.add(offset) };
             // SAFETY: both ranges have `count` bytes. The exclusively borrowed buffer cannot
-            // overlap a mapping without references. Concurrent writes change bytes, and any byte is
-            // a valid `u8`.
+            // overlap a mapping without references. Concurrent writes leave valid bytes.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), count) };
         }
         count
     }
 
-    /// Copies `bytes` to `offset` up to the end of the mapping; returns their number, 0 if
-    /// read-only.
+    /// Copies `bytes` to `offset` up to the mapping's end; returns their number, 0 if read-only.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
         let count = if self.purpose == MappingUse::Write { self.within(offset, bytes.len()) } else { 0 };
         if count > 0 {

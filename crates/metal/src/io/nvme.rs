@@ -36,7 +36,7 @@ struct NvmeCommand {
     result: u32,
 }
 
-/// Returns the log page. `device` is the controller's character device, `/dev/nvme0`.
+/// Returns the SMART log page. `device` is the controller's character device, `/dev/nvme0`.
 ///
 /// # Errors
 /// ioctl(2) (EACCES without CAP_SYS_ADMIN, ENOTTY if it is no NVMe controller), or the NVMe status.

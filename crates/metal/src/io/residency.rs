@@ -37,8 +37,7 @@ const SYS_CACHESTAT: libc::c_long = 451;
 fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     let range = CachestatRange { off: 0, len };
     let mut counts = CachestatCounts::default();
-    // SAFETY: both pointers are to live values with the documented layout; the kernel reads one and
-    // writes the other.
+    // SAFETY: the kernel reads one and writes the other live value of the documented layout.
     let reported = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
     };

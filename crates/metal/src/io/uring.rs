@@ -33,7 +33,7 @@ pub const MAX_DEPTH: usize = 32_768;
 /// Largest block in bytes: registered buffers are limited to 1 GiB (io_uring_register(2)).
 pub const MAX_BLOCK: usize = 1 << 30;
 
-/// CLOCK_MONOTONIC in nanoseconds: the default clock of [`Ring`].
+/// Returns CLOCK_MONOTONIC in nanoseconds: the default clock of [`Ring`].
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     // Neither part is ever negative.
@@ -95,7 +95,7 @@ impl<F: AsFd> Ring<F> {
         Ring::on(vec![file], depth, block, Polling::default())
     }
 
-    /// Like [`Ring::new`], on several files (at least one) and with polling.
+    /// Creates a ring like [`Ring::new`], on several files (at least one) and with polling.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
         let (stride, bytes) = laid_out(files.len(), depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
@@ -122,14 +122,14 @@ impl<F: AsFd> Ring<F> {
         })
     }
 
-    /// Sets the clock for timestamps.
+    /// Sets the clock for the timestamps of completions.
     #[must_use]
     pub fn stamped_by(mut self, clock: TickClock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Current time of the ring's clock, in nanoseconds.
+    /// Returns the current time of the ring's clock, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
@@ -159,7 +159,7 @@ impl<F: AsFd> Ring<F> {
         self.granted
     }
 
-    /// Buffer of an idle slot; `None` if a request uses it or the slot does not exist.
+    /// Returns the buffer of an idle slot; `None` if a request uses it or the slot does not exist.
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;
         // SAFETY: `block` zeroed bytes inside the region; the slot is idle, so the kernel does not
@@ -181,7 +181,7 @@ impl<F: AsFd> Ring<F> {
         }
     }
 
-    /// Address of byte `start` (at most `block`) of an existing slot's buffer.
+    /// Returns the address of byte `start` (at most `block`) of an existing slot's buffer.
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let stride = self.block.next_multiple_of(rustix::param::page_size());
         let base = self.region.as_ref()?.start;
@@ -290,8 +290,7 @@ impl<F: AsFd> Ring<F> {
     }
 
     /// Submits queued requests, waits until `at_least` are finished (or all in flight), and appends
-    /// all finished ones to `done`; returns their number. A failed request is reported in its
-    /// completion.
+    /// all finished ones, failed or not, to `done`; returns their number.
     pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         self.submit()?;
         let wanted = at_least.min(self.in_flight);
@@ -304,7 +303,7 @@ impl<F: AsFd> Ring<F> {
         Ok(self.reap(done))
     }
 
-    /// Like [`Ring::wait`] for one completion, limited by `patience`. May append none.
+    /// Waits like [`Ring::wait`] for one completion, but at most `patience`; may append none.
     pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
         self.submit()?;

@@ -42,7 +42,7 @@ impl Element {
     pub const ALL: [Self; 8] =
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
-    /// Returns the name in cases and flags.
+    /// Returns the name in cases and options, such as `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",

@@ -16,7 +16,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// The nearest number of a type; integers saturate.
+    /// Converts `value` to a type, rounded; truncated to bfloat16 and to integers, which saturate.
     pub(crate) fn nearest(element: Element, value: f64) -> Self {
         let bits = match element {
             Element::F64 => value.to_bits(),
@@ -31,7 +31,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Returns the bits, in the low end.
+    /// Returns the bits in the low end of the word.
     pub fn bits(self) -> u64 {
         self.bits
     }
@@ -51,7 +51,7 @@ impl Number {
     }
 }
 
-/// Value of a binary16: sign, 5 bits of exponent (bias 15), 10 of mantissa (IEEE 754-2019, 3.4).
+/// Returns the value of a binary16: sign, 5 bits of exponent (bias 15), 10 of mantissa (IEEE 754).
 fn half_value(bits: u16) -> f64 {
     let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
     let size = match exponent {
@@ -63,7 +63,7 @@ fn half_value(bits: u16) -> f64 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-/// The nearest binary16, ties to even.
+/// Returns the bits of the nearest binary16, ties to even.
 fn half_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let size = value.abs();

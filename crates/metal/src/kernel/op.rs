@@ -187,7 +187,7 @@ impl Op {
         self.0
     }
 
-    /// Returns the name in cases and flags.
+    /// Returns the name in cases and options, such as `fma`.
     pub const fn name(self) -> &'static str {
         self.0.name
     }
@@ -249,7 +249,7 @@ const fn checks() -> [u32; 256] {
     table
 }
 
-/// Extends the CRC `x` by eight bytes. The instructions clear the upper half.
+/// Extends the CRC in the low half of `x` by eight bytes. The instructions clear the upper half.
 fn crc32c(x: u64, bytes: u64) -> u64 {
     let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
         let [low, ..] = check.to_le_bytes();

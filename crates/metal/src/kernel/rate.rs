@@ -55,7 +55,7 @@ impl LatencyKey {
 }
 
 impl CoreRate {
-    /// Makes a rate without further properties.
+    /// Makes a rate with its `key` in tables of chips and its `name` in formulas, without latency.
     #[must_use]
     pub const fn new(key: &'static str, name: &'static str) -> Self {
         Self {
@@ -69,17 +69,17 @@ impl CoreRate {
         }
     }
 
-    /// For vectors, with the same rate in SVE.
+    /// Makes a rate of vector instructions with their `latency`, the same in SVE.
     const fn of_vectors(key: &'static str, name: &'static str, latency: LatencyKey) -> Self {
         Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
     }
 
-    /// With this rate per 512-bit multiplication unit.
+    /// Returns the rate with `per_cycle` instructions per cycle and 512-bit multiplication unit.
     const fn in_each_512_unit(self, per_cycle: f64) -> Self {
         Self { per_512_unit: Some(per_cycle), ..self }
     }
 
-    /// For instructions that occupy their unit for cycles; scalars take fewer.
+    /// Makes a rate of instructions that occupy their unit for cycles; scalars take fewer.
     pub(super) const fn in_cycles(key: &'static str, name: &'static str) -> Self {
         Self { in_cycles: true, is_alike_in_scalars: false, ..Self::new(key, name) }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::effort;
 
-/// Kernels that this processor can run; prints the remaining ones, also if a test passes.
+/// Returns the kernels that this processor can run; prints the remaining ones in any case.
 fn runnable() -> Vec<LoadedKernel> {
     let mut loaded = Vec::new();
     for kernel in kernels() {

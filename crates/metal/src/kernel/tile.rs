@@ -13,8 +13,8 @@ pub(crate) struct TileSize {
 }
 
 impl TileSize {
-    /// The matrices of an instruction set. AMX: 16 × 16 results, 16 words deep (Intel 248966).
-    /// SMMLA and BFMMLA: 2 × 2 results, 2 words deep, the second matrix transposed (Arm DDI 0487).
+    /// Returns the matrices of AMX (16 × 16 results, 16 words deep: Intel 248966) or of SMMLA and
+    /// BFMMLA (2 × 2 results, 2 words deep, the second transposed: Arm DDI 0487); otherwise `None`.
     pub(crate) fn of(isa: Isa) -> Option<Self> {
         match isa {
             Isa::Amx => Some(Self { columns: 16, depth: 16, by_column: false }),
@@ -23,7 +23,7 @@ impl TileSize {
         }
     }
 
-    /// Lanes of the constants whose products are summed in `lane` of a result.
+    /// Returns the pairs of lanes of the two constants whose products are summed in `lane`.
     pub(crate) fn factors(self, lane: usize) -> impl Iterator<Item = [usize; 2]> {
         let (row, column) = (lane / self.columns, lane % self.columns);
         (0..self.depth).map(move |k| {
@@ -32,7 +32,7 @@ impl TileSize {
         })
     }
 
-    /// Depth in the product of a lane of each constant.
+    /// Returns the index along the summed dimension of a `lane` in the first and second constant.
     pub(crate) fn depth_of(self, lane: usize) -> [usize; 2] {
         [lane % self.depth, if self.by_column { lane % self.depth } else { lane / self.columns }]
     }

@@ -28,7 +28,7 @@ impl Clone for Vectors {
         Self { lines: self.lines.clone(), ..*self }
     }
 
-    /// Without an allocation, because it happens between two timed slices.
+    /// Copies without an allocation, because it happens between two timed slices.
     fn clone_from(&mut self, source: &Self) {
         self.lines.clone_from(&source.lines);
         (self.element, self.lanes, self.accumulators) = (source.element, source.lanes, source.accumulators);
@@ -36,9 +36,9 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Initial operands of a kernel, different in each accumulator and lane. Floating-point numbers
-    /// start between 1 and 2, stay below 4 in a slice and change in every step, also in binary32.
-    /// Integers start as random bits.
+    /// Returns initial operands of a kernel, different in each accumulator and lane. Floating-point
+    /// numbers start between 1 and 2, stay below 4 in a slice and change in every step, also in
+    /// binary32. Integers start as random bits.
     pub(crate) fn seeded(kernel: &ComputeKernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
@@ -57,7 +57,7 @@ impl Vectors {
         vectors
     }
 
-    /// The first row: aligned to 64 bytes, rows without gaps.
+    /// Returns the address of the first row: aligned to 64 bytes, rows without gaps.
     pub(crate) fn rows(&mut self) -> *mut u8 {
         self.lines.as_mut_ptr().cast()
     }
@@ -86,7 +86,8 @@ impl Vectors {
         self.set(OPERANDS + which, lane, bits);
     }
 
-    /// Compares all rows bit by bit; a difference in an operand counts as accumulator 0.
+    /// Returns the first difference in any row, bit by bit; a difference in an operand counts as
+    /// accumulator 0.
     pub(super) fn first_difference(&self, other: &Self) -> Option<AccumulatorDifference> {
         let rows = OPERANDS + self.accumulators;
         let places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
@@ -140,9 +141,9 @@ struct Constants {
     b: u64,
 }
 
-/// Constants that keep a recurrence changing: `FusedScale` is half way to its limit, between 3 and
-/// 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of e in 400 000,
-/// a root's square by 1 in 30 000.
+/// Returns constants that keep a recurrence changing: `FusedScale` is half way to its limit,
+/// between 3 and 4, after 90 000 steps. A sum grows by 1 in 260 000 steps, a product by a factor of
+/// e in 400 000, a root's square by 1 in 30 000.
 fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
     let part = lane as f64 / f64::from(kernel.lanes);
     let nearest = |a: f64, b: f64| {
@@ -199,8 +200,8 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
 /// Maximum index of [`cancelling_pairs`] plus 1: more would have mantissas of more than 8 bits.
 const CANCELLING_PAIRS: usize = 16;
 
-/// Two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²² = 2⁻¹⁸.
-/// Factors must have the same index in `which`.
+/// Returns two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²²
+/// = 2⁻¹⁸. `which` selects m for each; factors must have the same index.
 fn cancelling_pairs(which: [usize; 2]) -> Constants {
     let unit = (-11.0_f64).exp2();
     let pair = |low: f64, high: f64| {
@@ -211,7 +212,7 @@ fn cancelling_pairs(which: [usize; 2]) -> Constants {
     Constants { a: pair(first, 4.0 - first), b: pair(second, second + 4.0) }
 }
 
-/// Initial bits of an accumulator's lane.
+/// Returns the initial bits of number `place` of `places`, over all accumulators and lanes.
 fn start(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     let widest = match kernel.recurrence {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
@@ -230,7 +231,7 @@ fn start(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// Returns number `index` of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 fn random(index: u64) -> u64 {
     let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -22,8 +22,8 @@ pub(super) struct Strips {
     together: usize,
 }
 
-/// Columns per group for panels of `width` columns: as many as fit the L2 cache of `second_level`
-/// bytes, in whole tiles and equal groups.
+/// Returns the columns per group for panels of `width` columns: as many as fit the L2 cache of
+/// `second_level` bytes, in whole tiles and equal groups.
 pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> usize {
     let fit = second_level / PART / (width.max(1) * size_of::<f64>());
     let groups = width.div_ceil(fit.max(kernels.tile.columns));
@@ -40,9 +40,8 @@ impl Strips {
     }
 
     /// Applies the panel at `place` to `columns` (whole tiles) of the grid at `start`; `crew` may
-    /// help.
-    /// Safety: kernels, processor and grid fit. The caller owns the columns from the panel's first
-    /// row down, and no thread writes the panel.
+    /// help. Safety: kernels, processor and grid fit. The caller owns the columns from the panel's
+    /// first row down, and no thread writes the panel.
     pub(super) unsafe fn apply(
         &mut self,
         kernels: Kernels,
@@ -104,7 +103,7 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Row by row: neighbours in a row are close in memory.
+    /// Gathers with tiles of `WIDTH` columns, row by row: neighbours in a row are close in memory.
     fn gather_by<const WIDTH: usize>(&self, strips: Range<usize>) {
         let step = self.place.grid.step();
         let first = self.start.wrapping_add(self.first * step);

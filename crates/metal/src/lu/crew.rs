@@ -54,7 +54,8 @@ unsafe impl Sync for Crew {}
 unsafe impl Send for Crew {}
 
 impl Crew {
-    /// If not `alone` (CPUs shared), a phase has one part, because waiting would take CPU time.
+    /// Makes a crew for `threads` threads. If not `alone` (CPUs shared), a phase has one part,
+    /// because waiting would take CPU time.
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
         Self {
@@ -71,7 +72,7 @@ impl Crew {
         self.taken.len()
     }
 
-    /// First part for a helper with `before` earlier helpers: far from the other first parts.
+    /// Returns the first part for a helper with `before` earlier helpers: far from theirs.
     pub(super) fn first_of(&self, before: usize) -> usize {
         let bits = self.parts().trailing_zeros();
         let order = (before + 1) % self.parts();
@@ -88,7 +89,7 @@ impl Crew {
         self.state.0.store(state.next_multiple_of(2), Ordering::Release);
     }
 
-    /// Whether a helper is present; short phases are shared only then.
+    /// Returns whether a helper is present; short phases are shared only then.
     pub(super) fn is_helped(&self) -> bool {
         self.helpers.0.load(Ordering::Relaxed) > 0
     }
@@ -132,8 +133,8 @@ impl Crew {
         }
     }
 
-    /// Takes a part, unless it is taken. All parts are taken before the next phase opens, so this
-    /// succeeds only while `phase` is open.
+    /// Takes `part`; `None` if it is taken. All parts are taken before the next phase opens, so
+    /// this succeeds only while `phase` is open.
     fn take(&self, phase: u64, part: usize) -> Option<PartDone<'_>> {
         let before = phase.wrapping_sub(1);
         let taken = &self.taken[part].0;
@@ -211,8 +212,8 @@ fn patiently(met: impl Fn() -> bool) {
     }
 }
 
-/// The range of parts `these` of `whole` cut into `parts` equal parts, without indices below
-/// `from`. A part keeps its bounds from phase to phase, so its data stays in the thread's caches.
+/// Returns the range of parts `these` of `whole` cut into `parts` equal parts, without indices
+/// below `from`. A part keeps its bounds, so its data stays in the thread's caches.
 pub(super) fn part_of(whole: Range<usize>, these: Range<usize>, parts: usize, from: usize) -> Range<usize> {
     let at = |part: usize| (whole.start + whole.len() * part / parts.max(1)).max(from);
     at(these.start)..at(these.end)
@@ -252,8 +253,7 @@ mod tests {
                 for phase in 0..2000 {
                     crew.share(phase % 7 != 3, &|these| {
                         for part in these {
-                            // SAFETY: one thread does a part in each phase, and phases do not
-                            // overlap.
+                            // SAFETY: one thread does a part; phases do not overlap.
                             let done = unsafe { &mut *done[part].0.get() };
                             assert_eq!(*done, phase, "part {part}");
                             *done += 1;

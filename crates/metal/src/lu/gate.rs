@@ -68,7 +68,7 @@ impl TaskGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next work; `None` when all is done or a thread has failed.
+    /// Waits for the next work of thread `member`; `None` when all is done or a thread has failed.
     pub(super) fn take(&self, member: usize) -> Option<MemberOrder<'_>> {
         let mut state = self.state();
         loop {

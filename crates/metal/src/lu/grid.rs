@@ -33,7 +33,7 @@ impl Grid {
         self.stride * (self.order / self.height)
     }
 
-    /// Offset of a row.
+    /// Returns the offset of a row's first element, in elements.
     pub(super) fn row(self, row: usize) -> usize {
         row / self.height * self.stride + row % self.height
     }
@@ -43,7 +43,7 @@ impl Grid {
     }
 }
 
-/// Least common multiple of the tile's `height` and `width`.
+/// Returns the least common multiple of the tile's `height` and `width`.
 pub(super) fn unit(height: usize, width: usize) -> usize {
     let (mut a, mut b) = (height, width);
     while b > 0 {

@@ -25,7 +25,7 @@ pub(crate) struct LowerColumns {
 }
 
 impl LowerColumns {
-    /// One strip of one column, readable and not written while the result is in use.
+    /// Returns one strip of one column, readable and not written while the result is in use.
     #[inline(always)]
     unsafe fn strip<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -33,7 +33,7 @@ impl LowerColumns {
         unsafe { &*start.cast() }
     }
 
-    /// One strip of one column, writable and with no other use while the result is in use.
+    /// Returns one strip of one column, writable and with no other use while the result is in use.
     #[inline(always)]
     unsafe fn strip_mut<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a mut [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -75,17 +75,16 @@ pub(crate) struct Narrow {
     pub(crate) subtract: unsafe fn(&[f64], &[f64], &mut [f64]),
 }
 
-/// x − y·z.
+/// Returns x − y·z, rounded once if `FUSED`.
 #[inline(always)]
 fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// One step of the factorisation of up to [`WIDEST`] columns with partial pivoting, in some strips:
-/// divides the column on the left by its pivot, subtracts all columns on the left from this one,
-/// and returns its largest element from the diagonal down (the first of equals), if any. After the
-/// last column it only divides.
-/// Safety: the processor has the instruction set; the caller owns these strips.
+/// Does one step of factoring up to [`WIDEST`] columns with partial pivoting in some `strips`:
+/// divides the column on the left by its pivot (after the last column only this), subtracts all
+/// columns on the left from this one, and returns its largest element from the diagonal down (the
+/// first of equals), if any. Safety: the processor has the set; the caller owns these strips.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -103,8 +102,8 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, strips) }
 }
 
-/// Computes and returns the elements above the diagonal of a column.
-/// Safety: the caller owns the columns down to this one's diagonal.
+/// Computes, stores and returns the elements above the diagonal of `column`. Safety: the caller
+/// owns the columns down to this one's diagonal.
 #[inline(always)]
 pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -125,8 +124,7 @@ pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
     factors
 }
 
-/// Calls [`eliminate`]; direct calls are inlined and compiled for the instruction set. Safety: see
-/// [`step`].
+/// Calls [`eliminate`]; direct calls are compiled for the instruction set. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -237,7 +235,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     best
 }
 
-/// The larger one; of equals the one in the upper row.
+/// Returns the larger one; of equals the one in the upper row.
 pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     match best {
         Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {
@@ -262,7 +260,7 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
     }
 }
 
-/// Subtracts columns times factors from a vector. Safety: the processor has the instruction set.
+/// Subtracts columns of `strip` (of HEIGHT) times `factors` from `result`. Safety: see [`step`].
 #[inline(always)]
 pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     strip: &[f64],

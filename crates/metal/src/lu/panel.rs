@@ -65,7 +65,7 @@ pub(super) struct Bench {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoPivot(pub(super) usize);
 
-/// Allocates `elements` numbers, made resident by the calling thread.
+/// Allocates `elements` zeros in f64, made resident by the calling thread.
 pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
     let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
     buffer.touch()?;
@@ -131,9 +131,8 @@ impl Bench {
         square.saturating_add(rows.saturating_add(width).saturating_mul(size_of::<u32>()))
     }
 
-    /// Factors the panel in the grid at `start` into `factored`; `crew` may help.
-    /// Safety: kernels, processor and grid fit; the caller owns the panel's columns from its first
-    /// row down.
+    /// Factors the panel in the grid at `start` into `factored`; `crew` may help. Safety: kernels,
+    /// processor and grid fit; the caller owns the panel's columns from its first row down.
     pub(super) unsafe fn factor(
         &mut self,
         kernels: Kernels,
@@ -149,7 +148,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Converts successive exchanges into the final location of each row.
+    /// Converts successive exchanges into the source of each of the panel's rows, in `factored`.
     fn trace(&mut self, place: PanelPlace, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];
@@ -190,7 +189,7 @@ impl View {
         self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
     }
 
-    /// Exchanges two rows. Safety: the caller owns the columns from the upper row down.
+    /// Exchanges two rows in `columns`. Safety: the caller owns these from the upper row down.
     unsafe fn swap(self, one: usize, other: usize, columns: Range<usize>) {
         let (mut upper, mut lower) = (self.at(one, columns.start), self.at(other, columns.start));
         for _ in columns {
@@ -201,7 +200,7 @@ impl View {
         }
     }
 
-    /// Makes the row exchanges of `pivots` in `columns`. Safety: see [`View::swap`].
+    /// Exchanges each row in `pivots` with `rows[row]`, in `columns`. Safety: see [`View::swap`].
     unsafe fn exchange(self, rows: &[u32], pivots: Range<usize>, columns: Range<usize>) {
         for row in pivots {
             // SAFETY: granted by the caller.
@@ -397,9 +396,8 @@ struct Elimination<'run> {
 }
 
 impl Elimination<'_> {
-    /// Subtracts the product in the strip that starts at `row` of the panel, below `left`.
-    /// Safety: the tile fits this processor; the caller owns the strip's columns `right` below
-    /// `left`.
+    /// Subtracts the product in the strip that starts at `row` of the panel, below `left`. Safety:
+    /// the tile fits this processor; the caller owns the strip's columns `right` below `left`.
     unsafe fn strip(&self, row: usize) {
         let Self { tile, view, left, right, .. } = self;
         let (depth, top, stride) = (left.len(), left.end, view.place.grid.stride);
@@ -420,8 +418,7 @@ impl Elimination<'_> {
             let columns = tile.columns.min(right.end - column);
             let skip = top.saturating_sub(row);
             if skip == 0 && columns == tile.columns {
-                // SAFETY: A is in `left`, B was packed by `substitute`, C is in `right` of this
-                // panel.
+                // SAFETY: A is in `left`, `substitute` packed B, C is in `right` of this panel.
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
             } else {
                 // SAFETY: as above.

@@ -85,7 +85,7 @@ impl TaskSchedule {
         }
     }
 
-    /// Number of panels to apply to a block.
+    /// Returns the number of panels to apply to a block in all.
     fn needed(&self, block: usize) -> usize {
         block.min(self.panels)
     }
@@ -113,7 +113,7 @@ impl TaskSchedule {
         NextWork::Run(running)
     }
 
-    /// Index of the task that the next panel waits for, unless it has enough helpers.
+    /// Returns the index of the running task that the next panel waits for, if it needs helpers.
     fn pressing(&self) -> Option<usize> {
         let is_next = |task| match task {
             BlockTask::Factor { .. } => true,
@@ -127,7 +127,7 @@ impl TaskSchedule {
         self.applied.len() - self.factored < SCARCE * self.members && self.pressing().is_some()
     }
 
-    /// Helps the task that the next panel waits for, else the task with the fewest helpers.
+    /// Adds a helper to the task that the next panel waits for, else to that with fewest, or waits.
     fn help(&mut self) -> NextWork {
         let helped = || {
             let open =
@@ -154,13 +154,13 @@ impl TaskSchedule {
         BlockTask::Apply { panel: self.applied[block], block }
     }
 
-    /// Applies a panel to the next panel's block.
+    /// Returns the task to apply a panel to the next panel's block, if it is open.
     fn urgent(&self) -> Option<BlockTask> {
         let block = self.factored;
         (block < self.panels && self.open(block)).then(|| self.apply(block))
     }
 
-    /// Applies a panel to the leftmost of the blocks with the fewest panels applied.
+    /// Returns the task to apply a panel to the leftmost open block with the fewest panels applied.
     fn behind(&self) -> Option<BlockTask> {
         let open = (0..self.applied.len()).filter(|block| self.open(*block));
         open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))

@@ -9,7 +9,7 @@ fn team(threads: usize) -> Team {
     Team::new(&cpus.iter().copied().cycle().take(threads).collect::<Vec<_>>()).unwrap()
 }
 
-/// A number between −1/2 and 1/2 that depends only on seed, row and column.
+/// Returns a number between −1/2 and 1/2 that depends only on seed, row and column.
 fn element(seed: u64, row: usize, column: usize) -> f64 {
     let mut z = seed.wrapping_add((row as u64) << 32 | column as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,7 +17,7 @@ fn element(seed: u64, row: usize, column: usize) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
 }
 
-/// ‖Ax−b‖∞ / (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N), as HPL scales it.
+/// Returns ‖Ax−b‖∞ / (ε (‖A‖∞ ‖x‖∞ + ‖b‖∞) N), as HPL scales it.
 fn residual(element: impl Fn(usize, usize) -> f64, x: &[f64]) -> f64 {
     let n = x.len();
     let (mut rest, mut norm_a, mut norm_b) = (0.0_f64, 0.0_f64, 0.0_f64);

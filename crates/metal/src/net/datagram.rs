@@ -93,7 +93,7 @@ pub struct SendBatch {
 }
 
 impl SendBatch {
-    /// Creates datagrams of `datagram` bytes, clamped to 1..=[`MAX_DATAGRAM`].
+    /// Creates zeroed datagrams of `datagram` bytes, clamped to 1..=[`MAX_DATAGRAM`].
     pub fn new(datagram: usize, segmentation: Segmentation) -> Self {
         let datagram = datagram.clamp(1, MAX_DATAGRAM);
         let per_message = match segmentation {
@@ -112,7 +112,7 @@ impl SendBatch {
         set_option(socket.as_fd(), UDP_SEGMENT, bytes)
     }
 
-    /// Returns the number of datagrams.
+    /// Returns the number of datagrams in the batch: as many as one call sends.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.datagram
@@ -124,7 +124,7 @@ impl SendBatch {
         self.per_message
     }
 
-    /// Returns the payload of one datagram.
+    /// Returns the payload of one datagram, to fill.
     ///
     /// # Panics
     /// `index` is not below [`SendBatch::capacity`].
@@ -134,7 +134,7 @@ impl SendBatch {
     }
 
     /// Sends these datagrams on a connected socket with one system call and returns how many the
-    /// kernel accepted, at least 1. Retries interrupted calls.
+    /// kernel accepted, at least 1 (0 for an empty range). Retries interrupted calls.
     pub fn send(&self, socket: impl AsFd, datagrams: std::ops::Range<usize>) -> io::Result<usize> {
         let last = datagrams.end.min(self.capacity());
         let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
@@ -258,7 +258,7 @@ impl ReceiveBatch {
     }
 }
 
-/// Segment length in the control messages (`struct cmsghdr`: length, level, type, value).
+/// Returns the segment length in bytes from control messages (`struct cmsghdr`), if one has it.
 fn segment_of(control: &[u8]) -> Option<usize> {
     const CONTROL_HEADER_BYTES: usize = 16;
     let mut rest = control;

@@ -44,7 +44,7 @@ pub struct TcpInfo {
 const MAX_OPTION_BYTES: usize = 256;
 
 impl TcpInfo {
-    /// Reads the state from the kernel.
+    /// Reads the state of a TCP socket from the kernel.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0u8; MAX_OPTION_BYTES];
         let mut length = MAX_OPTION_BYTES as libc::socklen_t;
@@ -64,8 +64,8 @@ impl TcpInfo {
         Ok(Self::read(&bytes[..(length as usize).min(MAX_OPTION_BYTES)]))
     }
 
-    /// Round-trip time of the path in microseconds. The smoothed time includes queueing, and at a
-    /// receiving end delayed acknowledgements.
+    /// Returns the path's round-trip time in µs, the shortest if known: the smoothed time includes
+    /// queueing, and at a receiving end delayed acknowledgements.
     pub fn path_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }
@@ -119,13 +119,14 @@ pub fn set_max_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
 }
 
-/// Limits the unsent bytes in the send buffer (`TCP_NOTSENT_LOWAT`, Linux 3.12).
+/// Limits the unsent bytes in the send buffer (`TCP_NOTSENT_LOWAT`, Linux 3.12): beyond, the socket
+/// is not writable.
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Lets reads wait until `bytes` bytes are available (`SO_RCVLOWAT`).
+/// Makes reads wait until `bytes` bytes are available (`SO_RCVLOWAT`).
 pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
@@ -135,8 +136,8 @@ pub fn allow_lending(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
-/// Sends bytes without copying them (`MSG_ZEROCOPY`): do not change them until [`returned`] reports
-/// the call. Fails with `ENOBUFS` if too much is pending.
+/// Sends bytes without copying them (`MSG_ZEROCOPY`) and returns how many: do not change them until
+/// [`returned`] reports the call. Fails with `ENOBUFS` if too much is pending.
 pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length of a live slice; the kernel takes its own reference to the pages.
@@ -157,7 +158,8 @@ pub struct Returned {
 #[repr(C, align(8))]
 struct ErrorRoom([u8; 128]);
 
-/// Reads one notification from the socket's error queue without waiting; `None` if there is none.
+/// Reads one notification of completed zero-copy sends from the socket's error queue without
+/// waiting; `None` if there is none.
 pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
     let mut control = ErrorRoom([0; 128]);
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.
@@ -175,7 +177,7 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
 }
 
 /// Parses `cmsghdr` (16 bytes), then `sock_extended_err` with the first and last call number in
-/// `ee_info` and `ee_data` (`Documentation/networking/msg_zerocopy.rst`).
+/// `ee_info` and `ee_data` (`Documentation/networking/msg_zerocopy.rst`); zeros for another error.
 fn notice(control: &[u8]) -> Returned {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.

@@ -165,7 +165,7 @@ impl SliceLedger {
         self.all
     }
 
-    /// Slices near the undisturbed level.
+    /// Sums the slices near the undisturbed level.
     pub(super) fn kept(&self) -> SliceSum {
         let mut kept = SliceSum::default();
         let Some(level) = self.level() else { return kept };
@@ -176,8 +176,8 @@ impl SliceLedger {
         kept
     }
 
-    /// Slices with a doubtful clock whose cost may be the level. They count at the level, or at the
-    /// mean (else the higher) of the two clocks.
+    /// Sums the slices with a doubtful clock whose cost may be the level. They count at the level,
+    /// or at the mean (else the higher) of the two clocks.
     fn confirmed(&self) -> SliceSum {
         let Some(level) = self.level() else { return SliceSum::default() };
         let (bin, margin) = (self.bin(level), self.margin());
@@ -189,7 +189,7 @@ impl SliceLedger {
         confirmed
     }
 
-    /// Slices with a doubtful clock above the level even at the lower clock, by bin.
+    /// Returns slices with a doubtful clock above the level even at the lower clock, by bin.
     fn dear(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
         self.stepped.beginning_in(from..BINS).iter().chain(self.differing.beginning_in(from..BINS))
@@ -226,8 +226,8 @@ impl SliceLedger {
         }
     }
 
-    /// Time beyond the level without a thread switch or a second cost, in seconds. Hardly any of a
-    /// slice with a short interrupt is taken, although all of it is excluded.
+    /// Returns the seconds beyond the level without a thread switch or a second cost. Hardly any of
+    /// a slice with a short interrupt is taken, although all of it is excluded.
     fn taken(&self, kept: SliceSum, second: &SecondCost) -> f64 {
         let Some(level) = self.level() else { return 0.0 };
         let beyond = |sum: &SliceSum| beyond(sum, kept);
@@ -240,9 +240,9 @@ impl SliceLedger {
         (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
 
-    /// Slices of the second most common cost, if significant. Interruptions scatter, so slices that
-    /// agree are another state of the core. With shared memory: all slices above the level, because
-    /// interruptions (a few per millisecond) hit few slices.
+    /// Sums the slices of the second most common cost, if significant. Interruptions scatter, so
+    /// slices that agree are another state of the core. With shared memory: all slices above the
+    /// level, because interruptions (a few per millisecond) hit few slices.
     fn second(&self, kept: SliceSum) -> SecondCost {
         let Some(level) = self.level() else { return SecondCost::default() };
         let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
@@ -276,8 +276,7 @@ impl SliceLedger {
         second
     }
 
-    /// Slices with a clock step whose cost may be `cost`, if that is too far from the level for
-    /// both.
+    /// Sums the slices with a clock step whose cost may be `cost`; none if too near to `level`.
     fn stepped_at(&self, level: f64, cost: f64) -> SliceSum {
         let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
         let (bin, margin) = (self.bin(cost), self.margin());
@@ -288,7 +287,8 @@ impl SliceLedger {
         }
     }
 
-    /// Most common cost: the mean of the group of bins with most work.
+    /// Returns the most common cost in cycles per turn: the mean of the group of bins with most
+    /// work; `None` without slices.
     fn level(&self) -> Option<f64> {
         let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
@@ -302,12 +302,12 @@ impl SliceLedger {
     }
 }
 
-/// Seconds of slices during which the thread kept its CPU.
+/// Returns the seconds of slices during which the thread kept its CPU.
 fn staying(sum: &SliceSum) -> f64 {
     sum.seconds - sum.switched
 }
 
-/// Time beyond that of the same work at the kept cost, in seconds.
+/// Returns the seconds of `sum` beyond those of the same work at the cost of `kept`.
 fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     if sum.cycles <= 0.0 || kept.turns <= 0.0 {
         return 0.0;
@@ -315,7 +315,7 @@ fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     staying(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
-/// Bin of a cost; may be out of range or NaN.
+/// Returns the bin of a cost, both in cycles per turn; may be out of range or NaN.
 fn bin_of(reference: f64, cost: f64) -> f64 {
     ((cost / (reference * LOWEST)).ln() / BIN).floor()
 }
@@ -340,7 +340,7 @@ impl ProbedClock {
         }
     }
 
-    /// The (higher) clock; 0 if unknown.
+    /// Returns the clock in Hz, the higher one if doubtful; 0 if unknown.
     fn hz(self) -> f64 {
         match self {
             Self::Steady(hz) | Self::Doubtful { higher: hz, .. } => hz,

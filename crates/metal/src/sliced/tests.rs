@@ -32,7 +32,7 @@ impl SlicedLoad for Tally {
     }
 }
 
-/// Measures, repeatedly while a processor is always disturbed.
+/// Measures `until`, repeatedly while a processor is always disturbed.
 fn measured<L: SlicedLoad>(sliced: &mut Sliced<L>, until: SliceEnd) -> TeamOutcome {
     for _ in 0..1_000 {
         match sliced.measure(until) {

@@ -46,7 +46,7 @@ impl Barrier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No thread may be waiting.
+    /// Expects `expected` threads from now on; no thread may be waiting.
     pub(super) fn reset(&self, expected: usize) {
         *self.state() = BarrierState { expected, arrived: 0, sleeping: 0 };
         self.broken.store(false, Ordering::Release);

@@ -72,7 +72,7 @@ fn limit(what: String, most: u64, used: u64, each: u64) -> ThreadLimit {
     ThreadLimit { what, room: most.saturating_sub(used) / each }
 }
 
-/// Limits of this process's cgroup and its ancestors, version 1 and 2 (cgroups(7)).
+/// Returns the limits of this process's cgroup and its ancestors, version 1 and 2 (cgroups(7)).
 fn cgroup_limits(root: &Path) -> Vec<ThreadLimit> {
     let text = read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -100,7 +100,7 @@ fn first_number(path: &Path) -> Option<u64> {
     read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Threads of the system; the fourth field of /proc/loadavg is `runnable/all` (proc_loadavg(5)).
+/// Returns the threads of the system: 913 in the fourth field, `2/913` (proc_loadavg(5)).
 fn running(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
 }

@@ -311,7 +311,7 @@ pub const KEYS: &[Key] = &[
 pub const SWEEP: &str = "sweep";
 
 impl Key {
-    /// Returns the parameter with this name; the error suggests the nearest.
+    /// Returns the row of [`KEYS`] called `name`; the error suggests the most similar name.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
             name: plimsoll_units::text::shown(name),
@@ -319,13 +319,13 @@ impl Key {
         })
     }
 
-    /// Returns whether it is a load or problem size (a count with an axis), which rows of a heading
-    /// may differ in and chart lines are labelled with, as in `depth 8`.
+    /// Returns whether it is a load or problem size, such as `depth`: rows of one heading may
+    /// differ in it, and chart lines are labelled with it.
     pub fn is_load(&self) -> bool {
         self.kind == ValueKind::Count && self.axis.is_some()
     }
 
-    /// Parses one value.
+    /// Parses a value of this parameter's kind, such as `64K`, `8`, `10ms`, `on` or a word.
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {

@@ -12,7 +12,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Parses a pattern; text with any of `* ? [ { / =` is a glob. The error is safe to print.
+    /// Parses `cpu.peak`, or with any of `* ? [ { / =` a glob on ids. The error is safe to print.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.contains(['*', '?', '[', '{', '/', '=']) {
             return Ok(Self::Name(text.to_owned()));
@@ -28,7 +28,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether a case of this benchmark might match.
+    /// Returns whether a case of this benchmark might match; always true for a glob.
     pub fn may_match(&self, benchmark: &str) -> bool {
         match self {
             Self::Glob(_) => true,

@@ -100,27 +100,27 @@ impl TryFrom<&Case> for DiskTransfers {
 }
 
 impl DiskTransfers {
-    /// Mean bytes per transfer; `None` if the case names no block.
+    /// Returns the mean bytes per transfer; `None` if the case names no block.
     pub fn mean_block(&self) -> Option<f64> {
         Some(self.blocks.mean()).filter(|bytes| *bytes > 0.0)
     }
 
-    /// Transfers in flight over all threads.
+    /// Returns the transfers in flight over all threads: threads × depth.
     pub fn in_flight(&self) -> f64 {
         self.threads as f64 * self.depth as f64
     }
 
-    /// Returns whether one transfer is in flight over all threads.
+    /// Returns whether only one transfer is in flight over all threads.
     pub fn is_lone(&self) -> bool {
         (self.threads, self.depth) == (1, 1)
     }
 
-    /// Returns whether the headline is the rate of the blocks instead of bytes per second.
+    /// Returns whether the mean block is at most 64 KiB: the headline is then IOPS, not B/s.
     pub fn is_small(&self) -> bool {
         self.mean_block().is_some_and(|bytes| bytes <= MAX_SMALL_BLOCK_BYTES as f64)
     }
 
-    /// Transfers per sample, if the amount is fixed.
+    /// Returns the transfers per sample, at least 1, if the amount (bytes or transfers) is fixed.
     pub fn fixed_transfers(&self) -> Option<u64> {
         Some(match self.amount? {
             TransferAmount::Bytes(bytes) => ((bytes as f64 / self.blocks.mean()).round() as u64).max(1),
@@ -128,17 +128,17 @@ impl DiskTransfers {
         })
     }
 
-    /// Alignment of offsets in bytes.
+    /// Returns the alignment of offsets in bytes: `align`, or the common divisor of the blocks.
     pub fn unit(&self) -> u64 {
         self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
-    /// Number of parts into which the threads divide the file.
+    /// Returns into how many parts the threads divide the file: 1 if they share it.
     pub fn parts(&self) -> u64 {
         if self.shared { 1 } else { self.threads }
     }
 
-    /// Value of `sync` in ids, if it contains a number.
+    /// Returns `sync` as written in ids, such as `every:32`, if it contains a number.
     pub fn canonical_sync(&self) -> Option<String> {
         match self.flush {
             Flush::Every { writes, call: SyncCall::DataSync } => Some(format!("every:{writes}")),
@@ -179,18 +179,18 @@ impl DiskOperation {
         ("trim", Self::Trim),
     ];
 
-    /// Name.
+    /// Returns the value of `op` in ids, such as `read`.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("", |(word, _)| word)
     }
 
-    /// Returns whether it writes generated data.
+    /// Returns whether it writes generated data: write, append and mixed.
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Append | Self::Mixed { .. })
     }
 
-    /// Returns whether the file must be refilled or emptied after each pass.
+    /// Returns whether the file must be refilled or emptied after each pass: append and trim.
     pub fn uses_up(self) -> bool {
         matches!(self, Self::Append | Self::Trim)
     }
@@ -214,7 +214,7 @@ pub enum BlockSizes {
 }
 
 impl BlockSizes {
-    /// Largest block in bytes.
+    /// Returns the largest block in bytes.
     pub fn largest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -222,7 +222,7 @@ impl BlockSizes {
         }
     }
 
-    /// Smallest block in bytes.
+    /// Returns the smallest block in bytes.
     pub fn smallest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -230,7 +230,7 @@ impl BlockSizes {
         }
     }
 
-    /// Mean block in bytes.
+    /// Returns the mean block in bytes, weighted by the shares of a mix.
     pub fn mean(&self) -> f64 {
         match self {
             Self::One(bytes) => *bytes as f64,
@@ -238,7 +238,7 @@ impl BlockSizes {
         }
     }
 
-    /// Greatest common divisor of all blocks, in bytes: the default alignment of offsets.
+    /// Returns the common divisor of all blocks in bytes: the default alignment of offsets.
     pub fn unit(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -304,7 +304,7 @@ impl DiskEngine {
         ("mmap", Self::Mmap),
     ];
 
-    /// Returns the engine with this name if it does one transfer at a time.
+    /// Parses the name of an engine with one transfer at a time: `psync` or `mmap`; else `None`.
     pub fn lone(word: &str) -> Option<Self> {
         Self::from_word(word).filter(|engine| engine.is_one_at_a_time())
     }
@@ -313,12 +313,12 @@ impl DiskEngine {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
     }
 
-    /// Name.
+    /// Returns the value of `engine` in ids, such as `io_uring`.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("null", |(name, _)| name)
     }
 
-    /// Returns whether it does one transfer at a time at any depth.
+    /// Returns whether it has one transfer in flight at any depth, such as psync and mmap.
     pub fn is_one_at_a_time(self) -> bool {
         matches!(self, Self::Psync | Self::Mmap | Self::NullCall)
     }
@@ -339,7 +339,7 @@ impl CacheMode {
     const ALL: &'static [(&'static str, Self)] =
         &[("direct", Self::Direct), ("buffered", Self::Buffered), ("cold", Self::Cold)];
 
-    /// Name.
+    /// Returns the value of `cache` in ids, such as `direct`.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
     }
@@ -387,7 +387,7 @@ pub enum SyncCall {
     Sync,
 }
 
-/// Parses `sync`; `every N` also as `every:N`, as in ids.
+/// Parses `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N`, `every N`, `fsync:N`.
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
         |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
@@ -478,12 +478,12 @@ impl LatencyTarget {
         Ok(Self { share: percent / 100.0, ns })
     }
 
-    /// Name of the percentile: `p99`.
+    /// Returns the name of the percentile, such as `p99`.
     pub fn percentile(&self) -> String {
         format!("p{}", (self.share * 1e6).round() / 1e4)
     }
 
-    /// Latency as typed: `2ms`.
+    /// Returns the latency as text, such as `2ms`.
     pub fn time(&self) -> String {
         format_duration(Duration::from_nanos(self.ns))
     }
@@ -535,7 +535,7 @@ impl FsyncLoad {
 impl TryFrom<&Case> for FsyncLoad {
     type Error = String;
 
-    /// Reads the parameters; one thread by default. Fails without a block.
+    /// Reads `block` (bytes) and `threads` (default 1); fails without a block.
     fn try_from(case: &Case) -> Result<Self, String> {
         let block = case.number("block").ok_or("the case has no block")?;
         Ok(Self { block, threads: case.number("threads").unwrap_or(1) })

@@ -33,7 +33,7 @@ pub struct MemorySite {
 }
 
 impl MemorySite {
-    /// Reads the parameters of a case.
+    /// Reads threads, size, pages and node of a case; 0 bytes and THP without size or pages.
     pub fn of(case: &Case) -> Self {
         Self {
             threads: Threads::of(case),
@@ -43,7 +43,7 @@ impl MemorySite {
         }
     }
 
-    /// Bytes of all threads.
+    /// Returns the bytes of all threads: `size` × threads.
     pub fn total(&self) -> u64 {
         self.size.saturating_mul(self.threads.count as u64)
     }
@@ -114,7 +114,7 @@ impl PointerChase {
     }
 }
 
-/// Returns the pages with this name in a case.
+/// Returns the page kind with this name in `pages` of a case, such as `thp`; `None` if unknown.
 pub fn pages_named(word: &str) -> Option<Pages> {
     let small = SMALL_PAGES.iter().map(|(name, _)| (*name, Pages::Small));
     small.chain(LARGE_PAGES.iter().copied()).find(|(name, _)| *name == word).map(|(_, pages)| pages)

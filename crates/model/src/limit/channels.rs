@@ -45,7 +45,7 @@ pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     }
 }
 
-/// Multiplies a limit by a factor, such as the share of a program's bytes in the bus traffic.
+/// Multiplies the value by `factor`; appends `formula` (`× share`) and `inputs` that explain it.
 pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
     Limit {
         value: limit.value.map(|value| value * factor),
@@ -55,7 +55,7 @@ pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limi
     }
 }
 
-/// Limit of sockets with all channels filled with the fastest modules.
+/// Returns the limit in B/s of sockets with all channels filled with the fastest modules, if known.
 fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
     let (shown, _) = sockets(machine, case)?;
@@ -90,7 +90,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
     })
 }
 
-/// Limit of the channels with modules; the error is the end of a sentence, or empty.
+/// Returns the limit in B/s of the channels with modules; the error ends a sentence, or is empty.
 fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let modules = machine.memory.modules.as_deref().unwrap_or_default();
     if modules.is_empty() {
@@ -191,7 +191,7 @@ fn shows_sockets(machine: &Machine) -> bool {
         || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 
-/// Returns the number of sockets that carry the case's traffic, and of all sockets.
+/// Returns the numbers of sockets that carry the case's traffic and of all sockets, if known.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
     let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));

@@ -5,8 +5,8 @@ use plimsoll_machine::CpuSet;
 use super::{Limit, LimitSource, Question};
 use crate::place::placed;
 
-/// Returns the limits of CPUs that may share a core. If some shared one before the run, these are
-/// that of the shared core and that of separate cores, as the host may have moved them since.
+/// Returns the limits that `derived` gives for CPUs that may share a core. If some shared one
+/// before the run, these are two: one for the shared core and one for separate cores.
 pub fn wherever_they_run<E>(
     question: &Question<'_>,
     derived: impl Fn(&Question<'_>) -> Result<Limit, E>,

@@ -10,7 +10,7 @@ use super::{Input, Limit, LimitKind, LimitSource, Question, median};
 /// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
 
-/// Returns the limit by credits next to `full`, the limit at full speed; `None` without credits.
+/// Returns the limit by CPU credits, from `full`, the limit at full speed; `None` if not burstable.
 pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;

@@ -64,7 +64,7 @@ struct Instances {
 }
 
 impl Instances {
-    /// Returns, in words, how much a hidden setting may add to a baseline of this instance type.
+    /// Returns the note that `setting` (`vpc-1`) may add 25 %; `None` if `product` lacks it.
     fn weighting(&self, product: &str, setting: &str) -> Option<String> {
         let family = product.split('.').next()?;
         self.weighted.iter().any(|known| known == family).then(|| {
@@ -106,7 +106,7 @@ pub struct NetworkPromise<'a> {
 }
 
 impl<'a> NetworkPromise<'a> {
-    /// Returns the ratings of this machine's instance type, if known.
+    /// Returns the network ratings of this machine's EC2 instance type; `None` if not listed.
     pub fn of(machine: &'a Virtualisation) -> Option<NetworkPromise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -146,7 +146,7 @@ pub struct Burstable {
 }
 
 impl Burstable {
-    /// Returns the row of this machine's instance type and the source of its figures.
+    /// Returns this EC2 instance type's row and its source; `None` if it is not burstable.
     pub fn of(machine: &Virtualisation) -> Option<(&'static Burstable, &'static str)> {
         let product = machine.ec2_type()?;
         let row = INSTANCE_TABLE.burstable.iter().find(|row| row.product == product)?;
@@ -158,7 +158,7 @@ impl Burstable {
         60.0 * credits / (self.vcpus * (1.0 - self.baseline))
     }
 
-    /// Returns the note for a network or volumes without published figures.
+    /// Returns the note that a burstable instance has no published figures; else `None`.
     pub fn unstated(machine: &Virtualisation) -> Option<String> {
         let (Burstable { product, network, .. }, _) = Self::of(machine)?;
         Some(format!(
@@ -194,7 +194,7 @@ pub struct Promise<'a> {
 }
 
 impl Device {
-    /// Returns the row of this disk's model.
+    /// Returns the row of the device table that matches the disk's model; `None` if not listed.
     pub fn of(disk: &Disk) -> Option<&'static Device> {
         let model = disk.model.as_deref()?.trim();
         let matches = |row: &&Device| row.models.iter().any(|prefix| model.starts_with(prefix.as_str()));
@@ -203,7 +203,7 @@ impl Device {
 }
 
 impl<'a> Promise<'a> {
-    /// Returns the rating if all `disks` are network volumes of a known instance type.
+    /// Returns the rating of this EC2 instance type if all `disks` are its network volumes.
     pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -229,7 +229,6 @@ mod tests {
 
     use super::*;
 
-    /// From the lists that the file names: Graviton4 as r8g, the rest from 8xlarge.
     #[test]
     fn networks_of_the_eighth_and_ninth_generation_are_known() {
         let promised = |product: &str| {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_BYTES: usize = 1000;
 const MAX_FORMULA_DEPTH: usize = 32;
 
-/// Evaluates `text` with these inputs to a finite value above zero; the error is a short reason.
+/// Evaluates `text`, such as `2 * clock`, to a finite value above 0; it must use all `inputs`.
 pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, String> {
     if text.len() > MOST_BYTES {
         return Err(format!("longer than {MOST_BYTES} bytes"));
@@ -45,7 +45,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Consumes one of `signs` if it is next.
+    /// Consumes and returns one of `signs` if it comes next after blanks.
     fn take(&mut self, signs: &[char]) -> Option<char> {
         self.skip();
         let next = self.rest.chars().next().filter(|next| signs.contains(next))?;

@@ -68,7 +68,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Creates an input.
+    /// Creates an input with its `unit` (`Hz`) and the origin of its value, `from`.
     pub fn new(name: &str, value: f64, unit: &str, from: &str) -> Self {
         Self { name: name.to_owned(), value, unit: unit.to_owned(), from: from.to_owned() }
     }
@@ -134,13 +134,13 @@ pub struct LimitFact {
 }
 
 impl Limit {
-    /// Creates an unknown limit.
+    /// Creates a limit without a value; `reason` is why it is unknown.
     pub fn unknown(kind: LimitKind, reason: impl Into<String>) -> Self {
         let reason = Some(reason.into());
         Self { value: None, reason, ..Self::fixed(kind, LimitSource::Unknown, 0.0, "", Vec::new()) }
     }
 
-    /// Creates a limit with one value for all samples.
+    /// Creates a limit of `value` (metric's unit) for all samples, by `formula` from `inputs`.
     pub fn fixed(
         kind: LimitKind,
         source: LimitSource,
@@ -164,7 +164,7 @@ impl Limit {
         }
     }
 
-    /// Multiplies the limit by a number of pairs of machines.
+    /// Multiplies the limit by `pairs`, the number of pairs of machines that measured at once.
     pub fn of_pairs(mut self, pairs: f64) -> Self {
         if let Some(value) = &mut self.value {
             *value *= pairs;
@@ -180,13 +180,13 @@ impl Limit {
         self
     }
 
-    /// Sets a fact of a table that the limit rests on.
+    /// Sets the fact that the limit rests on; a figure past it shows that the CPU is another one.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
     }
 
-    /// Like [`Limit::resting_on`], with another explanation of a figure past it.
+    /// Like [`Limit::resting_on`]; `otherwise` explains a figure past the limit.
     pub fn resting_on_or(self, fact: impl Into<String>, otherwise: &'static str) -> Self {
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
     }
@@ -198,7 +198,7 @@ impl Limit {
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
     }
 
-    /// Adds a reason.
+    /// Appends `why` to the reason, after a semicolon.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         let why = why.into();
@@ -206,17 +206,17 @@ impl Limit {
         self
     }
 
-    /// Sets the explanation of a figure past it.
+    /// Sets `why` as explanation of a figure past the limit.
     pub fn passed_by(self, why: &'static str) -> Self {
         Self { passed_by: Some(why), ..self }
     }
 
-    /// Marks the limit as a promise.
+    /// Marks the limit as a promise, such as a rating, that a credible figure may exceed.
     pub fn promised(self) -> Self {
         Self { is_promise: true, ..self }
     }
 
-    /// Ratio of `measured` to `limit`, inverted for floors: 1 is at the limit, and more is past it.
+    /// Returns `measured` ÷ `limit`, inverted for floors: 1 is at the limit, and more is past it.
     pub fn share(&self, measured: f64, limit: f64) -> f64 {
         match self.kind {
             LimitKind::Ceiling => measured / limit,
@@ -240,7 +240,7 @@ impl Limit {
         }
     }
 
-    /// The limit as a quantity in `unit`, if known.
+    /// Returns the value with `unit`, which is the metric's; `None` if unknown.
     pub fn quantity(&self, unit: Unit) -> Option<Quantity> {
         self.value.map(|value| Quantity { value, unit })
     }
@@ -254,7 +254,7 @@ pub struct LimitEvidence<'a> {
 }
 
 impl Limit {
-    /// Returns whether both limits are equal, apart from notes and inputs.
+    /// Returns whether both limits have equal values, kind, source and formula; notes may differ.
     pub fn is(&self, other: &Self) -> bool {
         let shown = |limit: &Self| (limit.value, limit.kind, limit.source);
         shown(self) == shown(other) && self.formula == other.formula && self.per_sample == other.per_sample
@@ -277,7 +277,7 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Median of a condition over the samples.
+    /// Returns the median of a condition over the samples that have it; `None` without any.
     pub fn condition(&self, row: &OwnCondition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }

@@ -98,7 +98,7 @@ impl UserLimits {
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
-    /// Fails, like [`UserLimits::parse`], if a limit matches no figure of these benchmarks.
+    /// Fails, like [`UserLimits::parse`], if a limit matches no (benchmark, metrics) of these.
     pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
         let fits = |(i, g): (usize, &GivenLimit)| {
             g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1))
@@ -106,7 +106,7 @@ impl UserLimits {
         self.given.iter().enumerate().try_for_each(fits)
     }
 
-    /// Returns the limits of this metric of this case, in its unit.
+    /// Returns the limits that match this case and metric, in its unit; empty without any.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&GivenLimit| {
@@ -150,7 +150,7 @@ impl GivenLimit {
     }
 }
 
-/// Rewords serde's error about a file's `key` like an error of the command line.
+/// Rewords serde's error `message` about a file's `key` like an error of the command line.
 fn name_position(message: &str, key: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let (what, expected) = match message.strip_prefix("wanted ") {
@@ -179,7 +179,7 @@ fn name_position(message: &str, key: &str) -> String {
 }
 
 impl UserLimit {
-    /// Returns the given value or the result of the formula.
+    /// Returns the given value, or that of the formula; fails unless it has one of them above 0.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
             return Err(format!(

@@ -67,7 +67,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Returns the direction of a case; `is_rate` if its headline is a rate.
+    /// Returns the flow by the case's `direction`; without one, up if `is_rate` (the headline).
     pub fn of(case: &Case, is_rate: bool) -> Self {
         match case.word("direction") {
             Some("down") => Self::Down,
@@ -77,7 +77,7 @@ impl Flow {
         }
     }
 
-    /// Describes rows and columns.
+    /// Returns what rows and columns mean, such as `row sends to column`.
     pub const fn orientation(self) -> &'static str {
         match self {
             Self::Up => "row sends to column",
@@ -121,7 +121,7 @@ impl Matrix {
         (self.measured().count(), pairs.len())
     }
 
-    /// Groups the pairs by label, lowest median first.
+    /// Returns the number of pairs and the median of each label, lowest median first.
     pub fn alike(&self) -> Vec<Alike<'_>> {
         let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));

@@ -74,7 +74,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Evaluates the pairs of one tool.
+    /// Evaluates the pairs of one tool; relative differences up to `margin` (0.05) count as equal.
     pub fn of(tool_run: &ToolRun, margin: f64) -> Self {
         let pairs: Vec<(f64, f64)> = tool_run.pairs.iter().map(|p| (p.own, p.tool)).collect();
         let ratio = Ratio::of(&pairs);
@@ -111,12 +111,12 @@ impl ToolResult {
         }
     }
 
-    /// Median of our figures of the pairs.
+    /// Returns the median of our own figures in the pairs; `None` without pairs.
     pub fn own_median(&self) -> Option<f64> {
         crate::limit::median(self.own.clone())
     }
 
-    /// Sets both medians' shares of this limit.
+    /// Sets which share of this limit our median and the tool's reach; `None` if it is unknown.
     #[must_use]
     pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {
         let bound = limit.and_then(|limit| Some((limit, limit.value?)));

@@ -96,7 +96,7 @@ pub fn titled(typed: &str) -> Vec<&'static BuiltIn> {
     rated.into_iter().filter(|(count, _)| most > 0 && *count == most).map(|(_, plan)| plan).collect()
 }
 
-/// Names of all built-in plans.
+/// Returns the names of all built-in plans.
 pub fn names() -> Vec<&'static str> {
     BUILT_IN.iter().map(|plan| plan.name).collect()
 }

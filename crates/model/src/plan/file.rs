@@ -252,7 +252,7 @@ impl PlanMistake {
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
     }
 
-    /// A known key that this plan may not have.
+    /// Creates the mistake of a known key that is not allowed here; `why` is the message.
     fn refused(why: &str) -> Self {
         Self { span: None, in_key: true, why: why.to_owned() }
     }
@@ -274,7 +274,7 @@ fn spelled(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Reads a top-level key. Mistakes within groups are added to `wrong`.
+/// Sets what a top-level key sets in `plan`. Mistakes within groups are added to `wrong`.
 fn top(
     plan: &mut PlanFile,
     key: &str,

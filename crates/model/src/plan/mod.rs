@@ -64,7 +64,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Returns the requested words, or the defaults.
+    /// Returns the words of parameter `key`, or `defaults` if the group lacks it.
     pub fn words(&self, key: &str, defaults: &[&str]) -> Vec<String> {
         self.list(key, defaults.iter().map(|w| (*w).to_owned()).collect(), |v| match v {
             Value::Word(w) => Some(w.clone()),
@@ -72,7 +72,7 @@ impl Group {
         })
     }
 
-    /// Returns the requested words, or `usual`; `all` stands for `every`.
+    /// Returns the words of `key`, or `usual` if the group lacks it; `all` stands for `every`.
     pub fn words_of(&self, key: &str, usual: &[&str], every: &[&str]) -> Vec<String> {
         let words = self.words(key, usual);
         match words.iter().any(|word| word.eq_ignore_ascii_case("all")) {
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// Returns the requested sizes or counts, or the defaults.
+    /// Returns the sizes (bytes) or counts of `key`, or `defaults` if the group lacks it.
     pub fn numbers(&self, key: &str, defaults: &[u64]) -> Vec<u64> {
         self.list(key, defaults.to_vec(), |v| match v {
             Value::Size(n) | Value::Count(n) => Some(*n),
@@ -89,17 +89,17 @@ impl Group {
         })
     }
 
-    /// Returns the requested numbers; `None` without the parameter.
+    /// Returns the sizes (bytes) or counts of `key`; `None` if the group lacks it.
     pub fn asked_numbers(&self, key: &str) -> Option<Vec<u64>> {
         self.asked(key).then(|| self.numbers(key, &[]))
     }
 
-    /// Returns whether the parameter is given.
+    /// Returns whether the group has parameter `key`.
     pub fn asked(&self, key: &str) -> bool {
         self.lists.contains_key(key)
     }
 
-    /// Returns whether the parameter comes from the command line instead of a plan file.
+    /// Returns whether `key` comes from the command line instead of a plan file.
     pub fn typed(&self, key: &str) -> bool {
         self.asked(key) && !self.places.keys.contains_key(key)
     }

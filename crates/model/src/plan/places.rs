@@ -41,7 +41,8 @@ impl Places {
         !self.file.is_empty()
     }
 
-    /// Returns the origin of a key in a foreign job file, else that of the group.
+    /// Returns option, file and line of another tool's job file that `key`, else the group, is
+    /// from.
     pub fn description(&self, key: &str) -> Option<&str> {
         self.descriptions.get(key).or(self.group_label.as_ref()).map(String::as_str)
     }

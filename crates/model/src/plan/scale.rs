@@ -20,12 +20,12 @@ fn amount(key: &str) -> Option<ScaledAmount> {
     KEYS.iter().find(|row| row.name == key)?.amount
 }
 
-/// Parameters that count threads or streams.
+/// Returns the parameters that count threads or streams, such as `threads`.
 fn workers() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.axis.is_some_and(|axis| axis.workers))
 }
 
-/// Parameters with the bytes of one transfer.
+/// Returns the parameters with the bytes of one transfer, such as `block`.
 fn of_one() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.of_one)
 }
@@ -38,7 +38,7 @@ pub const LEAST_SERIES: u32 = 30;
 const LEAST_ORDER: u64 = 64;
 const LEAST_WORK: u64 = 1_000_000;
 
-/// Returns the scaled number of samples of a series.
+/// Returns `samples` of a series × `scale`, not below [`LEAST_SERIES`]; unchanged from scale 1.
 pub fn series(samples: u32, scale: f64) -> u32 {
     if scale >= 1.0 {
         return samples;
@@ -47,12 +47,13 @@ pub fn series(samples: u32, scale: f64) -> u32 {
     ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
 }
 
-/// Returns the scaled seconds per sample of a series; at least `usual`, those of other cases.
+/// Returns `seconds` per sample of a series × `scale`, not below `usual`, those of other cases.
 pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
-/// Scales a group, split into parts with lists that fit together.
+/// Returns a group with its amounts × `scale`, split into parts with lists that fit together;
+/// `on_files` returns whether a benchmark uses test files.
 pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     if scale == 1.0 || !KEYS.iter().any(|key| key.amount.is_some() && group.asked(key.name)) {
         return vec![group.clone()];
@@ -64,12 +65,12 @@ pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     parts
 }
 
-/// Minimum file size for any case of the group: other sizes would have to be filled again.
+/// Returns the minimum file size in bytes for any case: other sizes would have to be filled again.
 fn room(group: &Group) -> u64 {
     block(group).saturating_mul(2).saturating_mul(threads(group))
 }
 
-/// Splits the group by the parameters that an amount depends on.
+/// Splits the group so that each part has one transfer size and one number of workers.
 fn parts(group: &Group) -> Vec<Group> {
     of_one().chain(workers()).fold(vec![group.clone()], |parts, key| {
         parts.into_iter().flat_map(|part| split_values(part, key.name)).collect()
@@ -83,7 +84,7 @@ pub struct Unscaled {
 }
 
 impl Unscaled {
-    /// Creates the map for these groups and this scale.
+    /// Creates the map from the cases of `groups` scaled by `scale` back to their stated amounts.
     pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
         let pairs = |group: &Group| {
             let room = room(group);
@@ -106,7 +107,7 @@ impl Unscaled {
     }
 }
 
-/// Returns the case with the stated amounts if it belongs to this part of a group.
+/// Returns the case with amounts of `stated` if it belongs to `small`, the same part when scaled.
 fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
     let mut amounts = Vec::new();
@@ -130,7 +131,7 @@ fn split_values(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-/// Scales a part; `room` is the minimum file size for any case of the group.
+/// Scales a part in place; `room` is the minimum file size (bytes) for any case of the group.
 fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let files = part.benchmarks.iter().any(|name| on_files(name));
     let block = block(part);
@@ -158,7 +159,7 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     }
 }
 
-/// Returns the scaled order of a system of equations.
+/// Returns the order `n` of a system of equations × ∛`scale`, not below 64.
 pub fn scaled_order(n: u64, scale: f64) -> u64 {
     if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
 }

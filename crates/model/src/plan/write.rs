@@ -95,7 +95,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// TOML integers end at 2⁶³ − 1; larger numbers are strings.
+/// Formats an integer; above 2⁶³ − 1, where TOML integers end, as a string.
 fn whole(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }

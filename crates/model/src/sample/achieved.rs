@@ -21,7 +21,7 @@ pub struct CaseFact<T> {
 }
 
 impl<T> CaseFact<T> {
-    /// Declares a fact.
+    /// Declares fact `name` of run documents; `about` describes it in docs.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, value: PhantomData }
     }
@@ -59,12 +59,12 @@ impl Achieved {
         T::deserialize(self.0.get(fact.name)?).ok()
     }
 
-    /// Returns the actual word of a parameter, if known.
+    /// Returns the word that the case really used for parameter `key`, if recorded.
     pub fn word_of_parameter(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
 
-    /// Removes and returns a fact.
+    /// Removes and returns a fact; `None` if missing or of another type.
     pub fn take<T: DeserializeOwned>(&mut self, fact: &CaseFact<T>) -> Option<T> {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
@@ -82,12 +82,12 @@ impl Achieved {
 
 #[cfg(any(test, feature = "testing"))]
 impl Achieved {
-    /// Sets any value that a document could contain (for tests).
+    /// Sets any value that a document could contain, for tests.
     pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.0.insert(name.to_owned(), value.into());
     }
 
-    /// Names of the facts.
+    /// Returns the names of the facts.
     pub fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }

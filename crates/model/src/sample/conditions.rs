@@ -84,7 +84,7 @@ pub struct ExcludedBy {
 }
 
 impl ExcludedBy {
-    /// Converts the causes of a sliced measurement.
+    /// Converts the causes of a sliced measurement; a share of 0 becomes `None`.
     pub fn of(causes: &plimsoll_metal::sliced::Causes) -> Self {
         let some = |share: f64| Some(share).filter(|share| *share > 0.0);
         Self {
@@ -104,7 +104,7 @@ impl ExcludedBy {
         [self.switched, self.clock, self.second, self.gaps].iter().any(Option::is_some)
     }
 
-    /// Combines each cause with `mean`.
+    /// Calls `mean` with a reader per cause; what it returns becomes that cause's share.
     pub fn each(mean: impl Fn(fn(&Self) -> Option<f64>) -> Option<f64>) -> Self {
         Self {
             switched: mean(|by| by.switched),
@@ -120,14 +120,14 @@ impl ExcludedBy {
 }
 
 impl Conditions {
-    /// Share of the time that other processes or guests took from a case on `cpus` CPUs. Waits for
-    /// a quota or for the case's own threads do not count.
+    /// Returns the share (0 to 1) of time that other processes or guests took from a case on `cpus`
+    /// CPUs. Waits for a quota or for the case's own threads do not count.
     pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
         let waited = self.waited.unwrap_or(0.0) - case.crowding(cpus);
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
-    /// Returns the conditions that are equal in all of these; without clock and lost time.
+    /// Returns the conditions that are equal in all of these; clock and lost time are left empty.
     pub fn alike(all: &[&Self]) -> Self {
         let same = |read: &dyn Fn(&Self) -> Option<f64>| {
             let first = read(all.first()?)?;
@@ -161,7 +161,7 @@ pub struct OwnCondition {
 }
 
 impl OwnCondition {
-    /// Declares a condition.
+    /// Declares condition `name` with its unit; `about` describes it in docs.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
         Self { name, unit, about }
     }
@@ -177,22 +177,22 @@ impl OwnCondition {
 pub struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
-    /// Returns the number of a condition.
+    /// Returns the number of condition `row`; `None` if not recorded.
     pub fn get(&self, row: &OwnCondition) -> Option<f64> {
         self.0.get(row.name).copied()
     }
 
-    /// Returns the number of a member of a family.
+    /// Returns the number of `row` for one `member` of its family, such as a kind of core.
     pub fn get_of(&self, row: &OwnCondition, member: &str) -> Option<f64> {
         self.0.get(&row.of(member)).copied()
     }
 
-    /// Sets the number of a condition.
+    /// Sets the number of condition `row`, in its unit.
     pub fn set(&mut self, row: &OwnCondition, value: f64) {
         self.0.insert(row.name.to_owned(), value);
     }
 
-    /// Sets the number of a member of a family.
+    /// Sets the number of `row` for one `member` of its family, such as a kind of core.
     pub fn set_of(&mut self, row: &OwnCondition, member: &str, value: f64) {
         self.0.insert(row.of(member), value);
     }
@@ -209,7 +209,7 @@ impl Numbers {
         alike
     }
 
-    /// Combines each number that any of these has with `mean`.
+    /// Calls `mean` with a reader per name in any of `all`; what it returns becomes the number.
     pub fn each<'a>(
         all: impl Iterator<Item = &'a Self>,
         mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,

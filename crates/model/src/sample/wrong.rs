@@ -57,7 +57,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Adds one measurement.
+    /// Counts one repetition, and whether its answer was wrong.
     pub fn add(&mut self, is_wrong: bool) {
         self.wrong += u32::from(is_wrong);
         self.of += 1;
@@ -105,7 +105,7 @@ pub enum AtFault {
 }
 
 impl WrongAnswer {
-    /// Creates one wrong answer of `operation`.
+    /// Creates one wrong answer: `operation` returned `got`.
     pub fn new(origin: WrongAnswerSource, operation: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
             origin,
@@ -135,7 +135,7 @@ impl WrongAnswer {
         self.origin != WrongAnswerSource::Network
     }
 
-    /// CPU of the wrong answer, if it is a single one.
+    /// Returns the CPU that gave the wrong answer, if it is a single one.
     pub fn cpu(&self) -> Option<usize> {
         match self.origin {
             WrongAnswerSource::Cpu(cpu) => Some(cpu),
@@ -201,7 +201,7 @@ impl WrongAnswer {
     }
 }
 
-/// Cuts a number to its first digits; other text is unchanged.
+/// Cuts a number to six digits and `…`; other text is unchanged.
 fn shortened(got: &str) -> String {
     const KEPT: usize = 6;
     let is_number = got.chars().all(|c| c.is_ascii_hexdigit() || ".+-xe".contains(c));

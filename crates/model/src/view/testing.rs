@@ -9,7 +9,7 @@ use crate::measurement::{Measurement, MetricResult, Note, Status};
 use crate::metric::Better;
 use crate::sample::Conditions;
 
-/// A successful measurement of `id` whose headline has these samples.
+/// Returns a valid measurement of case `id` whose headline has these samples.
 pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measurement {
     let case: Case = id.parse().unwrap();
     let proved = Samples::new(samples.to_vec()).unwrap();
@@ -29,7 +29,7 @@ pub fn measured(id: &str, unit: Unit, better: Better, samples: &[f64]) -> Measur
     }
 }
 
-/// A `cpu.peak` measurement with `threads` threads and samples close to `rate`.
+/// Returns a `cpu.peak` measurement with nine samples within 0.4 % of `rate` (FLOP/s).
 pub fn peak(threads: u32, rate: f64) -> Measurement {
     let samples: Vec<f64> = (0..9).map(|i| rate * (1.0 + 0.001 * f64::from(i - 4))).collect();
     let id = format!("cpu.peak/op=fma/type=f64/isa=avx2/threads={threads}");

@@ -11,7 +11,7 @@ use super::wrap::{pad, paragraph, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
-/// Formats a table per file for a terminal, with reasons below its rows.
+/// Formats the checks of `files`, a table per file with reasons below its rows, and a total line.
 pub fn text(files: &[Checked], style: &Style) -> String {
     let mut text = String::new();
     for file in files {
@@ -55,12 +55,13 @@ fn one(file: &Checked, style: &Style) -> String {
     text
 }
 
-/// Names a result by its file, and its number if the file has several.
+/// Returns `FILE`, or `FILE, result 2` if `document` numbers one of several results in the file.
 pub fn title(file: &str, document: Option<usize>) -> String {
     document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }
 
-/// Formats a row; a name that leaves too little room gets its own line.
+/// Formats a table row: name, numbers, verdict (coloured by `role`); a name that leaves too little
+/// room gets its own line. `widths` are those of the columns before the verdict.
 fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> String {
     const MIN_NAME_COLUMNS: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };

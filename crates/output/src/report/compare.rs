@@ -29,7 +29,7 @@ pub enum ShownMetrics {
 
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
-/// Formats a comparison for a terminal.
+/// Formats a comparison for a terminal; `held` are the evaluated requirements, `shown` the metrics.
 pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style: &Style) -> String {
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
@@ -64,7 +64,8 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style
     text
 }
 
-/// Formats a comparison as GitHub Markdown; lost cases are marked as failures unless ignored.
+/// Formats a comparison as GitHub Markdown: `held` requirements, the metrics of `shown`; lost cases
+/// are marked as failures unless `missing` ignores them.
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, missing: Missing) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
@@ -98,13 +99,13 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, mi
     text
 }
 
-/// Formats a requirement with its result.
+/// Formats a requirement with what was found: `REQUIREMENT: CASE: FOUND`.
 pub(super) fn required(one: &Holds) -> String {
     let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
     format!("{}:{case} {}", one.requirement, one.found)
 }
 
-/// Returns a warning if the requested gate cannot detect its loss.
+/// Returns a warning if the `--gate` of the comparison cannot detect its loss; `None` if it can.
 pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
     comparison.gate.as_ref()?.blindness()
 }
@@ -113,7 +114,7 @@ pub(super) const SCORE: &str = "score by the given weights";
 
 const SIDE: usize = 28;
 
-/// Names each side, with its number of runs and price.
+/// Names each side, with its number of runs (unless 1) and price: `NAME (3 runs, 0.5 USD)`.
 fn sides(comparison: &Comparison) -> Vec<String> {
     let one = |(index, name): (usize, &String)| {
         let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
@@ -126,7 +127,7 @@ fn sides(comparison: &Comparison) -> Vec<String> {
     comparison.sides.iter().enumerate().map(one).collect()
 }
 
-/// Formats a line per differing fact: values, each with its sides.
+/// Formats a line per differing fact: `kernel: 6.1 (a, b); 6.8 (c)`.
 fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
     let line = |one: &ConditionDifference| {
         let values = one.values.iter().zip(sides);
@@ -136,7 +137,7 @@ fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
     differs.iter().map(line).collect()
 }
 
-/// Groups sides by value, in order: `6.1 (a, b)`.
+/// Groups pairs of value and side by value, in order: `6.1 (a, b)`.
 fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (value, one) in all {
@@ -148,14 +149,14 @@ fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect()
 }
 
-/// Returns the lines printed before the results of a comparison.
+/// Returns lines to print before the results: facts that differ between sides, then notes.
 pub(super) fn warnings(comparison: &Comparison) -> Vec<String> {
     let mut lines = differing(&comparison.differs, &comparison.sides);
     lines.extend_from_slice(&comparison.notes);
     lines
 }
 
-/// Names the sources of the noise floor between runs; `None` if unknown.
+/// Names the sources of the noise floor for which `has` is true, joined by `; `; `None` if none.
 fn noise_sources(has: impl Fn(NoiseOrigin) -> bool) -> Option<String> {
     let origins = [
         (NoiseOrigin::Runs, "the spread of the runs of a side"),
@@ -173,7 +174,7 @@ pub(super) fn title(comparison: &Comparison) -> String {
     sides.join(", ")
 }
 
-/// Formats a relative difference in percent with its sign.
+/// Formats a relative difference (0.1 is 10 %) in percent with its sign: `+10 %`.
 pub(super) fn signed(share: f64) -> String {
     let value = share * 100.0;
     let sign = if value < 0.0 { "−" } else { "+" };
@@ -230,7 +231,7 @@ pub(super) fn notes(comparison: &Comparison, table: &ComparisonTable<'_>) -> Vec
     notes
 }
 
-/// Lists weighted cases that are in no score, a line per reason.
+/// Lists weighted cases that are in no score, a line per reason with at most 8 names.
 fn unweighed(all: &[Unweighed]) -> Vec<String> {
     const MAX_NAMES: usize = 8;
     let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
@@ -253,12 +254,12 @@ pub(super) fn tally(comparison: &Comparison) -> String {
     format!("{}: {}{informative}", counted(comparison.decided.of, what), comparison.decided)
 }
 
-/// Returns the suffix that names a side, such as ` in C`; empty if there are only two sides.
+/// Returns ` in C`, the suffix that names the side with index `side`; empty for two sides.
 pub fn of_several(comparison: &Comparison, side: usize) -> String {
     if comparison.sides.len() > 2 { format!(" in {}", letter(side)) } else { String::new() }
 }
 
-/// Returns the lines of regressions that fail `--fail-on`.
+/// Returns a line per regression of more than `share` (0.05 is 5 %), the value of `--fail-on`.
 pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     let line = |c: &ComparedMetric| {
         let [loss, _] = write_distinct([c.loss(), share], 3, percent);
@@ -273,7 +274,7 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     comparison.worse_than(share).map(line).collect()
 }
 
-/// Returns the lines of lost cases that fail `--fail-on`, at most 10 and a count of the rest.
+/// Returns the lost cases, which fail `--fail-on`: at most 10 lines, then a count of the rest.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
     const MAX_CASES_NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();

@@ -8,13 +8,13 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph};
 
-/// Formats a line per check, with the effect of each problem below.
+/// Formats a line per check: mark (`ok`, `!!`, `??`), name and value; below it a problem's effect.
 pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
     let room = checks.iter().map(|c| c.name.width()).max().unwrap_or(0);
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
-/// Summarizes the checks and explains their marks.
+/// Formats a count of the checks with problems, and an explanation of the marks.
 pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
     let (role, found) = match costly.as_slice() {
@@ -52,7 +52,7 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
     painted + &cost.unwrap_or_default()
 }
 
-/// Formats the noise floor per benchmark, and the largest per subsystem.
+/// Formats the noise floor between runs: a line per subsystem (its largest), then per benchmark.
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = smallest(floors);
     if all.is_empty() {
@@ -105,7 +105,7 @@ fn name(of: &Smallest) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 
-/// From 0.1, a change of 10 % cannot be distinguished from chance.
+/// Rates a noise floor (0.1 is 10 %): from 0.1, a 10 % change cannot be distinguished from chance.
 fn role(share: f64) -> TextRole {
     match share {
         s if s < 0.03 => TextRole::Good,

@@ -30,7 +30,7 @@ pub enum AnswerShape {
 
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
-/// Formats the result of a gate.
+/// Formats the result of a gate as text, one line, JSON, Nagios or OpenMetrics output (`shape`).
 pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style) -> String {
     match shape {
         AnswerShape::Text => for_people(gate, style),
@@ -74,7 +74,7 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
-/// Explains what would be measured, the origin of each threshold, and the detectable loss.
+/// Explains what a gate of `level` (1 to 3) measures, its thresholds and the losses it detects.
 pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     let rate = significant(1.0 / gate.rates.false_alarms, 2);
     let most = ["15 seconds", "2 minutes", "15 minutes"][(level.clamp(1, 3) - 1) as usize];
@@ -101,7 +101,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
-/// Lists what is not judged, a line per reason.
+/// Lists what is not judged, a line per reason with at most 3 cases.
 fn not_judged(gate: &Gate, style: &Style) -> String {
     const MAX_CASES_NAMED: usize = 3;
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
@@ -120,7 +120,7 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
     reasons.iter().map(line).collect()
 }
 
-/// Formats a row per check; `last` makes its last cell, which gets its own line if it is long.
+/// Formats a row per check with `last(check)` as the last cell, on its own line if it is too long.
 fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> String {
     if gate.checks.is_empty() {
         return String::new();
@@ -187,8 +187,8 @@ fn shown(check: &FigureCheck, value: f64) -> String {
     }
 }
 
-/// Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`, and
-/// `'label'=value[UOM];warn;crit` per check. A threshold is a range without alarm: `low:` for a
+/// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,
+/// and `'label'=value[UOM];warn;crit` per check. `crit` is a range without alarm: `low:` for a
 /// minimum, `high` for a maximum.
 fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
@@ -215,7 +215,7 @@ fn nagios(gate: &Gate) -> String {
     out + "\n"
 }
 
-/// Formats gauges for node_exporter's textfile collector.
+/// Formats answer, cause, duration and checks as gauges for node_exporter's textfile collector.
 fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     let verdict = gate.verdict();
     let mut families = Families::scraped();

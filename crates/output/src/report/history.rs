@@ -21,7 +21,7 @@ const LEAST_ID: usize = 8;
 
 const WHEN: usize = 16;
 
-/// Prints the list of runs.
+/// Prints the list of stored runs, a line per run, to `out`.
 ///
 /// # Errors
 /// Writing failed, except with a broken pipe.
@@ -47,25 +47,26 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     text
 }
 
-/// Formats tags and note of a run as a paragraph; empty without any.
+/// Formats tags and note of a run as a paragraph after `lead`; empty without any.
 pub fn remarks(remarks: &RunRemarks, lead: &str, style: &Style) -> String {
     remarks.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
 }
 
-/// Formats the number of deleted runs, and of runs kept because of tags.
+/// Formats the result of a deletion: `3 runs deleted, 1 kept for a tag`.
 pub fn pruned(of: Pruned) -> String {
     let kept = if of.kept > 0 { format!(", {} kept for a tag", of.kept) } else { String::new() };
     format!("{} deleted{kept}\n", counted(of.deleted, "run"))
 }
 
-/// Formats the first run of the new baselines, after its level was accepted.
+/// Formats a confirmation: baselines of the plan begin with run `first`, its level was accepted.
 pub fn accepted(first: &Run, style: &Style) -> String {
     let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
     paragraph(style, TextRole::Plain, "", &text)
 }
 
-/// Lists regressions that exclude runs from baselines; `None` if there are none.
+/// Describes the first open regression and counts the rest: runs since then are excluded from
+/// baselines. Returns `None` if `open` is empty.
 pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     let first = open.first()?;
     let more = match open.len() - 1 {
@@ -81,7 +82,7 @@ pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     ))
 }
 
-/// Formats a lasting regression that was not accepted, for `--fail-on`.
+/// Formats a line for `--fail-on`: metric, regression in percent, run since which it lasts.
 pub fn still_lost(loss: &OpenLoss) -> String {
     format!(
         "{}: regression of {} since run {}, which was not accepted",
@@ -95,12 +96,12 @@ fn figure_name(loss: &OpenLoss) -> String {
     format!("{}, {}", label::full(&loss.case), loss.metric)
 }
 
-/// Returns the characters of an id that distinguish runs of different minutes.
+/// Returns the first 13 characters of an id, which differ between runs of different minutes.
 fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// Returns the length at which the ids of all listed runs differ.
+/// Returns the number of id characters that distinguish all listed runs.
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();

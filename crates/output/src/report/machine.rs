@@ -1,6 +1,5 @@
-//! `plimsoll machine`: discovered facts as sections of labelled rows.
-//!
-//! Pure functions. All external text in a [`Machine`] is already sanitized.
+//! `plimsoll machine`: facts as sections of labelled rows. All external text in a [`Machine`] is
+//! already sanitized.
 
 mod core;
 mod cost;
@@ -22,7 +21,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
-/// Describes the machine in sections, ending with unknown facts, their reasons and consequences.
+/// Describes the machine in sections (empty ones omitted); the last has unknown facts with reasons.
 pub fn describe(machine: &Machine) -> Vec<FactSection> {
     let mut sections = vec![
         system(machine),
@@ -151,7 +150,7 @@ fn cgroup(machine: &Machine) -> FactSection {
     section
 }
 
-/// Returns "none", or "unknown" if the limit `what` could not be read.
+/// Returns "none", or "unknown" if the limit named `what` (or `what_…`) could not be read.
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &UnknownFact| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
@@ -198,12 +197,12 @@ fn or_unknown(text: Option<impl Into<String>>) -> String {
     text.map_or_else(|| UNKNOWN_VALUE.into(), Into::into)
 }
 
-/// Formats bytes: `31.9 GiB`.
+/// Formats bytes, `31.9 GiB`; "unknown" for `None`.
 fn size(bytes: Option<u64>) -> String {
     or_unknown(bytes.map(|bytes| Quantity::new(bytes as f64, Unit::Byte).to_string()))
 }
 
-/// Formats a clock: `2.10 GHz`.
+/// Formats a clock in Hz, `2.10 GHz`; "unknown" for `None`.
 fn hertz(hz: Option<u64>) -> String {
     or_unknown(hz.map(|hz| Quantity::new(hz as f64, Unit::Hertz).to_string()))
 }
@@ -213,7 +212,7 @@ fn bits(rate: f64) -> String {
     Quantity::new(rate, Unit::BitPerSecond).to_string()
 }
 
-/// Formats `12 × 32 GiB at 2933 MT/s in 12 channels`; channels only if the firmware names them.
+/// Formats memory modules, `12 × 32 GiB at 2933 MT/s in 12 channels` (if the firmware names them).
 fn modules_by_kind(modules: &[Module]) -> String {
     let mut kinds = std::collections::BTreeMap::new();
     for module in modules {
@@ -231,7 +230,7 @@ fn modules_by_kind(modules: &[Module]) -> String {
     kinds.collect::<Vec<_>>().join(", ") + &channels
 }
 
-/// Formats a list of CPUs, with its relation to all CPUs.
+/// Formats `cpus`, `all (0-7)` if they are `all`, or `0-3 (4 of 8)`; "unknown" if empty.
 fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
     match () {
         () if cpus.is_empty() => UNKNOWN_VALUE.into(),

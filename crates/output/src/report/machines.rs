@@ -13,7 +13,7 @@ use super::wrap::{cut, pad, widths};
 const MAX_CASE_COLUMNS: usize = 28;
 const MACHINE: usize = 24;
 
-/// Returns the section; empty for a run on one node.
+/// Formats the section with median, lowest and highest node per case; empty for a single node.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     if run.nodes.len() < 2 {
         return String::new();

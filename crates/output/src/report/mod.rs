@@ -32,7 +32,7 @@ pub use style::{Style, Wishes};
 
 use progress::span;
 
-/// Returns the subsystems of a run's cases, in order.
+/// Returns the subsystems of a run's cases (`cpu`, `memory`, …), each once, in order.
 fn subsystems(run: &plimsoll_result::document::Run) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for measurement in &run.measurements {

@@ -31,7 +31,7 @@ impl<W: Write> Out<W> {
         }
     }
 
-    /// Returns the error that stopped writing, except for a broken pipe.
+    /// Closes the writer and returns the first error of writing, except for a broken pipe.
     pub(super) fn end(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.state, WriterState::Closed) {
             WriterState::Failed(e) => Err(e),

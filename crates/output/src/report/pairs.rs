@@ -19,7 +19,7 @@ const FIGURE: usize = 6;
 /// Pairs listed if the grid is too wide.
 const LISTED: usize = 8;
 
-/// Returns the section; empty if nothing was measured between nodes.
+/// Formats a matrix of client–server pairs per metric; empty if none was measured between nodes.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
@@ -74,7 +74,8 @@ impl PairTable<'_> {
         self.names.get(number as usize).map_or("?", String::as_str)
     }
 
-    /// Builds the grid, clients in rows and servers in columns; `None` if it is too wide.
+    /// Formats a grid of shares of the median, clients × servers; `None` if wider than the
+    /// terminal.
     fn grid(&self, style: &Style) -> Option<String> {
         let named = |numbers: &[u32]| numbers.iter().map(|n| self.name(*n).width()).max().unwrap_or(0);
         let (first, column) = (named(&self.matrix.rows), named(&self.matrix.columns).max(FIGURE) + 1);

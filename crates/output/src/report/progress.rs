@@ -44,7 +44,7 @@ impl<W: Write> ProgressLine<W> {
         Self { to, style, now: None, shown: false }
     }
 
-    /// Updates the line; it disappears after a case until the next event.
+    /// Updates the line with a case, its sample count and latest value; a finished case clears it.
     pub(super) fn event(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Preparing { case, index, cases, left_s } => {
@@ -81,7 +81,7 @@ impl<W: Write> ProgressLine<W> {
     }
 }
 
-/// Formats the line, at least one column narrower than `width` to prevent wrapping.
+/// Formats the line for a case that started `elapsed` seconds ago, narrower than `width` columns.
 fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     let case: Option<Case> = now.case.as_str().parse().ok();
     let name = case.as_ref().map_or_else(|| now.case.to_string(), label);

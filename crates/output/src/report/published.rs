@@ -1,10 +1,6 @@
-//! `plimsoll report RUN… --tables published`: the tables of a published report, with today's
-//! results.
-//!
-//! Rows, columns and units follow the report. Below each row are today's result, reference tool,
-//! limit and efficiencies, the published number as printed, and the ratio. Doubted numbers have a
-//! mark with the reason, and are never divided by. Several runs of one plan fill the tables
-//! together.
+//! `plimsoll report RUN… --tables published`: the tables of a published report with today's
+//! results, as several lines per row. Doubted numbers have a mark with the reason, and are never
+//! divided by. Several runs of one plan fill the tables together.
 
 pub(super) mod cells;
 pub(super) mod evaluation;
@@ -37,7 +33,7 @@ pub(super) use records::csv;
 /// A report with the runs of its plan.
 pub type ReplayedReport<'a> = (PublishedReport, Vec<&'a Run>);
 
-/// Groups runs by the report that they replay; other runs are left out.
+/// Groups runs by the published report that they replay; other runs are left out.
 pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     let mut reports: Vec<ReplayedReport<'_>> = Vec::new();
     for run in runs {
@@ -51,7 +47,7 @@ pub fn replays(runs: &[Run]) -> Vec<ReplayedReport<'_>> {
     reports
 }
 
-/// Calls `then` with the reports and their tables.
+/// Calls `then` with each report, its tables and the runs that fill them; returns its result.
 pub(super) fn with_tables<T>(
     reports: &[ReplayedReport<'_>],
     then: impl FnOnce(&[FilledReport<'_>]) -> T,
@@ -70,7 +66,7 @@ pub(super) fn with_tables<T>(
     then(&reports)
 }
 
-/// Writes the tables of these reports with `writer`.
+/// Writes the filled tables of these reports to `out` in the format of `writer`.
 ///
 /// # Errors
 /// `writer` or writing to `out` failed, except with a broken pipe.
@@ -153,13 +149,13 @@ impl<'a> FilledReport<'a> {
     }
 }
 
-/// Yields the cells of the report's own points.
+/// Yields the cells with the report's own results.
 fn points<'a, 'b>(filled: &'b [FilledTable<'a>]) -> impl Iterator<Item = &'b cells::FilledCell<'a>> {
     let own = filled.iter().filter(|filled| filled.table.kind == TableKind::Own);
     own.flat_map(FilledTable::cells).filter(|cell| cell.part == cells::ComparablePart::Own)
 }
 
-/// Describes a run, and how many results per subsystem come from it.
+/// Describes a run: number of results per subsystem that come from it, id, start, host, processor.
 fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let mut parts: Vec<(&str, usize)> = Vec::new();
     let of_it = points(filled).filter(|cell| cell.value().is_some());
@@ -179,7 +175,7 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     plimsoll_units::text::shown_within(&stated, 300)
 }
 
-/// Returns a phrase per published metric of a measurement, for its row.
+/// Returns a phrase per metric that the report has for this case: value, and our multiple of it.
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;

@@ -1,7 +1,4 @@
-//! Terminal style: width, colours, and character set.
-//!
-//! All text for a terminal passes [`Style::styled`]: it escapes control characters, and falls back
-//! to ASCII without UTF-8.
+//! Terminal style: width, colours, character set. All text for a terminal passes [`Style::styled`].
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdout};
@@ -87,7 +84,7 @@ const ASCII: &[(char, &str)] = &[
 ];
 
 impl Style {
-    /// Detects the style from terminals and environment: `NO_COLOR`, `TERM`, the locale.
+    /// Detects the style from terminals, `NO_COLOR`, `TERM` and locale; `wishes` restrict it.
     pub fn detect(wishes: Wishes) -> Self {
         let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
             size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0).max(1))
@@ -107,12 +104,13 @@ impl Style {
         }
     }
 
-    /// Returns a style without colours and progress line, in UTC: for files and tests.
+    /// Returns a style for files and tests: `width` columns, Unicode, no colour or progress, UTC.
     pub fn plain(width: usize) -> Self {
         Self { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC }
     }
 
-    /// Makes `text` safe, and printable in the terminal's character set.
+    /// Makes `text` printable: control characters escaped, limited length, ASCII unless Unicode is
+    /// on.
     pub(super) fn styled(&self, text: &str) -> String {
         let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
         if self.unicode {
@@ -132,7 +130,7 @@ impl Style {
         out
     }
 
-    /// Colours `text`, which must have passed [`Style::styled`].
+    /// Wraps `text` in the colour codes of `role`; `text` must have passed [`Style::styled`].
     pub(super) fn paint(&self, role: TextRole, text: &str) -> String {
         if !self.colour || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();
@@ -142,7 +140,8 @@ impl Style {
     }
 }
 
-/// Returns whether the locale is UTF-8, by the first variable that is set (POSIX.1-2024, XBD 8.2).
+/// Returns whether the locale is UTF-8; `variable` reads LC_ALL, LC_CTYPE and LANG, of which the
+/// first that is set counts (POSIX.1-2024, XBD 8.2).
 fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default().to_ascii_lowercase();

@@ -1,7 +1,5 @@
 //! Output destination of a document: a file (replaced atomically), a pipe or terminal, or stdout.
-//!
-//! Paths that another user could have manipulated are refused ([`plimsoll_system::links`]). The
-//! path is resolved through open directories, once for the check and again for writing.
+//! Paths that another user could have manipulated are refused ([`plimsoll_system::links`]).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -68,7 +66,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Waits without interrupts, for commands that signals terminate.
+    /// Creates waits without interrupts, for commands that signals end; `notify` prints messages.
     pub fn forever(notify: fn(&str)) -> Self {
         Self { interrupts: never(), notify, registry: Registry::default() }
     }
@@ -88,6 +86,7 @@ pub struct OutputTarget {
 
 impl OutputTarget {
     /// Checks, without changes, that `path` can be written; meant to run before any measurement.
+    /// `waits` applies to later writing, if a FIFO has no reader.
     ///
     /// # Errors
     /// The directory is missing or read-only, or the path is a directory or not trustworthy.
@@ -117,7 +116,7 @@ impl OutputTarget {
         Ok(fit)
     }
 
-    /// Returns whether it is standard output ([`is_stdout`]), which then has no other contents.
+    /// Returns whether it is standard output ([`is_stdout`]), for a document without other output.
     pub fn is_stdout(&self) -> bool {
         is_stdout(&self.path)
     }
@@ -127,7 +126,7 @@ impl OutputTarget {
         &self.path
     }
 
-    /// Writes a document. An existing file stays intact until the new one is complete and synced.
+    /// Writes what `fill` produces. An existing file stays intact until the new one is complete.
     ///
     /// # Errors
     /// Writing failed, for example because the disk is full.
@@ -135,8 +134,8 @@ impl OutputTarget {
         self.fill_within(None, fill)
     }
 
-    /// Writes like [`OutputTarget::fill`], but waits at most one second for a reader: for
-    /// interrupted runs.
+    /// Writes like [`OutputTarget::fill`], but waits for a reader for one second: for interrupted
+    /// runs.
     ///
     /// # Errors
     /// Writing failed.
@@ -177,7 +176,7 @@ impl OutputTarget {
     }
 }
 
-/// Writes to standard output; a broken pipe is no error.
+/// Writes what `fill` produces to standard output; a broken pipe is no error.
 fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match fill(&mut out).and_then(|()| out.flush()) {
@@ -252,7 +251,7 @@ enum TargetKind {
     Open,
 }
 
-/// Returns what exists at this place, if it may be written.
+/// Returns what kind of target exists at this path; an error for devices, sockets and directories.
 fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
     let (found, stream) = match &place.found {
         FoundName::Nothing => return Ok(TargetKind::New),
@@ -286,7 +285,7 @@ fn takes_text(device: &Stat) -> bool {
     matches!(number, (1, 3 | 5 | 7) | (4 | 5 | 136..=143 | 188, _))
 }
 
-/// Opens the file that was checked; fails if it was exchanged.
+/// Opens the checked file with additional flags `more`; fails if it was exchanged since the check.
 fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     let flags = match place.found {
         FoundName::Open => WRITE_FLAGS.difference(OFlags::NOFOLLOW),
@@ -302,7 +301,7 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     Ok(file.into())
 }
 
-/// Refuses to truncate a hard-linked file in a directory that other users can write to.
+/// Fails if the file has a second hard link in a directory that other users can write to.
 fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
@@ -314,7 +313,7 @@ fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Refuses /proc and /sys, which even root cannot create files in.
+/// Fails in /proc and /sys, which even root cannot create files in.
 fn holds_files(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
@@ -324,7 +323,7 @@ fn holds_files(place: &PathPlace) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Refuses append-only files and directories (chattr(1), a): writable, but not replaceable.
+/// Fails for append-only files and directories (chattr(1), a): writable, but not replaceable.
 fn replaceable(place: &PathPlace) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
     match grows(OsStr::new("")) || grows(&place.name) {
@@ -340,7 +339,7 @@ fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
-/// Overwrites the existing file; the text is complete before its first byte changes.
+/// Overwrites the existing file with the text of `fill`, complete before its first byte changes.
 fn in_place(place: &PathPlace, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;
@@ -383,7 +382,7 @@ fn give(new: &File, old: &FoundName) -> Result<(), Errno> {
     }
 }
 
-/// Syncs the directory entry; unreadable directories and unsupported operations are no error.
+/// Syncs the directory that holds the file; unreadable and unsupported directories are no error.
 fn synced(place: &PathPlace) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&place.directory, OsStr::new("."), flags, Mode::empty()).and_then(fsync) {
@@ -401,7 +400,7 @@ struct OpenStream {
 }
 
 impl OpenStream {
-    /// Opens it; waits until a FIFO has a reader.
+    /// Opens a pipe, FIFO, terminal or null device; waits up to `patience` for a FIFO's reader.
     fn open(place: &PathPlace, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
         let fifo = match &place.found {
             FoundName::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
@@ -429,7 +428,7 @@ impl OpenStream {
     }
 }
 
-/// Returns whether a wait since `begun` must end.
+/// Returns whether a wait since `begun` must end: interrupted, or longer than `patience`.
 fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }

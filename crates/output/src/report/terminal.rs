@@ -1,7 +1,4 @@
-//! A run on a terminal: a row per finished case, then findings and a summary.
-//!
-//! [`Live`] consumes events of the run, [`print()`] formats a stored run; both use the same table.
-//! A broken pipe (`| head`) is no error.
+//! A run on a terminal, live ([`Live`]) or stored ([`print()`]): a row per case, findings, summary.
 
 pub mod card;
 pub(crate) mod conditions;
@@ -45,7 +42,8 @@ pub struct Live<O: Write, E: Write> {
 }
 
 impl<O: Write, E: Write> Live<O, E> {
-    /// Prints the heading; `header` is the run's document before any measurement.
+    /// Prints the heading to `out`, later progress to `err`; `header` is the document before the
+    /// run.
     pub fn new(out: O, err: E, style: Style, header: &Run) -> Self {
         let mut live = Self {
             out: Out::new(out),
@@ -57,7 +55,7 @@ impl<O: Write, E: Write> Live<O, E> {
         live
     }
 
-    /// Handles an event of the run.
+    /// Shows an event of the run: progress, or the row of a finished measurement.
     pub fn event(&mut self, event: &RunEvent) {
         self.progress.event(event);
         if let RunEvent::Measured { measurement } = event {
@@ -65,7 +63,7 @@ impl<O: Write, E: Write> Live<O, E> {
         }
     }
 
-    /// Prints the row of a measurement.
+    /// Prints the row of a measurement, and remembers it to show later changes.
     pub fn row(&mut self, measurement: &Measurement) {
         let row = self.sheet.row_of(measurement);
         let text = self.sheet.row(&row, measurement);
@@ -73,7 +71,8 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// Prints the end of the run: changed rows, findings, summary, and the path of the page.
+    /// Prints the end of the run: changed rows, findings, summary. `stored` is its place in the
+    /// history, `page` the path of its HTML page.
     ///
     /// # Errors
     /// Writing to `out` failed, except with a broken pipe.
@@ -94,7 +93,7 @@ impl<O: Write, E: Write> Live<O, E> {
         self.out.end()
     }
 
-    /// Formats rows that changed with the evidence of the whole run, such as a limit now known.
+    /// Formats rows that changed after printing, such as by a limit now known; may be empty.
     fn revised(&mut self, run: &Run) -> String {
         let mut text = String::new();
         for measurement in &run.measurements {
@@ -114,7 +113,7 @@ impl<O: Write, E: Write> Live<O, E> {
     }
 }
 
-/// Prints a stored run as it was shown live.
+/// Prints a stored run as it was shown live; of a fleet, only the rows of the first node.
 ///
 /// # Errors
 /// Writing failed, except with a broken pipe.
@@ -133,7 +132,7 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     out.end()
 }
 
-/// Formats the warnings of a measurement, a line each, for use without a table.
+/// Formats the reason and warnings of a measurement, a line `CASE: TEXT` each.
 pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     let label = plimsoll_bench::label::label(&measurement.case);
     let reason = measurement.reason.iter().map(String::as_str);
@@ -162,7 +161,7 @@ impl RunText {
         }
     }
 
-    /// Builds the row of a measurement, with published values of further metrics.
+    /// Builds the row of a measurement, with the published values of its metrics in the details.
     fn row_of(&self, measurement: &Measurement) -> MeasurementRow {
         let mut row = MeasurementRow::of(measurement);
         let reported = self
@@ -181,7 +180,7 @@ impl RunText {
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
     }
 
-    /// Formats the delivered share of the undisturbed performance; empty if it is nearly all.
+    /// Formats the sentence `This machine delivers …`; empty if almost all time was delivered.
     fn verdict(&self, run: &Run) -> String {
         let line = delivered::verdict(run).map(|line| format!("This machine {line}."));
         line.map(|line| self.paragraph(TextRole::Warning, "", &line)).unwrap_or_default()
@@ -227,7 +226,8 @@ impl RunText {
         text
     }
 
-    /// Formats page and command of a replayed report; empty for other runs.
+    /// Formats the path of a replayed report's page, and the command to write it again; may be
+    /// empty.
     fn document(&self, run: &Run, stored: Option<&RunPlace<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
@@ -262,7 +262,7 @@ pub struct RunPlace<'a> {
     pub id: String,
 }
 
-/// Returns the option that selects a history; empty for the default one.
+/// Returns ` --store DIRECTORY`; empty for the default history.
 fn store_option(location: &Location) -> String {
     match location {
         Location::Usual(_) => String::new(),
@@ -283,7 +283,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Summarizes case outcomes and duration.
+/// Formats the number of cases by outcome and the duration: `12 cases in 3 min: 11 ok · 1 failed`.
 pub(super) fn tally(run: &Run) -> String {
     let counts = CaseCounts::of(&run.measurements);
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
@@ -311,7 +311,7 @@ pub(super) fn tally(run: &Run) -> String {
     }
 }
 
-/// Formats a stored time in the local zone; invalid times stay as they are.
+/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; invalid unchanged.
 pub(super) fn when(started: &str, style: &Style) -> String {
     match started.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),

@@ -60,7 +60,7 @@ pub struct TidySample<'a> {
     pub warnings: String,
 }
 
-/// Yields all samples of a run, in order.
+/// Yields a row per sample of each metric of a run, in order.
 pub fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
     run.measurements.iter().flat_map(move |measurement| {
         measurement.metrics.iter().flat_map(move |metric| of_metric(run, measurement, metric))
@@ -201,7 +201,7 @@ pub enum Rows {
     Tools,
 }
 
-/// Writes one JSON object per line.
+/// Writes samples or reference tools (`rows`) as one JSON object per line.
 ///
 /// # Errors
 /// Writing failed.
@@ -220,7 +220,7 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
     Ok(())
 }
 
-/// Writes comma-separated values with a header line; unknown values are empty.
+/// Writes samples or reference tools (`rows`) as CSV with a header line; unknown values are empty.
 ///
 /// # Errors
 /// Writing failed.
@@ -255,7 +255,8 @@ pub(super) fn table<R: Serialize + Default>(
     Ok(())
 }
 
-/// Formats a CSV cell: printable, quoted if necessary, and never a formula in a spreadsheet.
+/// Formats a CSV cell, at most 2000 characters, quoted if necessary; a leading `=`, `+`, `-` or `@`
+/// gets a `'`, so that no spreadsheet takes it for a formula.
 pub(super) fn cell(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 2000);
     let guarded = match safe.starts_with(['=', '+', '-', '@']) {

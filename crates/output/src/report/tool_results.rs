@@ -28,7 +28,7 @@ pub struct ListedTool {
     pub get: String,
 }
 
-/// Formats the output of `plimsoll references`; `passed_over` explains skipped programs on `PATH`.
+/// Formats the output of `plimsoll references`; `passed_over` has reasons for skipped programs.
 pub fn listed(rows: &[ListedTool], passed_over: &[String], style: &Style) -> String {
     let head = ["tool", "version", "checks", "where, or how to get it"].map(str::to_owned).to_vec();
     let body = rows.iter().map(|row| {
@@ -80,7 +80,8 @@ pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
 }
 
 impl ToolComparison<'_> {
-    /// Formats our result, the tool's, the limit, both shares, ratio and verdict.
+    /// Formats seven cells: our result, the tool's, limit, both shares, ratio, verdict (`–` if
+    /// unknown).
     fn figures(&self) -> [String; 7] {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).human(3);
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
@@ -114,7 +115,7 @@ impl ToolComparison<'_> {
         names.into_iter().chain(self.figures()).collect()
     }
 
-    /// Returns the narrow layout: case and tool above, ratio and verdict in one cell.
+    /// Returns the row for narrow terminals: case and tool above, ratio and verdict in one cell.
     fn narrow(&self) -> ToolRow {
         let above = Some(format!("{} and {}", label(&self.measurement.case), self.tool_result.tool));
         let [own, tools, limit, own_share, tools_share, ratio, describe] = self.figures();
@@ -124,7 +125,7 @@ impl ToolComparison<'_> {
         }
     }
 
-    /// Formats the verdict with differences of the tool, or why there is none.
+    /// Formats the verdict, such as `equivalent (related only: NOTE)`, or `not available: REASON`.
     fn describe(&self) -> String {
         let tool_result = self.tool_result;
         if let Some(reason) = &tool_result.reason {
@@ -148,7 +149,8 @@ impl ToolComparison<'_> {
         format!("{word}{definition}{}{}", self.other_ratio(), differs.collect::<String>())
     }
 
-    /// Formats the ratio of the two medians if the row would otherwise contradict itself.
+    /// Formats the ratio of the two medians if it contradicts the shown median of ratios; else
+    /// empty.
     fn other_ratio(&self) -> String {
         let medians =
             self.tool_result.own_median().zip(self.tool_result.median).filter(|(_, tool)| *tool > 0.0);
@@ -160,7 +162,7 @@ impl ToolComparison<'_> {
     }
 }
 
-/// Returns whether the ratio can be right for these results at three digits each.
+/// Returns whether `ratio` is `own` ÷ `tool`, as far as three digits of each show.
 fn agree(own: f64, tool: f64, ratio: f64) -> bool {
     if ![own, tool, ratio].into_iter().all(f64::is_finite) {
         return true;
@@ -181,7 +183,7 @@ fn agree(own: f64, tool: f64, ratio: f64) -> bool {
 
 const FEW_PAIRS: &str = "few-pairs";
 
-/// Returns the section of a run's report; empty if no tool was requested.
+/// Formats the section "Reference tools" of a run's report; empty if no tool was requested.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let lines: Vec<ToolComparison<'_>> = compared(run).collect();
     let Some(first) = lines.first() else { return String::new() };
@@ -207,7 +209,7 @@ pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [
 pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 
-/// Formats the table, one line per row if the terminal is wide enough.
+/// Formats the table of comparisons: one line per row, or the narrow layout.
 fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     let head = |names: &[&str]| ToolRow::of(names.iter().map(|name| (*name).to_owned()).collect());
     let wide: Vec<ToolRow> = std::iter::once(head(&COLUMN_TITLES))
@@ -222,7 +224,7 @@ fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     columns(&narrow, style)
 }
 
-/// Lists tools without results, each reason once.
+/// Formats a line per tool and reason for comparisons without a result.
 fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     let mut reported: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
     for line in lines {
@@ -245,7 +247,7 @@ fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
 
 const COLUMN_GAP: usize = 2;
 
-/// Returns the displayed cells, and the width of each column except the last.
+/// Returns the printable cells, and the width of each column except the last.
 fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
     let describe = |row: &ToolRow| row.cells.iter().map(|cell| style.styled(cell)).collect();
     let describe: Vec<Vec<String>> = rows.iter().map(describe).collect();

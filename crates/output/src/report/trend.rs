@@ -21,7 +21,7 @@ const MOST_BARS: usize = 24;
 /// Relative difference below which a change of level is not shown.
 const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
-/// Formats the output of `history show 'memory.*'`.
+/// Formats the output of `history show 'memory.*'`: a line per metric, grouped by machine.
 pub fn text(trends: &[MetricTrend], style: &Style) -> String {
     if trends.is_empty() {
         return "no stored run has such a figure; 'plimsoll history' lists the runs\n".to_owned();
@@ -62,7 +62,7 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
     text
 }
 
-/// Draws values between their minimum and maximum; many values are averaged in groups.
+/// Draws values as bars, `▁▃█`, from minimum to maximum; many values are averaged in groups.
 pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
     let bars = if style.unicode { BARS } else { ASCII_BARS };
     let most = MOST_BARS.min(style.width / 3).max(1);
@@ -94,7 +94,7 @@ fn changes(trend: &MetricTrend) -> Vec<LevelChange<'_>> {
     between(trend, &segments(&series, Seed::new(1, &trend.case, &trend.metric)))
 }
 
-/// Returns the changes between levels, without small ones; levels refer to points by index.
+/// Returns the changes of at least 1 % between successive `levels`, which refer to `trend.points`.
 pub(super) fn between<'a>(trend: &'a MetricTrend, levels: &[Segment]) -> Vec<LevelChange<'a>> {
     let change = |pair: &[Segment]| {
         let at = pair[1].points.start;
@@ -106,7 +106,7 @@ pub(super) fn between<'a>(trend: &'a MetricTrend, levels: &[Segment]) -> Vec<Lev
 }
 
 impl LevelChange<'_> {
-    /// Formats `20 GB/s → 18 GB/s, −10 %`.
+    /// Formats the change of the trend `of`: `20 GB/s → 18 GB/s, −10 %`.
     pub(super) fn figures(&self, of: &MetricTrend) -> String {
         let ratio = self.after / self.before - 1.0;
         let sign = if ratio > 0.0 { "+" } else { "−" };

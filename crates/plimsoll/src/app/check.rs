@@ -66,7 +66,7 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// The checked results of a file, or why one cannot be read.
+/// Checks each result of a file; one that cannot be read has the reason.
 fn results(
     file: &Path,
     typed: &CheckCommand,
@@ -94,7 +94,7 @@ fn is_of_plimsoll(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.lines().take(3).any(|line| line.contains("\"plimsoll.run/"))
 }
 
-/// Checks each result of a file; several are numbered from 1.
+/// Checks each result of `file` by `judged`, which gets its number from 1; `None` for the only one.
 fn numbered<T>(
     file: &str,
     results: Vec<Result<T, String>>,

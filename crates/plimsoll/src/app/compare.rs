@@ -26,7 +26,7 @@ use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::output;
 
-/// Compares and prints; returns the exit code of the verdict.
+/// Carries out `plimsoll compare`; returns the exit code of the verdict.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let write = writer(&typed.format, FormatSubject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
@@ -75,7 +75,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
-/// Refuses too many sides, and a repeated name among three or more.
+/// Refuses too many sides, and a name given twice among three or more.
 fn check_names(names: &[&str]) -> Result<(), Failure> {
     let count = names.len();
     if count > MAX_SIDES {
@@ -91,7 +91,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// The last run of a side, with cases that only earlier runs have.
+/// Returns the side's last run, with cases that only earlier runs have; `None` without runs.
 fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
@@ -107,8 +107,8 @@ fn latest(side: &ComparedSide) -> Option<Run> {
     Some(all)
 }
 
-/// Checks the requirements against the last run of side `b`, and for cases that it lacks. With
-/// `Missing::Ignore`, the last run with a case counts.
+/// Checks the requirements against the last run of side `b`; a case that only earlier runs have is
+/// unmet, or with `Missing::Ignore` judged by the last run with it. Side `a` is the baseline.
 fn held_on(requirements: &[Requirement], [a, b]: [&ComparedSide; 2], missing: Missing) -> Vec<Holds> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
@@ -125,8 +125,8 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
     typed.iter().map(read).collect()
 }
 
-/// Checks all requirements against all figures of a run; each of several nodes has its own
-/// baseline.
+/// Checks all requirements against all figures of a run. The baseline is the median over the runs
+/// of `a`; each of several nodes has its own.
 fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
@@ -139,7 +139,7 @@ fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds>
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// Refuses requirements with a baseline before anything is measured if there will be no history.
+/// Refuses requirements with a baseline before anything is measured if there is no history.
 pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
     match output::location(store).map_err(|e| super::store_failure(&e))? {
@@ -151,8 +151,8 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
     }
 }
 
-/// Refuses requirements that no run of these cases can meet, before anything is measured. Returns
-/// notes on requirements that do not apply to all cases.
+/// Refuses requirements that no run of these cases can meet; `machines`: the run has many nodes.
+/// Returns notes on requirements that do not apply to all cases.
 pub(super) fn fit(
     requirements: &[Requirement],
     planned: &[Planned],
@@ -172,8 +172,8 @@ pub(super) fn fit(
     Ok(notes)
 }
 
-/// Checks the requirements against a run, with the last runs before it as baseline. Prints unmet
-/// ones, and runs that are not in the baseline, to stderr.
+/// Checks the requirements against a run, with the last ten runs before it as baseline. Prints
+/// unmet ones, and notes on runs that are not in the baseline, to stderr.
 pub(super) fn required(
     requirements: &[Requirement],
     run: &Run,
@@ -194,7 +194,7 @@ pub(super) fn required(
     Ok(held)
 }
 
-/// The exit code. Prints failed and undecided cases to stderr.
+/// Returns the exit code; prints failed cases and what cannot be decided (fails if `strict`).
 fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
@@ -219,8 +219,8 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
     code
 }
 
-/// The exit code for regressions that last, are not accepted and exceed `--fail-on`. Prints those
-/// to stderr that the comparison with the last run has not named.
+/// Returns the exit code for regressions that last, are not accepted and exceed `--fail-on`. Prints
+/// those to stderr that the comparison with the last run has not named.
 fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);

@@ -28,7 +28,7 @@ fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
     machine.network.iter().map(of).collect()
 }
 
-/// Checks the system, measures, and stores the noise floor in the history.
+/// Checks the system, measures, and stores the noise floor in the history (`plimsoll doctor`).
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
     // Without repetitions nothing is stored.
     let location = match typed.rounds {
@@ -92,7 +92,7 @@ enum RoundsEnd {
     Interrupted,
 }
 
-/// One repetition: a separate run with its own workers.
+/// Measures one repetition, a separate run with its own workers. Returns the run and how it ended.
 fn once(
     prepared: &PreparedRun,
     interrupts: &Receiver<()>,

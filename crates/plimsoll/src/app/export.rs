@@ -19,7 +19,7 @@ const TOOLS: &str = "tools";
 /// Width of tables in a file, in columns.
 const FILE_WIDTH: usize = 120;
 
-/// Writes the runs to stdout or a file.
+/// Carries out `plimsoll export`: writes the runs to stdout or a file.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
         TOOLS => writer(&typed.format, FormatSubject::Tools, |format| format.tools),
@@ -80,7 +80,7 @@ fn several(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The failure for a format that cannot hold the run, or cannot be written.
+/// Returns the failure for a format that cannot hold the run, or cannot be written.
 fn unmade(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::InvalidInput => Failure::usage(error.to_string()),

@@ -8,7 +8,7 @@ use plimsoll_command::cli;
 use plimsoll_output::report::format::{Format, FormatSubject, NoFormat, find};
 use plimsoll_reference::stated::described;
 
-/// The whole command line, with the formats.
+/// Returns clap's whole command line, with the names of the formats in the help.
 #[must_use]
 pub fn command() -> Command {
     let rows: Vec<&str> = FormatSubject::Tools.formats().map(|format| format.name).collect();

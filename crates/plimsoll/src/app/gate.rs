@@ -45,7 +45,7 @@ const LOOKED_AT: usize = 200;
 /// Longest pause between measurements of one case: a disturbance of one must not affect all.
 const MAX_RETEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Measures, prints the answer, and returns its exit code.
+/// Carries out `plimsoll gate`: measures, prints the answer, and returns its exit code.
 pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
@@ -94,7 +94,7 @@ fn shape(form: AnswerForm) -> report::gate::AnswerShape {
     }
 }
 
-/// The exit code of an answer, in the convention of the requested format.
+/// Returns the exit code of an answer, in the requested format's convention (Nagios: 3 is unknown).
 fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
@@ -108,7 +108,7 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     }
 }
 
-/// The plan of the level; above 1 with the disk case of level 1, which verifies every read.
+/// Prepares the level's plan; above 1 with the disk case of level 1, which verifies every read.
 fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 && typed.disk_and_network.dir.is_some() {
@@ -134,7 +134,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     Ok(PreparedRun { key, ..prepared })
 }
 
-/// Removes cases that this gate does not measure; returns each with the reason.
+/// Removes cases that this gate must not or cannot measure; returns each with the reason.
 fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
@@ -177,14 +177,14 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     dropped
 }
 
-/// The usual results: of the fleet, then of the history.
+/// Returns the usual results to judge by: of the fleet, then of the history.
 fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
     let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
 
-/// The fleet of a document; `None` if it has too few machines of this kind, as one command serves
-/// all machines of a mixed fleet.
+/// Reads the usual results of a fleet's document. `None`, with a line on stderr, if it has too few
+/// machines of this kind, as one command serves all machines of a mixed fleet.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
@@ -195,7 +195,8 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
     Ok(UsualFigures::of_fleet(&run, machine).map_err(few).ok())
 }
 
-/// Runs of this machine in the history. A history that was named must exist.
+/// Reads the usual results from runs of this machine in the history. A history that was named must
+/// exist; else `None` without one.
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let location = match (output::location(store), store) {
         (Ok(Some(location)), _) => location,
@@ -230,7 +231,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
     Ok(UsualFigures::of_history(&runs, machine))
 }
 
-/// Warns that the default history cannot be used: a daemon often has no HOME.
+/// Warns that the default history cannot be used: a daemon often has no HOME. Returns `None`.
 fn unused(why: &StoreError) -> Option<UsualFigures> {
     output::complain(&format!("no history is used: {why}"));
     None
@@ -245,7 +246,7 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures all cases and retests low ones. Returns whether it was interrupted.
+    /// Measures all cases, retests low ones until time is over. Returns if a signal came.
     fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
@@ -278,7 +279,7 @@ impl Measuring<'_> {
         Ok(interrupted && !self.is_over())
     }
 
-    /// Whether time is over, if measurements were aborted without a signal.
+    /// Returns whether the time is over, which also aborts measurements.
     fn is_over(&self) -> bool {
         self.begun.elapsed() >= self.most.mul_f64(MAX_TIME_SHARE)
     }
@@ -287,15 +288,16 @@ impl Measuring<'_> {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
     }
 
-    /// Pauses to spread measurements over the remaining time. Returns whether it was interrupted.
+    /// Pauses between retests, of which `needed` remain and the last `took` so long, to spread them
+    /// over the remaining time. Returns whether it was interrupted.
     fn paused(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);
         needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()
     }
 
-    /// Measures these cases once. Returns the results, the use of the machine by other processes,
-    /// and whether it was interrupted.
+    /// Measures these cases once, within `budget` seconds if given. Returns the results, the use of
+    /// the machine by other processes, and whether it was interrupted.
     fn measured(
         &self,
         cases: &[Planned],

@@ -67,7 +67,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Accepts the level of a run, and prints the run with which baselines now start.
+/// Accepts the level of the run `name`, and prints the run with which baselines now start.
 fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
     let run = store.load(name).map_err(|e| store_failure(&e))?;
     let first = store.accept(&run).map_err(|e| store_failure(&e))?;
@@ -90,7 +90,7 @@ fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Fai
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Returns whether the run was new.
+/// Enters a run in the history. Returns whether it was new.
 fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
     store.import(run).map_err(|e| store_failure(&e))
 }
@@ -130,7 +130,7 @@ fn show(
     printed(&report::trend::text(&trends, style))
 }
 
-/// The history, which must exist.
+/// Opens the history for writing. Fails if it does not exist.
 fn existing(typed: &HistoryCommand) -> Result<Store, Failure> {
     Open::new(typed.store.as_deref()).open()?;
     writable(typed)

@@ -47,7 +47,8 @@ const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// Measures on the hosts; prints and stores the joined result.
+/// Carries out a run on hosts; prints and stores the joined result. `words` is the command line for
+/// each host, and `key` the file with the key for a server.
 pub(super) fn measure(
     (what, common, key): (&Measurable, &Common, Option<&Path>),
     typed: &Hosts,
@@ -85,7 +86,7 @@ pub(super) fn measure(
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
-/// The run to resume, which must match the hosts and, if typed, the plan.
+/// Loads the run to resume, `wanted`, which must match the hosts and, if typed, the plan.
 fn begun(
     wanted: &str,
     what: &Measurable,
@@ -123,7 +124,7 @@ fn parts(run: &Run) -> BTreeMap<String, Run> {
     run.nodes.iter().filter_map(|node| Some((node.name.clone(), fleet::part(run, &node.name)?))).collect()
 }
 
-/// Prints the output of a command on each node, in the order of the hosts.
+/// Runs `words` as a command on each node and prints its output, in the order of the hosts.
 pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     alone()?;
     let hosts = hosts(typed)?;
@@ -187,7 +188,8 @@ impl AllEnded {
     }
 }
 
-/// Measures each node's own cases, then those between nodes; returns one run.
+/// Measures each node's own cases, `at_once` nodes in parallel, then those between nodes; returns
+/// one run and the nodes' exit codes.
 fn measured_by(
     call: &HostCall,
     fleet: &Fleet<'_>,
@@ -280,7 +282,7 @@ impl Together<'_, '_> {
     }
 }
 
-/// Refuses options that control a run on this machine.
+/// Refuses options that control a run on this machine, such as --dry-run.
 fn refused(common: &Common) -> Result<(), Failure> {
     let instead = [
         (common.list, "--list", "leave out --hosts"),
@@ -323,7 +325,7 @@ fn order(
     Ok(order)
 }
 
-/// The launcher of `--launcher`, or the default for these hosts.
+/// Returns the launcher of `--launcher`, or the default for these hosts.
 fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> {
     let mut launcher =
         NodeLauncher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
@@ -348,7 +350,7 @@ fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> 
     Ok(launcher.with_program(found))
 }
 
-/// Programs to copy: the named ones, and this one.
+/// Reads the programs to copy: the named ones, and this one.
 fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
     let read = |path: &PathBuf| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
@@ -486,7 +488,7 @@ impl HostCall {
         all
     }
 
-    /// Records that a node gave no result; its earlier result stays.
+    /// Records that a node gave no result because of `why`; its earlier result stays.
     fn without(&self, host: &HostName, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
@@ -536,7 +538,8 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Receives results and maintains the connections. Returns whether it was interrupted.
+    /// Passes on results until the channel closes, and maintains the connections; calls `stop` at
+    /// an interrupt. Returns whether there was one.
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut received: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
@@ -565,7 +568,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Runs `work` on its own thread while it maintains the connections; `work` gets a function
-    /// that prints a line and returns whether to go on. Returns whether it was interrupted.
+    /// that prints a line and returns whether to go on. Returns also whether it was interrupted.
     fn heeded<T: Send + Default>(
         &self,
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
@@ -594,7 +597,7 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Ended cases of all nodes, and the total.
+    /// Returns the number of ended cases on all nodes, and the total.
     fn progress(&self) -> MachineProgress {
         let sum = |sum: MachineProgress, hold: &Hold| {
             let one = hold.progress();
@@ -603,8 +606,8 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
-    /// Prints progress if it has changed and [`PROGRESS_SECONDS`] seconds have passed. Returns
-    /// the seconds since the last line, and its content.
+    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed; takes and
+    /// returns the seconds since the last line and its content. Call it once a second.
     fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
         if seconds < PROGRESS_SECONDS || now == last {
@@ -643,7 +646,7 @@ fn lost(name: &str, why: &str) -> Finding {
     of_lost(name, "has no result", why)
 }
 
-/// The finding for a node that was lost after its own run.
+/// Returns the finding for a node that was lost after its own run.
 fn lost_later(name: &str, why: &str) -> Finding {
     of_lost(name, "was lost after its own run", why)
 }

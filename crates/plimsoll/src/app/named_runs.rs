@@ -20,8 +20,8 @@ pub(super) struct LazyHistory<'a> {
     pub(super) open_losses: Vec<OpenLoss>,
 }
 
-/// The sides without private names. A file is named by its index, as its path may be private. Fails
-/// if a document cannot be redacted.
+/// Returns the sides without private names. A file is named by its index, as its path may be
+/// private. Fails if a document cannot be redacted.
 pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
@@ -32,7 +32,7 @@ pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Fail
     sides.iter().enumerate().map(one).collect()
 }
 
-/// Whether a name is a file, not a run or tag.
+/// Returns whether a name is a file, not a run or tag: it has a slash, or ends in .json or .html.
 fn is_file(name: &str) -> bool {
     name.contains('/') || [".json", ".html"].iter().any(|end| name.ends_with(end))
 }
@@ -48,7 +48,7 @@ impl<'a> LazyHistory<'a> {
         Self { named, store: None, notes: Vec::new(), open_losses: Vec::new() }
     }
 
-    /// Opens the history. Fails if there is none or it cannot be read.
+    /// Opens the history on first use. Fails if there is none or it cannot be read.
     pub(super) fn open(&mut self) -> Result<&Store, Failure> {
         let store = match self.store.take() {
             Some(open) => open,
@@ -66,7 +66,7 @@ impl<'a> LazyHistory<'a> {
         Ok(self.store.insert(store))
     }
 
-    /// Noise floors that doctor measured on the machines of these sides; empty without a history.
+    /// Returns noise floors that doctor measured on the machines of these sides, if any.
     pub(super) fn floors(&mut self, sides: &[ComparedSide]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
@@ -109,7 +109,7 @@ impl<'a> LazyHistory<'a> {
         Ok(sides)
     }
 
-    /// The last `count` own runs before this one, and notes for the reader.
+    /// Returns the last `count` own runs before this one, as baseline, and notes for the reader.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
@@ -153,7 +153,7 @@ impl<'a> LazyHistory<'a> {
         Ok(ComparedSide { name: shown(name), runs })
     }
 
-    /// A side that is no baseline; it must have results.
+    /// Resolves a side that is no baseline. Fails if it has no results.
     fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         let side = self.named(name)?;
         match side.runs.last() {
@@ -171,7 +171,7 @@ impl<'a> LazyHistory<'a> {
         }
     }
 
-    /// Resolves a file, the runs of a tag, or a run.
+    /// Resolves a file, a tag (all its runs) or a run of the history.
     fn named(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         if is_file(name) {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
@@ -202,7 +202,7 @@ impl<'a> LazyHistory<'a> {
     }
 }
 
-/// Which earlier runs of the plan are not in the baseline; `None` if all are.
+/// Returns how many earlier runs of the plan are not in the baseline, and why; `None` if all are.
 fn not_taken(others: SkippedRuns) -> Option<String> {
     let kinds = [
         (others.imported, "imported"),
@@ -218,7 +218,7 @@ fn published_name(name: &str) -> Option<&str> {
     name.strip_prefix(PUBLISHED)
 }
 
-/// The published figures for the cases of the other side.
+/// Returns the side with the published figures of `table` for the cases of `other`.
 fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<ComparedSide, Failure> {
     let found = plimsoll_published::find(table).ok_or_else(|| {
         Failure::usage(format!(

@@ -59,12 +59,12 @@ impl PreparedRun {
         }
     }
 
-    /// `before` is the machine of a resumed run, whose measured properties are kept.
+    /// Prepares a run here; `before` is the machine of a resumed run: its measured sizes stay.
     pub(super) fn new(what: &Measurable, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         Self::made(what, common, before, true)
     }
 
-    /// For commands that measure files only with --dir; without it no directory is checked.
+    /// Prepares a run whose test files need a typed --dir; without it, no directory is checked.
     pub(super) fn where_named(
         what: &Measurable,
         common: &Common,
@@ -131,7 +131,7 @@ impl PreparedRun {
         })
     }
 
-    /// For a run on other nodes: each node finds out itself what it can measure.
+    /// Prepares a run on other nodes: each finds out itself what it can measure.
     pub(super) fn elsewhere(what: &Measurable, common: &Common, machine: Machine) -> Result<Self, Failure> {
         let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
@@ -177,7 +177,7 @@ impl Meant {
     }
 }
 
-/// Measures the properties that default sizes depend on, if the plan has such cases.
+/// Measures the machine's properties on which default sizes depend, if the plan has such cases.
 fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let sized = plan.groups.iter().filter(|group| !group.asked("size"));
     let benchmarks = sized
@@ -188,8 +188,8 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     }
 }
 
-/// Keeps the earlier value of a measured size within its noise, as sizes are part of case names and
-/// runs must be comparable. Without a readable history nothing is kept.
+/// Replaces a measured size by its earlier value within the noise, as sizes are part of case names
+/// and runs must be comparable. Without a readable history nothing changes.
 fn settle(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
@@ -197,7 +197,7 @@ fn settle(machine: &mut Machine, store: Option<&Path>) {
     machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.settled(earlier)));
 }
 
-/// The cases, one per line, with the reason if one cannot be measured here.
+/// Returns the case names, one per line, with the reason if one cannot be measured here.
 pub(super) fn listed(prepared: &PreparedRun) -> String {
     let line = |c: &Candidate| match &c.feasible {
         Ok(()) => format!("{}\n", c.case),
@@ -206,7 +206,7 @@ pub(super) fn listed(prepared: &PreparedRun) -> String {
     prepared.planned.iter().map(|p| line(&p.candidate)).collect()
 }
 
-/// The named or all kernels of `cpu.peak`, if `plimsoll cpu` would run it.
+/// Returns a table of the named or all kernels of `cpu.peak`; empty for other commands than `cpu`.
 pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
     let Measurable::Subsystem { name, lists } = what else { return String::new() };
     let candidates: Vec<Candidate> = prepared.planned.iter().map(|p| p.candidate.clone()).collect();
@@ -220,7 +220,7 @@ pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
     format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
 }
 
-/// The text of `--dry-run`.
+/// Returns the text of `--dry-run`.
 pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
@@ -248,7 +248,7 @@ pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String
     ))
 }
 
-/// Estimated seconds of a plan's samples on this machine.
+/// Estimates the seconds of a plan's samples on this machine, at most its budget.
 pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
@@ -256,7 +256,7 @@ pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
     plan.budget.map_or(all, |budget| budget.min(all))
 }
 
-/// Number and length of samples, in words.
+/// Returns number and length of samples: `6 to 30 samples of 100 ms each`.
 fn sampled(sampling: &Sampling) -> String {
     let samples =
         sampling.samples.map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::counted(n, "sample"));
@@ -265,7 +265,7 @@ fn sampled(sampling: &Sampling) -> String {
 }
 
 /// Checks the directory of test files and marks cases that do not fit. Fails if no case is left, or
-/// a named directory cannot be used.
+/// a directory that was typed (`named`) cannot be used.
 fn checked_dir(
     dir: &Path,
     named: bool,
@@ -313,7 +313,7 @@ fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
     }
 }
 
-/// Refuses source addresses that do not belong to this machine.
+/// Refuses source addresses (`bind`) that do not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     let named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
     for address in named {

@@ -17,19 +17,19 @@ const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
 /// Signs allowed before an amount.
 const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
 
-/// NAME=VALUE, split at the last `=`, as names may be paths.
+/// Splits NAME=VALUE at the last `=`, as names may be paths; `None` if either is empty.
 fn pair(word: &str) -> Option<(&str, &str)> {
     word.rsplit_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty())
 }
 
-/// A line without its comment, which starts the line or follows a space: names may contain `#`.
+/// Removes a comment, which starts the line or follows a space: names may contain `#`.
 fn without_comment(line: &str) -> &str {
     let begins = |at: &usize| line[..*at].chars().next_back().is_none_or(char::is_whitespace);
     let at = line.match_indices('#').map(|(at, _)| at).find(begins);
     at.map_or(line, |at| &line[..at]).trim()
 }
 
-/// The typed words, or the lines of the named file.
+/// Returns the typed words, or if the only one is a file, its lines.
 fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     let [only] = typed else { return Ok(typed.to_vec()) };
     if pair(only).is_some() && !Path::new(only).exists() {
@@ -46,7 +46,7 @@ fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     Ok(lines)
 }
 
-/// An amount and its unit: `$0.0416/h` is 0.0416 and `$/h`.
+/// Parses an amount and its unit: `$0.0416/h` is 0.0416 and `$/h`; without currency it is `price`.
 fn amount(text: &str) -> Option<(f64, String)> {
     let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per.trim())));
     let text = text.trim();
@@ -58,7 +58,7 @@ fn amount(text: &str) -> Option<(f64, String)> {
     is_whole.then_some((value, unit))
 }
 
-/// The price of each side. Fails if one cannot be read, belongs to no side, or is missing.
+/// Parses the price of each side, if any. Fails if one is unreadable, missing or of no side.
 pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);

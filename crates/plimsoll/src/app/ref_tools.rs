@@ -34,7 +34,7 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
-/// Refuses options of reference tools without `--against`.
+/// Refuses options of reference tools, such as --margin, without `--against`.
 pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
     if planned.iter().any(|planned| planned.against != Against::Nobody) {
         return Ok(());
@@ -108,7 +108,7 @@ fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Select
     })
 }
 
-/// Estimated seconds of the tools for these cases.
+/// Estimates the seconds of all reference tools for these cases, at most a share of the budget.
 pub(super) fn expected_seconds(
     common: &Common,
     plan: &Plan,
@@ -123,7 +123,7 @@ pub(super) fn expected_seconds(
     Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
 }
 
-/// The tools of a run; `None` if none is requested.
+/// Prepares the tools of a run; `None` if none is requested; `plimsoll` is the own program.
 pub(super) fn reference_tools(
     common: &Common,
     plimsoll: &Path,
@@ -146,7 +146,7 @@ pub(super) fn reference_tools(
 /// Time limit for [`reaped`]: a file system that hangs must not block the command.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// Removes what killed runs of this user left behind; `None` if that hangs.
+/// Removes what killed runs of this user left behind; `None` if that takes too long.
 pub(super) fn reaped() -> Option<Reaped> {
     let (sender, reported) = bounded(1);
     let work = move || {
@@ -160,7 +160,7 @@ pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Fa
     Ok((search(&common.reference_path)?, SelfLauncher { plimsoll: super::own_program()? }))
 }
 
-/// `plimsoll references`: lists or installs the tools.
+/// Carries out `plimsoll references`: lists or installs the tools; `paths` are named programs.
 pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
     let search = search(paths)?;
     let plimsoll = super::own_program()?;
@@ -191,7 +191,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     printed(&listed(&rows, &plimsoll_reference::passed_over(&search), &Style::detect(Wishes::default())))
 }
 
-/// Prints or runs the command that installs these packages.
+/// Prints or runs (by `install`) the command that installs these packages.
 fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
     let packages: Vec<&str> = missing
         .iter()
@@ -222,7 +222,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// `plimsoll launch`: runs and supervises another program.
+/// Runs a program bound to `cpus` and supervises it (`plimsoll launch`); ends like it.
 pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut tool = Command::new(super::own_program()?);
@@ -233,7 +233,8 @@ pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, F
     Ok(ExitCode::from(end_as(status)))
 }
 
-/// The second stage of `plimsoll launch`: becomes the other program. Returns only on failure.
+/// Replaces this process by the program `command`, bound to `cpus`: the second stage of `plimsoll
+/// launch`. Returns only on failure.
 pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");

@@ -24,7 +24,7 @@ pub(super) struct RunLock {
 }
 
 impl RunLock {
-    /// Locks the run, if the system supports such names. Fails if another process has it.
+    /// Locks the run with this id, if the system can. Fails if another process has it.
     pub(super) fn of(run: &str) -> Result<Self, Failure> {
         let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
         match name.and_then(|name| UnixListener::bind_addr(&name)) {
@@ -45,8 +45,8 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
-    /// A run that another node has stored, locked and sent; it continues under this node's plan.
-    /// Not locked here, as that node may be this one.
+    /// Resumes a run that another node has stored, locked and sent, under this node's plan. It is
+    /// not locked here, as that node may be this one.
     pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
         let plan = super::document(prepared, &run.id, None).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -80,7 +80,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
     }
 }
 
-/// The stored plan. Fails if the run was imported and only its plan names a server.
+/// Returns the stored plan. Fails if the run was imported and only its plan names a server.
 pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable, Failure> {
     let run = &begun.run;
     let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
@@ -97,7 +97,7 @@ pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable,
     Ok(Measurable::Text { name, text })
 }
 
-/// Refuses another machine or plan; keeps the run's random seed.
+/// Refuses a run from another machine or plan; takes over its random seed.
 pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
@@ -111,7 +111,8 @@ pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure>
     Ok(())
 }
 
-/// [`same`] for one node of many, whose document has the plan hash of a single node.
+/// Refuses a run from another machine or with another plan text (one node of many has its own
+/// hash); takes over its random seed.
 pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     if run.plan.text != write::text(&prepared.plan.file) {
@@ -153,7 +154,7 @@ fn same_machine(run: &Run, prepared: &PreparedRun) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The disk that a run was measured on, and the options that select it.
+/// Describes the disk that a run was measured on, and the options that select it.
 fn elsewhere(storage: Option<&Storage>) -> String {
     let path = storage.map(|storage| plimsoll_units::text::shown(&storage.path)).unwrap_or_default();
     // A raw device has no file system.
@@ -166,7 +167,7 @@ fn elsewhere(storage: Option<&Storage>) -> String {
     }
 }
 
-/// Whether the run has this case and repeat.
+/// Returns whether the run has a result of this case and repetition.
 pub(super) fn measured(run: &Run, planned: &Planned) -> bool {
     run.measurements.iter().any(|m| m.repeat == planned.repeat && m.case == planned.candidate.case)
 }

@@ -19,7 +19,7 @@ use super::{Failure, code};
 /// Environment variable with a key, used if no file is named.
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
-/// The key for a server: from the file, else from the environment; `None` for an open server.
+/// Reads the key for a server: from the file, else from the environment; `None` for an open server.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
     match (file, std::env::var_os(VARIABLE)) {
@@ -94,7 +94,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server's address for clients; this machine's name if it listens on all addresses.
+/// Returns the server's address for clients; this machine's name if it listens on all addresses.
 fn place(address: Option<SocketAddr>, port: u16) -> String {
     match address {
         // The interface is the client's own.
@@ -148,7 +148,7 @@ fn log(happening: Happening) {
     crate::output::whole(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
 }
 
-/// Runs the private server of a loopback run, controlled by stdin.
+/// Carries out the private server of a loopback run, controlled by stdin.
 pub(super) fn private() -> Result<ExitCode, Failure> {
     plimsoll_system::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());

@@ -19,7 +19,7 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// program and its process group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// The signals of [`ENDING`] that were not ignored before any handler was installed.
+/// Returns the signals of [`ENDING`] that were not ignored before any handler was installed.
 fn heeded() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
 }
@@ -39,7 +39,7 @@ pub(super) fn settle() {
     }
 }
 
-/// Sends a message on the first signal; a second request ends the program at once.
+/// Returns a channel with a message at the first signal; a second request ends the program at once.
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
@@ -69,7 +69,7 @@ enum SignalRequest {
     Again,
 }
 
-/// The request of a signal that came `now`; `first` is the time of the first one.
+/// Classifies a signal that came `now`; `first` is the time of the first, set by the first call.
 fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
     let Some(begun) = *first else {
         *first = Some(now);
@@ -82,7 +82,7 @@ fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
     }
 }
 
-/// Like [`interrupts`], with a message at `end` if there was no signal before.
+/// Returns a channel with a message at the first signal, or at `end` if there was none before.
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
@@ -99,7 +99,7 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// Starts a thread that ends with the program.
+/// Starts a thread that nothing waits for; it ends with the program.
 fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
@@ -107,7 +107,7 @@ fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
         .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
 }
 
-/// Writes a byte into `end` at each signal.
+/// Makes each ending signal write a byte into `end`.
 pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
     heeded().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));

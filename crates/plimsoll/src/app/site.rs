@@ -69,7 +69,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the report of each run; returns the runs by machine.
+    /// Writes the report of each run; returns the runs grouped by machine.
     fn runs<'e>(&mut self, entries: &'e [StoredRun]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
@@ -78,8 +78,7 @@ impl Writer<'_> {
                 let is_own =
                     |trend: &mut MetricTrend| trend.machine == entry.machine && trend.host == entry.line.host;
                 let own = trends.extract_if(.., is_own).collect();
-                // Several names with one fingerprint are several machines, such as copies of an
-                // image.
+                // Several names with one fingerprint are several machines: copies of an image.
                 let twins = machines.iter().filter(|of| of.fingerprint == entry.machine).count();
                 machines.push(OfMachine {
                     page: names::machine(&entry.machine, twins),
@@ -100,7 +99,7 @@ impl Writer<'_> {
         Ok(machines)
     }
 
-    /// Figures over time, of runs on one node only; the rest have a figure per node.
+    /// Returns the figures over time of runs on one node; runs on several have a figure per node.
     fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
@@ -117,7 +116,7 @@ impl Writer<'_> {
         Ok(trends)
     }
 
-    /// Redacts node names in case ids as in the last run with the case.
+    /// Redacts node names in case ids as they are redacted in the last run with the case.
     fn rename(&self, trends: &mut [MetricTrend]) -> Result<(), Failure> {
         let mut last: Option<Run> = None;
         for trend in trends {

@@ -41,7 +41,7 @@ const SETTLES: Duration = Duration::from_secs(60);
 /// Code of a finding that a watch reports in its own way.
 const OF_SERIES: &str = "changed";
 
-/// Carries out a watch command. Fails if there is no place for the journal, another watch is
+/// Carries out `plimsoll watch`. Fails if there is no location for the journal, another watch is
 /// unfinished, or nothing can be measured.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
@@ -63,7 +63,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A journal and its content. One without a complete first line is removed.
+/// Reads a journal; returns both. Removes one without a complete first line, and fails.
 fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
@@ -152,7 +152,7 @@ fn absolute(dir: &Path) -> PathBuf {
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
-/// Resumes a watch with its original options.
+/// Resumes a watch with its original options, or ends it if its time is over.
 fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
         return ended(typed, journal, until_now(kept));
@@ -183,7 +183,7 @@ fn until_now(kept: JournalContent) -> JournalContent {
     JournalContent { until, ..kept }
 }
 
-/// Seconds since the start: by the clock that counts sleep within one boot, else by the wall clock.
+/// Returns the seconds since the start: by the boot clock within one boot, else by wall clock.
 fn elapsed(kept: &JournalContent) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
@@ -192,13 +192,13 @@ fn elapsed(kept: &JournalContent) -> f64 {
     by_boot.unwrap_or_else(by_wall).max(kept.reached())
 }
 
-/// The kernel's id of this boot.
+/// Returns the kernel's id of this boot; empty if unknown.
 fn boot() -> String {
     let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
     plimsoll_units::text::shown_within(&id, 64)
 }
 
-/// Removes cases that cannot be measured here, and prints why.
+/// Removes cases that cannot be measured here, and prints why; `has_dir`: --dir is given.
 fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     let mut left_out: Vec<(Case, String)> = Vec::new();
     prepared.planned.retain(|planned| {
@@ -224,7 +224,7 @@ fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     prepared
 }
 
-/// Probes until time is over or it is stopped.
+/// Probes until time is over or it is stopped, then shows the result.
 fn watched(
     typed: &Typed,
     prepared: &PreparedRun,
@@ -267,7 +267,7 @@ fn ended(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<E
     shown(&kept, &common, journal)
 }
 
-/// The document of a watch, from its journal alone.
+/// Returns the document of a watch, from its journal alone.
 fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let begun = &kept.begun;
     let prepared = PreparedRun::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
@@ -295,7 +295,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// Shows the result and enters it in the history; then removes the journal.
+/// Shows the result and enters it in the history, then removes the journal.
 fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
         return nothing(kept, journal);
@@ -326,7 +326,7 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
     Ok(ExitCode::from(ending::whole(&run, &[own])))
 }
 
-/// Removes the journal of a watch without probes.
+/// Removes the journal of a watch without probes, and fails with the reason.
 fn nothing(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
     journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
@@ -358,7 +358,7 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
     printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
-/// Ends a watch: stops its process, if one runs, and shows the result.
+/// Carries out `watch --stop`: stops its process, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = JournalContent::read(path).map_err(|e| failure(&e))?;
     if let Err(e) = WatchJournal::open(path) {
@@ -377,7 +377,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     ended(typed, journal, until_now(kept))
 }
 
-/// Stops the process and waits for its end.
+/// Stops the process of a watch and waits for its end. Fails if it cannot be signalled.
 fn stopped(session: &WatchSession) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(

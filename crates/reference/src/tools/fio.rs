@@ -1,5 +1,4 @@
-//! fio: the same reads of the case's own file, the same writes to a similar file, and the same
-//! commits on a separate log.
+//! fio: the same reads of the case's file, the same writes to a similar one, commits on a log.
 //!
 //! It uses io_uring with registered files and fixed buffers, bypasses the page cache and has a new
 //! random sequence each run. The latency includes submission (`slat`, a quarter of a lone read on a
@@ -127,7 +126,7 @@ fn job(case: &Case) -> Result<FioJob, No> {
     Ok(FioJob { case, options, differs })
 }
 
-/// Option for the case's write durability.
+/// Returns fio's option for the case's write durability, such as `--fsync=1`, if it needs one.
 fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
@@ -139,7 +138,7 @@ fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     })
 }
 
-/// Adds the rate of each job; fio's latencies do not count from the intended start.
+/// Adds the rate of each job for an open-loop case; returns how fio's latency then differs.
 fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static str> {
     let open_loop = case.open_loop?;
     let each = (open_loop.per_second / case.threads as f64).round();
@@ -157,7 +156,7 @@ fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static s
     Some("its latency counts from the submission, plimsoll's from the intended start")
 }
 
-/// Adds the options for the order of blocks; returns a difference from the case.
+/// Adds the options for the order of blocks; returns how fio's order differs, if it does.
 fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
     let fixed = || match case.blocks {
         BlockSizes::One(bytes) => Ok(bytes),
@@ -193,7 +192,7 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
     }
 }
 
-/// The block size, or the mix in whole percents.
+/// Returns `--bs` or, for a mix, `--bssplit` in whole percents. Fails if that cannot express it.
 fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     let mix = match blocks {
         BlockSizes::One(0) => return Err("it has no such blocks"),
@@ -209,7 +208,7 @@ fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     Ok(format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":")))
 }
 
-/// The headline metric of the case.
+/// Returns the name of the case's headline metric.
 fn metric(case: &DiskTransfers) -> &'static str {
     match (case.is_small(), case.is_lone()) {
         (true, true) => "latency",
@@ -236,9 +235,8 @@ fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
 
 const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
 
-/// Alignment of buffers whose queue fills a huge page, as plimsoll's buffers are then in one. A
-/// disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two requests; in a
-/// huge page it is one.
+/// Returns the alignment for buffers whose queue fills a huge page, as plimsoll's are in one. A
+/// disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two.
 fn buffers(case: &DiskTransfers) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
     const HUGE: u64 = 2 << 20;
@@ -429,7 +427,7 @@ impl RefTool for Fio {
     }
 }
 
-/// fio's class of queue depths: the power of two at or below `depth`, up to `>=64`.
+/// Returns fio's class of a queue depth: the power of two at or below `depth`, up to `>=64`.
 fn level(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
@@ -442,7 +440,7 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-/// Options that differ from the case: name, requested value.
+/// Returns the options in fio's output that differ from the case: parameter, requested value.
 fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {

@@ -27,8 +27,8 @@ const ORDER_OF_BEFORE: f64 = 5000.0;
 /// Least seconds of the parts before HPL, for any order.
 const LEAST_BEFORE: f64 = 5.0;
 
-/// Estimates the seconds before HPL. For an order of 1000 they took about 1 s; the estimate is
-/// higher because a tool that takes four times as long is ended.
+/// Estimates the seconds of hpcc before its HPL. They were about 1 for an order of 1000; the
+/// estimate is higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
     let order = case.number("n").map_or(ORDER_OF_BEFORE, |n| n as f64);
     LEAST_BEFORE + BEFORE * (order / ORDER_OF_BEFORE).powi(2).min(1.0)
@@ -46,7 +46,7 @@ enum HpccSection {
 }
 
 impl HpccSection {
-    /// The section for the case's threads; each process has one thread.
+    /// Returns the section for the case's threads: several processes with one thread each, or one.
     fn of(case: &Case) -> Self {
         if case.threads() > 1 { Self::Star } else { Self::Single }
     }
@@ -73,7 +73,8 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     Ok(found)
 }
 
-/// The rate of all processes together in bytes/s, from their minimum, mean and maximum.
+/// Returns the rate of all `processes` together in bytes/s, from their mean. Fails if minimum,
+/// mean, maximum or `of_one`, the first process, contradict it.
 fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Result<ToolFigure, String> {
     const GIGA: f64 = 1e9;
     let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
@@ -90,7 +91,7 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Resul
     Ok(ToolFigure::of(mean * processes, account)?.best())
 }
 
-/// The value of `key` in the summary; its line must be complete.
+/// Parses the number after `key`, such as `Success=`, in the summary; its line must be complete.
 fn summary(text: &str, key: &str) -> Result<f64, String> {
     let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
     let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
@@ -100,7 +101,7 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
         .map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
-/// Elements of each of the case's arrays.
+/// Returns the elements of each of the case's arrays.
 fn elements(case: &Case) -> Option<u64> {
     let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
     Some(site.size / op.arrays() / WORD)

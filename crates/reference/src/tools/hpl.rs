@@ -1,9 +1,7 @@
-//! Shared by `hpcc` and `xhpl`: both run HPL with the same input lines and print the same result
-//! line.
+//! Shared by `hpcc` and `xhpl`: both run HPL with the same input and print the same result line.
 //!
 //! One process has as many BLAS threads as the case (P × Q = 1 × 1), so no message passing is
-//! measured; `cpu.hpl` has one process per node. OpenBLAS gets the core type of the case's
-//! instruction set.
+//! measured; `cpu.hpl` has one process per node. OpenBLAS gets the case's core type.
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
@@ -20,7 +18,7 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
 
-/// The pairing of a case that solves a dense system in f64.
+/// Returns the pairing of a case that solves a dense f64 system; `seconds` is the tool's time.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     solves.then_some(Pairing {
@@ -32,14 +30,15 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     })
 }
 
-/// Seconds at 4 GFLOP/s per thread, the lowest rate of a core of the last twenty years.
+/// Returns the seconds to solve the case at 4 GFLOP/s per thread, lowest of the last twenty years.
 pub(super) fn factorising(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
     let n = case.number("n").unwrap_or(0) as f64;
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
 }
 
-/// Environment of OpenBLAS and Debian's other BLAS libraries, with threads per process.
+/// Returns the environment of OpenBLAS and Debian's other BLAS libraries: `threads` per process and
+/// the core type of the case's `isa`.
 pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, String)> {
     let threads = threads.to_string();
     let mut all = vec![
@@ -58,8 +57,8 @@ pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, S
     all
 }
 
-/// HPL.dat, which is also the first 31 lines of hpccinf.txt. All values except N, NB, P and Q are
-/// HPL's defaults. Fails if the case has no order.
+/// Returns the text of HPL.dat, also the first 31 lines of hpccinf.txt. All values except N, NB, P
+/// and Q are HPL's defaults. Fails if the case has no order.
 pub(super) fn input(case: &Case) -> Result<String, String> {
     const USUAL_BLOCK: u64 = 192;
     let n = case.number("n").ok_or("the case has no n")?.to_string();
@@ -101,7 +100,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
     Ok(lines.iter().map(|[value, about]| format!("{value:<12} {about}\n")).collect())
 }
 
-/// OpenBLAS's core type, from standard error.
+/// Parses OpenBLAS's core type from standard error; empty if it has none.
 pub(super) fn core_type(stderr: &str) -> Vec<(CaseFact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
     core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
@@ -109,7 +108,7 @@ pub(super) fn core_type(stderr: &str) -> Vec<(CaseFact<String>, String)> {
         .collect()
 }
 
-/// The words of a result line, `WR11C2R4 N NB P Q Time Gflops`; builds for accelerators have more.
+/// Returns the words of a line `WR11C2R4 N NB P Q Time Gflops` (or more); `None` for other lines.
 pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_variant = |word: &&str| word.len() >= 3 && (word.starts_with("WR") || word.starts_with("WC"));
@@ -120,7 +119,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     is_result.then_some(words)
 }
 
-/// Parses the only result; its residual check must have passed.
+/// Parses the only result. Fails if the residual check has not passed or the order differs.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -1,5 +1,4 @@
-//! ioping: latency of single requests on the case's own file; it only reads, as writes would
-//! overwrite the file.
+//! ioping: latency of single reads on the case's own file (writes would overwrite it).
 //!
 //! `-B` prints one line (manual, "Raw statistics"): requests, their time in ns, requests/s,
 //! bytes/s, minimum, mean, maximum and deviation in ns, then count and time of the whole run.
@@ -24,7 +23,7 @@ const MEAN: usize = 5;
 /// Supported parameters of a case.
 const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
-/// The case and its block size, if it makes direct reads of one block at depth 1.
+/// Returns the case and its block size in bytes, if it makes direct reads of one block at depth 1.
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;

@@ -169,7 +169,7 @@ impl IozoneCase {
         (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
     }
 
-    /// File size per process: enough records, small on the disk, at most what the case moves.
+    /// Returns the file size in bytes per process: enough records, at most what the case moves.
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;
@@ -333,7 +333,8 @@ struct IozoneFigure {
     kib_per_second: f64,
 }
 
-/// The sum of the processes: `Children see throughput for  2 readers  =  77886.72 kB/sec`.
+/// Parses the sum of the processes, as in `Children see throughput for  2 readers  =  77886.72
+/// kB/sec`; `record` is in KiB and `processes` the name there, `readers`.
 fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<IozoneFigure> {
     let number = |label| super::number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
@@ -349,7 +350,8 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Iozo
     Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second })
 }
 
-/// The figure in a table of `-R` with one row and column: `"64"` above, `"4096"   1051862` below.
+/// Parses the only figure in the table `report` of `-R`: the `record` size in KiB, `"64"`, heads
+/// the column; the row below is file size and KiB/s, `"4096"   1051862`.
 fn in_report(text: &str, record: u64, report: &str) -> Option<IozoneFigure> {
     let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
     // An incomplete line may be cut off.

@@ -1,7 +1,6 @@
 //! iperf 2: TCP streams, and datagrams at a given rate.
 //!
-//! TCP figures are the sender's, with `-R` the receiver's; for datagrams the server reports what
-//! arrived.
+//! TCP figures are the sender's, with `-R` the receiver's; datagrams count on arrival.
 
 mod stated;
 
@@ -143,7 +142,8 @@ struct IperfLine<'a> {
 }
 
 impl<'a> IperfLine<'a> {
-    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`, a whole line.
+    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; `None` for other
+    /// lines, and one that is cut off.
     fn of(line: &'a str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;

@@ -144,7 +144,7 @@ impl RefTool for Iperf3 {
     }
 }
 
-/// Warm-up in seconds (`-O`).
+/// Returns the warm-up in whole seconds, for `-O`; 0 without one.
 fn omitted(case: &Case) -> f64 {
     match case.get("omit") {
         Some(Value::Time(time)) => time.as_secs_f64().ceil(),
@@ -152,7 +152,7 @@ fn omitted(case: &Case) -> f64 {
     }
 }
 
-/// Options for the case's parameters.
+/// Returns iperf3's options for the case's parameters.
 fn options(case: &Case) -> Vec<String> {
     let mut all = Vec::new();
     if omitted(case) > 0.0 {

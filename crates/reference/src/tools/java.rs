@@ -1,5 +1,5 @@
-//! A Java runtime: the loops of cpu.peak, disk.io and network.tcp as one source file, which `java`
-//! compiles and runs.
+//! A Java runtime: loops of cpu.peak, disk.io, network.tcp as one file that `java` compiles and
+//! runs.
 //!
 //! The figures are those of just-in-time compiled code that calls the class library. It is selected
 //! only by name. Starting it takes longer than a loop, so one call runs the loops of several cases.

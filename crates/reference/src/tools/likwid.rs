@@ -25,7 +25,7 @@ const MEMORY_SECONDS: f64 = 1.6;
 /// Bytes per thread in the peak kernels: half of the smallest first-level cache.
 const PEAK_BYTES: usize = 16_000;
 
-/// Suffix of kernel names by instruction set.
+/// Returns the suffix of kernel names for an instruction set: `_avx` for `avx2`.
 fn suffix(isa: &str) -> Option<&'static str> {
     match isa {
         "avx512" => Some("_avx512"),
@@ -35,7 +35,7 @@ fn suffix(isa: &str) -> Option<&'static str> {
     }
 }
 
-/// The widest suffix that this machine supports.
+/// Returns the suffix of the widest kernels that this machine supports.
 fn widest(machine: &Machine) -> Option<&'static str> {
     let has = |flag: &str| machine.cpu.has(flag);
     let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
@@ -57,7 +57,7 @@ fn peak_kernel(case: &Case) -> Option<String> {
     Some(format!("peakflops{single}{suffix}_fma"))
 }
 
-/// The kernel with the same arrays and the same bytes per element.
+/// Returns the kernel with the same arrays and the same bytes per element, if there is one.
 fn memory_kernel(stream: &MemoryStream, machine: &Machine) -> Option<String> {
     let name = match stream.op {
         StreamOp::Read => "load",
@@ -80,9 +80,8 @@ fn kernel(case: &Case, machine: &Machine) -> Option<String> {
     }
 }
 
-/// Iterations that take slightly less than `seconds` on a fast current core. If likwid-bench is
-/// given a time instead, it repeats runs until one takes that long, which takes four times the time
-/// in all.
+/// Returns the iterations that take slightly less than `seconds` on a fast current core. If given a
+/// time, likwid-bench repeats runs until one takes that long, four times the time in all.
 fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     /// Bytes/s of a core, from memory and from caches.
     const MEMORY: f64 = 10e9;

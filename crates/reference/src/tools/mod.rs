@@ -58,10 +58,9 @@ pub const REF_TOOLS: &[&dyn RefTool] = &[
     &osu::BARRIER,
 ];
 
-/// Makes malloc of any tool request huge pages if the case has them (glibc 2.35, "Malloc
-/// Tunables"). Without them, likwid-bench took a fifth to a half longer to read memory, and fio
-/// moved 1 MiB blocks at two thirds of the rate (plimsoll's buffers are in huge pages if a queue
-/// fills one).
+/// Returns the variable that makes a tool's malloc use huge pages if the case has them (glibc
+/// 2.35). Without it, likwid-bench took a fifth to a half longer to read memory, and fio moved 1
+/// MiB blocks at two thirds of the rate.
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
@@ -71,7 +70,7 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
 const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
-/// The word after `label`. Text must follow: the last word of a text may be cut off.
+/// Returns the word after `label`. Fails at the end of the text: there it may be cut off.
 fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
@@ -83,7 +82,7 @@ fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     Ok(word.trim_end_matches([',', ';']))
 }
 
-/// The number after `label`; see [`word_after`].
+/// Parses the number after `label`; see [`word_after`].
 fn number_after(text: &str, label: &str) -> Result<f64, String> {
     let word = word_after(text, label)?;
     word.parse().map_err(|_| {
@@ -100,8 +99,8 @@ struct Call {
     arguments: Vec<String>,
 }
 
-/// Calls a tool with a client and a server, each bound to the case's CPUs; if the server's are
-/// unknown, to the last one. The server is started unless it is on another host.
+/// Returns the calls of client `near` and server `far`, each bound to the case's CPUs; if the
+/// server's are unknown, to the last one. The server is started unless another host runs it.
 fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
     let Offer { cpus, far_cpus, .. } = ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
@@ -119,7 +118,7 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
     }
 }
 
-/// Duration of a reading, for tools that accept only whole seconds.
+/// Returns the duration of a run, for tools that accept only whole seconds.
 fn whole_seconds(ask: &Ask<'_>) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
@@ -131,12 +130,12 @@ fn words(words: &[&str]) -> Vec<String> {
 /// Parameters that set the amount of work per sample, not what is measured.
 const AMOUNT_KEYS: &[&str] = &["work", "volume", "count", "scaling"];
 
-/// Whether the case has only these parameters, except [`AMOUNT_KEYS`].
+/// Returns whether the case has no other parameters than `known` and [`AMOUNT_KEYS`].
 fn only(case: &Case, known: &[&str]) -> bool {
     case.params().iter().all(|(name, _)| known.contains(name) || AMOUNT_KEYS.contains(name))
 }
 
-/// Requested bit/s over all streams.
+/// Returns the requested rate in bit/s of all streams together; `None` if there is none.
 fn rate(case: &Case) -> Option<f64> {
     match case.get("rate") {
         Some(Value::Rate(rate)) => Some(*rate),

@@ -38,7 +38,7 @@ fn test(case: &Case) -> Option<NetperfTest> {
     }
 }
 
-/// The value of a key; its line must be complete.
+/// Returns the value in a line `KEY=VALUE`. Fails if there is none, or it is cut off.
 fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let mut values = whole.filter_map(|line| line.split_once('='));

@@ -41,7 +41,7 @@ fn counted(line: &str) -> Option<Result<CallCount, String>> {
     Some(calls.and_then(|calls| Ok(CallCount { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }
 
-/// Block size in bytes, from `+DT:NAME:SECONDS:BYTES`.
+/// Returns the block size in bytes, from `+DT:NAME:SECONDS:BYTES`.
 fn bytes(text: &str) -> Option<f64> {
     let line = text.split_inclusive('\n').find_map(|line| line.strip_suffix('\n')?.strip_prefix("+DT:"))?;
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)

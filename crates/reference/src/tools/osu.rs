@@ -1,5 +1,4 @@
-//! The OSU micro-benchmarks: `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier`. They define
-//! what `mpi.*` measures.
+//! The OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier` define `mpi.*`.
 //!
 //! They print lines that start with `#`, then a line per size: bytes, then microseconds or MB/s
 //! (10⁶). The MPI launcher starts them on the nodes of the run.
@@ -71,12 +70,12 @@ impl Osu {
         self.benchmark == "mpi.barrier"
     }
 
-    /// Whether it prints MB/s instead of microseconds.
+    /// Returns whether the program prints MB/s instead of microseconds.
     fn is_bandwidth(&self) -> bool {
         self.metric == "throughput"
     }
 
-    /// Timed iterations, about 64 MiB in all, and warm-up iterations.
+    /// Returns the timed iterations, about 64 MiB in all, and the warm-up iterations.
     fn times(&self, case: &Case) -> (u64, u64) {
         const MOVED: u64 = 64 << 20;
         let bytes = case.number("message").unwrap_or(1).max(1);

@@ -137,7 +137,7 @@ impl Counts {
     }
 }
 
-/// Payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data bytes`.
+/// Parses the payload: `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data bytes`.
 fn payload(line: &str) -> Option<u64> {
     let line = line.strip_prefix("PING ")?;
     let (before, _) = line.split_once(" bytes of data").or_else(|| line.split_once(" data bytes"))?;
@@ -145,7 +145,7 @@ fn payload(line: &str) -> Option<u64> {
     word.split('(').next()?.parse().ok()
 }
 
-/// Minimum, mean and maximum in ms: `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
+/// Parses min, mean, max in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
 fn times(line: &str) -> Option<Result<[f64; 3], String>> {
     let (head, values) = line.split_once(" = ")?;
     let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;

@@ -30,8 +30,8 @@ fn protocol(case: &Case) -> Option<&'static str> {
     }
 }
 
-/// Counts in `[Valid Duration] RunTime=0.550 sec; SentMessages=29457; ReceivedMessages=29457`. One
-/// message is in flight, with short pauses.
+/// Parses count and time of `[Valid Duration] RunTime=0.550 sec; SentMessages=29457;
+/// ReceivedMessages=29457`. One message is in flight, with short pauses.
 fn account(text: &str) -> Result<Account, String> {
     const BUSY: f64 = 0.3;
     let (_, line) = text.split_once("[Valid Duration]").ok_or("its output has no '[Valid Duration]'")?;

@@ -20,13 +20,13 @@ const ALIGNMENT: u64 = 4;
 /// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
 const COLUMNS: usize = 8;
 
-/// A leading dimension that is a multiple of 8 but not of 16, as in its sample file.
+/// Returns a leading dimension ≥ `n` that is a multiple of 8 but not of 16, as in its sample file.
 fn leading(n: u64) -> u64 {
     let multiple = n.next_multiple_of(8);
     if multiple.is_multiple_of(16) { multiple + 8 } else { multiple }
 }
 
-/// Ratio of plimsoll's operation count to its own.
+/// Returns plimsoll's operation count for order `n` divided by the tool's own.
 fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }

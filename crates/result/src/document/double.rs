@@ -14,7 +14,7 @@ fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 impl Run {
-    /// Describes the first duplicate, or returns `None`.
+    /// Describes the first node, case or metric that occurs twice; `None` without any.
     pub fn double(&self) -> Option<String> {
         let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
         if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {

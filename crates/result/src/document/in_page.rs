@@ -14,7 +14,7 @@ use super::Run;
 pub const IN_PAGE: [&str; 2] = ["<script type=\"application/gzip\" class=\"run\">", "</script>"];
 
 impl Run {
-    /// Encodes the document for a page. Returns `None` if the result exceeds `most` bytes.
+    /// Encodes the document for a page (gzip, base64). Returns `None` if that exceeds `most` bytes.
     ///
     /// # Errors
     /// A number cannot be represented in JSON.
@@ -50,7 +50,7 @@ impl Write for Room {
     }
 }
 
-/// Extracts the documents of a page, at most `most` uncompressed bytes in total.
+/// Returns the JSON documents of the HTML `page`, at most `most` uncompressed bytes in total.
 ///
 /// # Errors
 /// One line: a document cannot be decoded, or the limit is exceeded.

@@ -186,7 +186,7 @@ impl Schema {
     }
 }
 
-/// Parses the value at the start of a text, and returns it with its length in bytes.
+/// Parses the JSON value at the start of a text; returns it with its length in bytes, if complete.
 fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;

@@ -37,7 +37,7 @@ pub(super) fn check(run: &Run) -> Result<(), String> {
     })
 }
 
-/// Checks that a measurement with results has metrics.
+/// Fails if a measurement with status ok or invalid has no metrics.
 fn ended(measurement: &Measurement) -> Result<(), String> {
     let has = !measurement.metrics.is_empty();
     match measurement.status {
@@ -59,7 +59,7 @@ const SHARES: [ConditionRow; 4] = [
     ("waited", |all| all.waited, |one| one.waited),
 ];
 
-/// Checks that conditions of a case lie within those of its samples.
+/// Fails if a share is not 0 to 1, or a case's mean is outside the range of its samples.
 fn conditions(measurement: &Measurement) -> Result<(), String> {
     let points = || measurement.metrics.iter().flat_map(|metric| &metric.series);
     for (name, of_all, of_one) in SHARES {
@@ -121,7 +121,7 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Checks that each sample has a plausible time.
+/// Fails unless each sample has a time within the longest possible run.
 fn series(metric: &MetricResult) -> Result<(), String> {
     let count = metric.series.len();
     if count > 0 && count != metric.samples.len() {
@@ -133,7 +133,7 @@ fn series(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Checks that the share of the limit follows from limit and samples.
+/// Fails unless the share of the limit follows from limit and samples.
 fn limit(metric: &MetricResult) -> Result<(), String> {
     let limit = metric.limit.as_ref();
     let value = limit.and_then(|limit| limit.value);
@@ -187,7 +187,7 @@ fn clock_spread(metric: &MetricResult) -> f64 {
     }
 }
 
-/// Checks median and ratio of a reference tool against its samples and ours.
+/// Fails unless median and ratio of a reference tool follow from its samples and ours.
 fn tool_result(tool_result: &ToolResult) -> Result<(), String> {
     let same = |stated: Option<f64>, right: Option<f64>| match (stated, right) {
         (Some(stated), Some(right)) => is_rounded(stated, right),

@@ -62,15 +62,15 @@ fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> S
     format!("{figure} is better than {text} allows: {otherwise}")
 }
 
-/// Returns whether all samples exceed a limit that varies with the clock. Wrong chip data are
-/// exceeded by all samples; a disturbed clock probe lowers clock and limit of some samples only.
+/// Returns whether the limit is fixed, or each sample's share of it is above `most`. Wrong chip
+/// data are exceeded by all samples; a disturbed clock probe lowers the limit of some samples only.
 fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     let is_fixed = matches!(limit.varies(), Varies::Not);
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
 /// Returns the first limit (they ascend) that has a value, is not refuted and is not an exceeded
-/// promise. The reason of the returned limit names the skipped one.
+/// promise, with the reason why another was skipped; an unknown limit if none is left.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {

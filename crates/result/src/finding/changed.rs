@@ -149,7 +149,7 @@ struct SegmentLevel {
     waited: Option<f64>,
 }
 
-/// Returns the largest change of the series.
+/// Returns the largest change of the watched series; `None` if it is level.
 fn largest(measurement: &Measurement, metric: &MetricResult, watched: WatchedSeries) -> Option<Change> {
     let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
     changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))
@@ -197,7 +197,7 @@ impl SegmentLevel {
 }
 
 impl Change {
-    /// Returns the relative size, equal for a fall and the rise that reverses it.
+    /// Returns the relative size (0 to 1), equal for a fall and the rise that reverses it.
     fn size(&self) -> f64 {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
@@ -289,7 +289,7 @@ impl Change {
         }
     }
 
-    /// Formats the cause with what else changed or did not.
+    /// Formats the end of the finding: the cause with what else changed or did not.
     fn because(&self, cause: ChangeCause, better: Better) -> String {
         let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();

@@ -32,7 +32,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     HardwareFault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
 
-/// Lists the sources that only root can read, over all nodes.
+/// Returns one finding with the sources that only root can read, over all nodes, if any.
 fn missing(machines: &[NodeHealth]) -> Option<Finding> {
     let mut lacks: Vec<&str> =
         machines.iter().flat_map(|one| &one.shown.missing).map(String::as_str).collect();

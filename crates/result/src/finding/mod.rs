@@ -124,7 +124,7 @@ fn of_machine(measurements: &[Measurement]) -> Vec<Finding> {
     found.into_iter().map(Finding::from).collect()
 }
 
-/// Ends a finding with its cause.
+/// Returns the end of a finding's text: `. Likely cause: …`, or `. Cause unknown` for `None`.
 fn because(cause: Option<&str>) -> String {
     cause.map_or_else(|| ". Cause unknown".to_owned(), |cause| format!(". Likely cause: {cause}"))
 }

@@ -102,21 +102,21 @@ impl<'a> NodeFigure<'a> {
         }
     }
 
-    /// Returns the headline unless most of its time is excluded.
+    /// Creates the figure of the headline `metric`; `None` if most of its time is excluded.
     fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let excluded = ExcludedShare::of(measurement.conditions.excluded);
         (!matches!(excluded, ExcludedShare::Mostly(_) | ExcludedShare::AllBut(_)))
             .then(|| Self::of(measurement, metric))
     }
 
-    /// Returns the wall-clock rate if the headline excludes interruptions.
+    /// Creates the figure of the wall-clock rate; `None` if the headline excludes no interruptions.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
         Some(Self { watched: ComparedQuantity::Delivered, value, ..Self::of(measurement, metric) })
     }
 
-    /// Returns the relative half-width of the confidence interval.
+    /// Returns the relative half-width of the confidence interval; 0 if unknown.
     fn reach(&self) -> f64 {
         let half = match self.watched {
             ComparedQuantity::Value => {
@@ -261,8 +261,8 @@ struct Outlier {
     finding: Finding,
 }
 
-/// Returns the outliers of one case. A node's wall-clock rate counts only if it is worse and the
-/// headline is no outlier.
+/// Returns the outliers of one case; `looked_at` is the number of results of all cases. A node's
+/// wall-clock rate counts only if it is worse and the headline is no outlier.
 fn in_case(values: Vec<NodeFigure<'_>>, delivered: Vec<NodeFigure<'_>>, looked_at: usize) -> Vec<Outlier> {
     let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
     let mut found: Vec<Outlier> = among(values).collect();
@@ -279,8 +279,7 @@ fn among(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     }
 }
 
-/// Returns the outliers among three or more results; `looked_at` is the number of results of all
-/// cases.
+/// Returns the outliers among three or more results; `looked_at` results are in all cases.
 fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(|f| f.value).collect());
@@ -398,7 +397,7 @@ fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one.to_owned())
 }
 
-/// Finds the cause in the conditions of a node that is worse.
+/// Returns in words why a node is worse, by its conditions; `None` if unknown or it is not worse.
 fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<String> {
     if !is_worse(figure, away) {
         return None;

@@ -152,7 +152,7 @@ impl UsualPair {
         Some(Self { centre, reach, places, pairs })
     }
 
-    /// Formats "60 % below the median of all 12 measurements".
+    /// Formats "60 % below the median of all 12 measurements"; `away` is value ÷ centre − 1.
     fn describe(&self, away: f64) -> String {
         match (self.places, self.pairs) {
             (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),

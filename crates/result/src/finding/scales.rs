@@ -121,7 +121,7 @@ fn coefficients(usl: &Usl) -> String {
     )
 }
 
-/// Fits the universal scalability law; needs at least four thread counts.
+/// Fits the universal scalability law; `None` with fewer than four thread counts.
 fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {

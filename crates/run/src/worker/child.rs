@@ -12,7 +12,8 @@ use plimsoll_model::sample::CannotMeasure;
 
 use super::message::{WorkerReply, WorkerRequest, read, write};
 
-/// Serves one parent until it closes the pipe. Fails if the pipe breaks or carries no request.
+/// Serves one parent until it closes the pipe; `from` has requests, `to` gets replies. Fails if the
+/// pipe breaks or carries no request.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
     plimsoll_system::program::take_name();
@@ -41,7 +42,7 @@ fn die_with_the_parent() {
 /// Name prefix of the kernel's io_uring workers (io_uring/io-wq.c).
 const KERNEL_WORKER: &str = "iou-wrk";
 
-/// Time in ns that each thread of this process has waited for a CPU, by thread ID (`schedstat`,
+/// Returns the ns that each thread of this process has waited for a CPU, by thread ID (`schedstat`,
 /// second number: the kernel's `Documentation/scheduler/sched-stats.rst`). Excludes the kernel's
 /// io_uring workers, which wait for the thread that gave them work.
 fn run_delays() -> HashMap<OsString, u64> {
@@ -56,7 +57,7 @@ fn run_delays() -> HashMap<OsString, u64> {
     threads.filter_map(|thread| delay(thread.ok()?)).collect()
 }
 
-/// Largest share of `elapsed` seconds that a thread waited for a CPU since `before`, 0 to 1.
+/// Returns the largest share (0 to 1) of `elapsed` s that a thread waited for a CPU since `before`.
 fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
     let since =
         |(thread, now): (OsString, u64)| now.saturating_sub(before.get(&thread).copied().unwrap_or(0));

@@ -55,7 +55,7 @@ impl Workers {
         }
     }
 
-    /// Adds reference tools to the cases.
+    /// Adds reference tools, which then measure cases, too.
     #[must_use]
     pub fn with(mut self, reference_tools: ReferenceTools) -> Self {
         self.reference_tools = Some(reference_tools);
@@ -147,7 +147,7 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     offer
 }
 
-/// Time limit for preparing a case in s: filling at 10 MB/s or more, twice with `--steady`.
+/// Returns the time limit in s to prepare a case: filling at 10 MB/s, twice with `--steady`.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.is_steady() { 2.0 } else { 1.0 };
@@ -196,7 +196,8 @@ impl BudgetLeft {
     /// Time beyond the budget in which a case may end by itself and report the reason.
     const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
-    /// Sends a request, limited to `patience` s and the budget; `what` is a participle for errors.
+    /// Sends a request; waits at most `patience` s and the budget. `what` completes the error "the
+    /// case was …", as in `prepared`.
     fn ask(
         &mut self,
         worker: &SharedWorker,
@@ -220,7 +221,7 @@ impl BudgetLeft {
     }
 }
 
-/// Time limit of a sample in sample times: a search runs many probes within the first one.
+/// Returns a sample's time limit as a multiple of the sample time: a search runs many probes in it.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
     let searches = plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
@@ -439,7 +440,7 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Returns the hint on the limit that prevents a new process.
+/// Returns where to see the limit that prevents a new process, such as "see `ulimit -u`".
 fn remedy(error: &std::io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => "see `ulimit -n`",
@@ -449,7 +450,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// One line on how a worker ended; `cpu_time` is its limit of CPU time in s.
+/// Returns one line on how a worker ended; `cpu_time` is its limit of CPU time in s.
 fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
@@ -466,7 +467,7 @@ fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> 
     }
 }
 
-/// Describes an exit as (signal, code), without limits.
+/// Describes an exit as (signal, code); `None` if unknown.
 fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
     match status {
         Some((Some(9), _)) => {
@@ -508,8 +509,8 @@ impl Drop for WorkerProcess {
                 let _ = child.wait();
                 drop(gone);
             };
-            // Memory and files are freed on exit. A process that hangs in the kernel is not waited
-            // for.
+            // Memory and files are freed on exit; a process that hangs in the kernel is not
+            // awaited.
             if named("reaper", reaper).is_ok() {
                 let _ = waits.recv_timeout(LAST_WORDS);
             }

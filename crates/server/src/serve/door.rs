@@ -93,7 +93,7 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Accepts connections until `until` is readable or closed.
+    /// Accepts connections until `until` is readable or closed; sessions are threads of `scope`.
     pub(super) fn keep<'s>(
         &mut self,
         scope: &'s Scope<'s, 'env>,
@@ -286,8 +286,7 @@ impl<'env> Door<'env> {
     /// Accepts the next connection with a reserved descriptor, else in exchange for the oldest
     /// unauthenticated one. A connection left unaccepted would wake the loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
-        // Linux allocates the descriptor first, so the error does not show whether a connection is
-        // waiting.
+        // Linux allocates the descriptor first: the error does not show that a connection waits.
         if !somebody_knocks(listener) {
             return;
         }
@@ -327,7 +326,7 @@ fn somebody_knocks(listener: &TcpListener) -> bool {
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Whether any user of this machine may use this congestion control.
+/// Returns whether any user of this machine may use the congestion control `name`.
 fn may_use(name: &str) -> bool {
     let allowed = plimsoll_machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
@@ -343,7 +342,7 @@ impl PendingClient {
 }
 
 impl PendingStage {
-    /// Reads what has arrived, without waiting.
+    /// Reads what has arrived, without waiting. Returns the request or next stage, or a refusal.
     fn look(self, settings: &Settings) -> PendingState {
         match self {
             PendingStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),

@@ -93,7 +93,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// Whether the address to listen on does not belong to this machine, which is a user error.
+    /// Returns whether the address to listen on does not belong to this machine, a user error.
     pub fn is_no_address(&self) -> bool {
         matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
     }
@@ -154,7 +154,7 @@ impl Server {
         Ok(Server { listeners, datagrams, settings })
     }
 
-    /// Listens on all addresses of this machine, IPv4 and IPv6 if available.
+    /// Listens on `port` at all addresses of this machine, IPv6 if available and IPv4.
     pub fn bind_any(port: u16, settings: Settings) -> Result<Self, ServeError> {
         let any = |ip: IpAddr| [SocketAddr::new(ip, port)];
         let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
@@ -172,7 +172,7 @@ impl Server {
         self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Serves until `until` is readable or closed; `notify` receives the events.
+    /// Serves until `until` is readable or closed; `notify` receives each event, from any thread.
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
@@ -200,7 +200,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Parses `ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6.
+    /// Parses `ADDRESS` or `ADDRESS/BITS`, such as `10.0.0.0/8` or `fd00::/8`.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -215,7 +215,7 @@ impl Net {
         Some(Net { bits: mapped(address) & mask, mask: if width == 128 && bits == 0 { 0 } else { mask } })
     }
 
-    /// Whether the network contains the address.
+    /// Returns whether the network contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address.to_canonical()) & self.mask == self.bits
     }

@@ -1,5 +1,4 @@
-//! The private server of a run over loopback: a second process with its orders on standard input.
-//! It writes its port to standard output, and ends when standard input is closed.
+//! The private server of a run over loopback: a second process, with its orders on standard input.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -35,7 +34,7 @@ pub enum PrivateReply {
 }
 
 /// Serves by the orders on `input` until that is closed; writes one line of [`PrivateReply`] to
-/// `output`.
+/// `output`: the port on 127.0.0.1, or an error.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;

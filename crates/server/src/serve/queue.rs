@@ -28,7 +28,8 @@ pub(super) struct SessionQueue {
 }
 
 impl SessionQueue {
-    /// Starts a transfer if the client gets the turn, else returns the seconds until the next try.
+    /// Starts a transfer if it is the turn of `group` at `now`, else returns the seconds until its
+    /// next try. A turn passes on after `longest` if another group waits.
     pub(super) fn begin(&mut self, group: Hex128, now: Instant, longest: Duration) -> Result<(), u32> {
         self.waiting.retain(|(_, asked)| now.duration_since(*asked) < FORGET);
         if let Some(holder) = &self.holder

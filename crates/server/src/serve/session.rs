@@ -72,7 +72,7 @@ impl OpenSession<'_> {
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    /// Serves requests. Returns when the client closes the connection between two of them.
+    /// Serves requests, counted in `transfers`. Returns when the client closes between two.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
         let ledger = CounterSource::new(Root::live(), route::outgoing(self.client));
         loop {
@@ -111,7 +111,7 @@ impl OpenSession<'_> {
         }
     }
 
-    /// Serves one request; `Err(Err)` ends the session.
+    /// Serves one request. `Err(Ok)` is a refusal within the session; `Err(Err)` ends it.
     fn answer(
         &mut self,
         request: &Message,
@@ -267,7 +267,6 @@ pub(super) fn lacks(error: &io::Error) -> String {
     format!("it is out of resources: {}", plain(error, "the server"))
 }
 
-/// Returns `count` incompressible bytes.
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
     ChaCha8Rng::seed_from_u64(plimsoll_system::random::number()).fill_bytes(&mut bytes);

@@ -84,8 +84,8 @@ impl Sessions {
         &self.cpus
     }
 
-    /// Opens a session, in the group of `other_session` if that has the same address. `None` at the
-    /// limit.
+    /// Opens a session of `client`, in the group of the session `other_session` if that has the
+    /// same address; `control` is its connection. `None` at the limit.
     pub(super) fn open(
         &self,
         client: SocketAddr,
@@ -110,8 +110,7 @@ impl Sessions {
         locked(&self.sessions).get(session).is_some_and(|room| room.client == client)
     }
 
-    /// Adds the stream that `admit` accepts. Returns false if session, address or number do not
-    /// fit.
+    /// Adds the stream from `admit`. Returns false if session, address or number do not fit.
     pub(super) fn join(
         &self,
         client: SocketAddr,
@@ -139,7 +138,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the number of sessions.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         locked(&self.sessions).len()
     }
@@ -153,7 +152,7 @@ impl<'a> Lease<'a> {
         (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
-    /// Requests a turn, or returns the seconds until the next try.
+    /// Returns a turn to measure, held until it is dropped, or the seconds until the next try.
     pub(super) fn turn(&self) -> Result<MeasuringTurn<'a>, u32> {
         if !self.sessions.parallel {
             locked(&self.sessions.queue).begin(

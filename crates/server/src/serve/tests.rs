@@ -57,7 +57,7 @@ fn served() -> Served {
     served_with(|_| ())
 }
 
-/// Waits until `holds`, at most two minutes.
+/// Waits until `holds` returns true, at most two minutes; `what` names it in the panic.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !holds() {

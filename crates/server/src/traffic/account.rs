@@ -33,18 +33,18 @@ pub struct CounterReading {
 }
 
 impl CounterSource {
-    /// Creates a ledger of this machine; `interface` is the one that carries the data.
+    /// Creates a source below `root`; links of `interface`, which carries the data, are watched.
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
         CounterSource { root, interface, links }
     }
 
-    /// Returns the links to the other end that were lost since the ledger was created.
+    /// Returns the links to the other end that were lost since the source was created.
     pub fn lost_links(&self) -> Vec<LinkLoss> {
         self.links.losses()
     }
 
-    /// Reads all counters.
+    /// Reads all counters; those that cannot be read are 0.
     pub fn look(&self) -> CounterReading {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
@@ -66,7 +66,7 @@ impl CounterSource {
 }
 
 impl CounterReading {
-    /// Returns the differences between two looks.
+    /// Returns the differences from this reading to the `later` one, and its lost links.
     pub fn until(&self, later: &CounterReading) -> EndAccount {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
@@ -88,7 +88,7 @@ impl CounterReading {
     }
 }
 
-/// Busy and total ticks per CPU: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Parses `/proc/stat`: busy and total ticks per CPU; idle, iowait and steal are not busy.
 fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     let cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
@@ -102,7 +102,7 @@ fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect()
 }
 
-/// Returns a counter of `/proc/net/snmp`: a line of names, then a line of values.
+/// Returns a counter of `/proc/net/snmp`: names follow `protocol` (`Tcp:`), then values; or 0.
 fn counter(snmp: &str, protocol: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

@@ -29,7 +29,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Returns the state of this interface; `None` if the kernel does not report it.
+    /// Returns the link state of this interface; `None` if the kernel does not report it.
     pub fn of(interface: &str) -> Option<Self> {
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;

@@ -106,7 +106,7 @@ impl LinkWatch {
         route::outgoing(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
-    /// Returns the lost links since the start; of stacked links only the lowest.
+    /// Returns the links lost since the start, or still down; of stacked links only the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
         let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();
@@ -150,7 +150,7 @@ fn index_of(interface: &str) -> Option<u32> {
     netdevice::name_to_index(&any, interface).ok()
 }
 
-/// Returns the interface and those below it whose link state the kernel reports.
+/// Returns the interface and those below it, if the kernel reports their link state.
 fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
     let mut found: Vec<(usize, bool, String)> = vec![(0, true, interface.to_owned())];
     let mut next = 0;

@@ -1,6 +1,5 @@
-//! Transfers and round trips, with the same code at both ends. The control connection
-//! ([`crate::wire`]) carries the requests; [`Supervision`] watches it, so that no end sends to a
-//! peer that is gone.
+//! Transfers and round trips, with the same code at both ends. [`Supervision`] watches the control
+//! connection ([`crate::wire`]), so that no end sends to a peer that is gone.
 
 pub mod account;
 pub mod carrier;
@@ -42,12 +41,12 @@ pub fn raise_descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Whether an error means that this process or the system is out of descriptors.
+/// Returns whether the process or the system has no file descriptor left.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Describes an error; for a lack of descriptors with the limit of `whose` machine and a remedy.
+/// Describes an error; for a lack of descriptors with the limit of `whose` (`this process`).
 pub fn plain(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
     match error.raw_os_error() {
@@ -74,7 +73,7 @@ pub enum TransferEnd {
 }
 
 impl TransferEnd {
-    /// Whether this end sends in a transfer of that direction.
+    /// Returns whether this end sends in a transfer of that direction.
     pub const fn sends(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
@@ -84,7 +83,7 @@ impl TransferEnd {
         }
     }
 
-    /// Whether this end receives in a transfer of that direction.
+    /// Returns whether this end receives in a transfer of that direction.
     pub const fn receives(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
@@ -145,7 +144,7 @@ pub enum LostTransfer {
 }
 
 impl LostTransfer {
-    /// Returns the reason for a stream error.
+    /// Classifies a socket error: dropped by the local firewall, or of the stream.
     pub fn of_stream(error: io::Error) -> Self {
         match is_dropped_here(&error) {
             true => Self::Dropped,
@@ -154,8 +153,7 @@ impl LostTransfer {
     }
 }
 
-/// Whether a send failed due to the local firewall: netfilter's verdict on an outgoing packet is
-/// the only cause of EPERM for an open socket.
+/// Returns whether the local firewall dropped a packet: the only cause of EPERM here.
 pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
@@ -186,7 +184,7 @@ impl SharedTransfer {
         })
     }
 
-    /// Wakes the supervising thread.
+    /// Wakes the supervising thread, which polls [`SharedTransfer::waker`].
     pub fn wake(&self) {
         // A full counter has woken it already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -197,7 +195,7 @@ impl SharedTransfer {
         &self.wake
     }
 
-    /// Sets the bytes that the other end has sent.
+    /// Sets the totals per stream, bytes or datagrams, that the other end has sent.
     pub fn settle(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
             slot.store(*total, Ordering::Release);
@@ -210,7 +208,7 @@ impl SharedTransfer {
 pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
-    /// Returns the CPU of the thread with this number.
+    /// Returns the CPU of a thread; fewer CPUs than threads repeat. `None` without CPUs.
     pub fn of(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
@@ -224,7 +222,7 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread to its CPU, if there is one and it still exists.
+    /// Pins the calling thread to the CPU of thread number `thread` until the result is dropped.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
         self.of(thread).and_then(|cpu| pin::Pinned::to(cpu).ok())
     }
@@ -247,7 +245,7 @@ impl Fnv {
     }
 }
 
-/// Returns the CPU time of the calling thread.
+/// Returns the CPU time that the calling thread has used.
 pub fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -257,7 +255,7 @@ fn process_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns the reason in the other end's last message, if it arrives, else `lost`.
+/// Returns the reason in the other end's last message; `lost` if none comes, and at the server.
 fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {

@@ -11,7 +11,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread to `cpu`. Fails if the CPU does not exist or is not allowed.
+    /// Pins this thread to `cpu` until the result is dropped. Fails if the CPU is not allowed.
     pub fn to(cpu: usize) -> io::Result<Self> {
         let before = affinity::allowed()?;
         affinity::keep_on(&[cpu])?;

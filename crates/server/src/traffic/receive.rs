@@ -59,13 +59,12 @@ pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 
-/// Makes this stream wait for a single byte, and wakes its thread: the end is near.
+/// Makes polls of `socket` return at a single byte, and wakes its thread: the end is near.
 pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, 1)
 }
 
-/// Receives until everything sent has arrived, or until a stop. Fails if more arrives than was
-/// sent.
+/// Receives until all that was sent has arrived, or a stop. Fails if more arrives than was sent.
 pub(super) fn receive(
     socket: &TcpStream,
     orders: ReceiveOrders<'_>,
@@ -122,7 +121,7 @@ fn surplus() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")
 }
 
-/// Returns the length that the kernel reports; with `MSG_TRUNC` it drops the bytes (tcp(7)).
+/// Returns the bytes read, without waiting; `Discard` drops them in the kernel (tcp(7)).
 fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::io::Result<usize> {
     let flags = match receiving {
         Receiving::Copy | Receiving::Hash => RecvFlags::DONTWAIT,
@@ -140,8 +139,7 @@ impl StreamReceived {
         if self.base.is_none() {
             let first = orders.first.fetch_min(now, Ordering::Relaxed).min(now);
             if now - first >= super::nanos(orders.omit) {
-                // With nothing to omit, only the piece that started the clock arrived before it
-                // ran.
+                // With nothing to omit, only the piece that started the clock arrived before.
                 let before = if orders.omit.is_zero() && first != now { 0 } else { self.bytes };
                 self.base = Some((self.last, before));
             }

@@ -1,6 +1,5 @@
-//! This machine's addresses, and the interface of packets to an address by the longest prefix of
-//! the main routing table (`/proc/net/route`, `/proc/net/ipv6_route`). Rules for other tables are
-//! ignored.
+//! This machine's addresses, and the interface of packets to an address by the main routing table
+//! (`/proc/net/route`, `/proc/net/ipv6_route`). Rules for other tables are ignored.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -9,14 +8,13 @@ use plimsoll_machine::Root;
 /// Name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
 
-/// Whether the address belongs to this machine, so that traffic to it stays in the kernel.
+/// Returns whether `address` belongs to this machine, so that traffic to it stays in the kernel.
 pub fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
     if let IpAddr::V4(v4) = address.ip().to_canonical() {
         address = SocketAddr::from((v4, 0));
     }
-    // Only an own address can be bound; `ip_nonlocal_bind` would make this true for all, which is
-    // rare.
+    // Only an own address can be bound, except with `ip_nonlocal_bind`, which is rare.
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
@@ -33,7 +31,7 @@ pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
 }
 
-/// Returns the interface of packets from this machine to `address`: `lo` for an own address.
+/// Returns the interface of packets to `address`: `lo` for an own one; `None` without a route.
 pub fn outgoing(address: SocketAddr) -> Option<String> {
     match is_local(address) {
         true => Some(LOOPBACK.to_owned()),
@@ -41,7 +39,7 @@ pub fn outgoing(address: SocketAddr) -> Option<String> {
     }
 }
 
-/// Returns this machine's addresses except loopback and link-local ones.
+/// Returns this machine's addresses, read below `root`, except loopback and link-local ones.
 pub fn own(root: &Root) -> Vec<IpAddr> {
     let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
     let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
@@ -49,7 +47,7 @@ pub fn own(root: &Root) -> Vec<IpAddr> {
     v4.chain(v6.lines().filter_map(global_v6).map(IpAddr::V6)).collect()
 }
 
-/// Local addresses in `/proc/net/fib_trie`, which lists each in several tables.
+/// Returns the local addresses in `/proc/net/fib_trie`, which lists each in several tables.
 fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     let mut found: Vec<Ipv4Addr> = Vec::new();
     let mut last = None;
@@ -67,14 +65,14 @@ fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// Address of a line of `/proc/net/if_inet6` (address, index, prefix, scope, …) with global scope.
+/// Parses the address of a line of `/proc/net/if_inet6` (address, …, scope) with global scope.
 fn global_v6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let address = u128::from_str_radix(words.first()?, 16).ok()?;
     (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
-/// Name of the interface with this index in `/proc/net/if_inet6` (second column, hex).
+/// Returns the interface with this index in `/proc/net/if_inet6` (second column, hexadecimal).
 fn scope(table: &str, index: u32) -> Option<String> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -93,7 +91,8 @@ fn usable(flags: u32) -> bool {
     flags & UP != 0 && flags & REJECT == 0
 }
 
-/// Columns: interface, destination, gateway, flags, …, mask at 7; addresses in hex, memory order.
+/// Returns the interface of the most specific route to `to`. Columns of `table`: interface,
+/// destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
 fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let row = |line: &str| {
@@ -106,7 +105,8 @@ fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     longest(table.lines().skip(1).filter_map(row))
 }
 
-/// Columns: destination, prefix, source, prefix, next hop, metric, …, flags at 8, interface at 9.
+/// Returns the interface of the most specific route to `to`. Columns of `table`: destination,
+/// prefix, …, flags at 8, interface at 9.
 fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
     let to = u128::from_be_bytes(to.octets());
     let row = |line: &str| {

@@ -28,7 +28,7 @@ pub(super) enum SendEnd {
 }
 
 impl SendEnd {
-    /// Time at which a message that the path does not accept is cut.
+    /// Returns when a blocked message is cut; `None` for a number of messages.
     fn deadline(self, started: Instant) -> Option<Instant> {
         match self {
             SendEnd::Messages(_) => None,
@@ -67,7 +67,7 @@ pub(super) struct StreamSent {
     pub(super) copied: u64,
 }
 
-/// Returns a page-aligned copy, which the kernel copies faster: see `receive`.
+/// Returns a page-aligned copy of `message`, which the kernel copies faster: see `receive`.
 pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
     let mut copy = Buffer::new(message.len(), Pages::Small).map_err(io::Error::other)?;
     copy.bytes_mut().copy_from_slice(message);
@@ -109,12 +109,12 @@ pub(super) fn send(
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
-/// Number of messages of this size between two checks of the time, at this rate in bytes/s.
+/// Returns the messages of `size` bytes between two checks of the time, at `most` bytes/s.
 fn stride(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-/// Whether enough has been sent before the message with this number. At least one message is sent.
+/// Returns whether enough was sent before message `number`, at least one; checks every `stride`.
 fn enough(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
     let (most, time) = match until {
         SendEnd::Messages(n) => (n, CUT),
@@ -123,7 +123,7 @@ fn enough(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
     number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
 
-/// Waits if more was moved than the rate limit allows, until it is due or a stop.
+/// Sleeps until `bytes`, moved since `started`, are due at `most` bytes/s, or until `stop`.
 pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBool) {
     let due = bytes as f64 / most;
     loop {
@@ -135,8 +135,7 @@ pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBo
     }
 }
 
-/// Writes one message. Returns the bytes that the kernel accepted: fewer if the end came while the
-/// send buffer was full.
+/// Writes one message. Returns the bytes accepted: fewer if the end comes at a full send buffer.
 fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
@@ -206,7 +205,7 @@ impl<'a> ZeroCopySender<'a> {
         Ok(())
     }
 
-    /// Waits until all buffers are back. Returns the number of calls that the kernel copied anyway.
+    /// Waits until all buffers are back. Returns the number of calls that the kernel copied.
     fn settle(mut self, shared: &SharedTransfer) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls

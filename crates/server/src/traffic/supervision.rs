@@ -35,7 +35,7 @@ pub struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    /// Starts a supervision that ends after `longest`.
+    /// Starts a supervision that fails after `longest`, or after a long silence.
     pub fn new(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let now = Instant::now();
         Supervision {
@@ -62,7 +62,7 @@ impl<'a> Supervision<'a> {
         self.patience = silence;
     }
 
-    /// Resets the silence after progress of the streams.
+    /// Resets the silence, after a message or progress of the streams.
     pub fn message_received(&mut self) {
         self.silent = Duration::ZERO;
         self.looked = (Instant::now(), process_cpu());
@@ -77,7 +77,7 @@ impl<'a> Supervision<'a> {
         self.looked = now;
     }
 
-    /// Sends a message.
+    /// Sends a message to the other end.
     pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         self.channel.send(message)
     }
@@ -105,7 +105,8 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Waits for a message or the end of a thread, at most [`PULSE`].
+    /// Waits for a message, or up to [`PULSE`] for a local event such as the end of a thread. Fails
+    /// if time or patience are over, or the connection is lost.
     pub fn await_next(&mut self) -> Result<ObservedEvent, LostTransfer> {
         if let Some(seen) = self.message()? {
             return Ok(seen);

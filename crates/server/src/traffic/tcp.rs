@@ -63,8 +63,8 @@ pub struct TcpOutcome {
     pub sent_by_stream: Vec<u64>,
 }
 
-/// Performs one transfer, which the client has requested; the server sends `Ready` here. The
-/// streams are unusable after an error.
+/// Performs one transfer that the client requested; the server sends `Ready` here. Returns this
+/// end's report, and at the client also the server's. After an error the streams are unusable.
 pub fn transfer(
     channel: &mut Channel,
     work: &TcpOrder,
@@ -110,7 +110,7 @@ struct ByteArrivals {
 }
 
 impl ByteArrivals {
-    /// Updates the count. Returns true if more has arrived since the last call.
+    /// Updates the count. Returns whether more has arrived since the last call.
     fn look(&mut self, sockets: &[TcpStream]) -> bool {
         let bytes = sockets.iter().filter_map(|socket| TcpInfo::of(socket).ok()?.received).sum();
         let has_progressed = std::mem::replace(&mut self.bytes, bytes) != bytes;
@@ -120,7 +120,7 @@ impl ByteArrivals {
         has_progressed
     }
 
-    /// Fails if nothing has arrived for [`UNACKNOWLEDGED`] although the other end has sent more.
+    /// Fails if nothing has arrived for [`UNACKNOWLEDGED`]. Call it while sent data is missing.
     fn check(&self, sockets: &[TcpStream]) -> Result<(), LostTransfer> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());
@@ -188,7 +188,7 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Time from `Go` to the first byte's arrival at the client: a round trip; zero at the server.
+    /// Returns the time from `Go` to the first arrival: a round trip at the client, else 0.
     fn return_delay(&self) -> Duration {
         let info =
             self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Near).map(TcpInfo::of);
@@ -196,7 +196,7 @@ impl<'env> TcpRun<'env> {
             .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_us())))
     }
 
-    /// Handles an event. Returns a message that needs more handling.
+    /// Handles an event. Returns a message that needs more handling. Fails for one out of turn.
     fn expect(&self, seen: ObservedEvent) -> Result<Option<Message>, LostTransfer> {
         match (seen, self.means.end) {
             (ObservedEvent::Local, _) => Ok(None),
@@ -217,7 +217,7 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Joins threads that have ended, and sends the other end the totals.
+    /// Joins threads that have ended, reports what they did, and sends the other end the totals.
     fn advance(
         &self,
         progress: &mut TcpProgress<'_, '_>,
@@ -290,8 +290,7 @@ impl<'env> TcpRun<'env> {
         ThreadTeam { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
-    /// Whether the last bytes, which a receiver that waits for much notices late, are few among
-    /// all.
+    /// Returns whether the last bytes, whose arrival may be noticed late, are few among all.
     fn is_long(&self) -> bool {
         match self.work.amount {
             OrderedAmount::Nanos(_) => true,
@@ -302,7 +301,7 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Share of one stream in the highest rate, bytes/s.
+    /// Returns one stream's share of the rate limit, bytes/s.
     fn most(&self) -> f64 {
         self.means.most / 8.0 / self.means.sockets.len().max(1) as f64
     }
@@ -392,7 +391,7 @@ impl<'a> Infos<'a> {
         self.sockets.iter().map(|(socket, before)| TcpInfo::of(socket).unwrap_or(*before)).collect()
     }
 
-    /// Takes a sample. Returns true if the other end has acknowledged more since the last one.
+    /// Takes a sample. Returns whether the other end has acknowledged more since the last one.
     fn look(&mut self) -> bool {
         let now = self.now();
         if now.is_empty() {

@@ -13,7 +13,7 @@ pub(super) struct TcpSamples {
 }
 
 impl TcpSamples {
-    /// Adds a sample. If there is no room, every second one is dropped.
+    /// Adds a sample. When full, every second one is dropped, now and later.
     pub(super) fn push(&mut self, look: TcpLook) {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {

@@ -25,7 +25,7 @@ pub(super) struct ThreadTeam<'a> {
 }
 
 impl<'env> ThreadTeam<'env> {
-    /// Starts a thread per piece of work, and returns when all run. A failed thread stops all.
+    /// Starts a pinned thread per piece of work. Returns when all run. A failure stops all.
     pub(super) fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
@@ -60,7 +60,7 @@ impl<'env> ThreadTeam<'env> {
     }
 }
 
-/// Joins the threads. Returns their results or the first failure.
+/// Joins the threads. Returns their results in order, or the first failure.
 pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     threads
@@ -69,7 +69,7 @@ pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTrans
         .collect()
 }
 
-/// Returns the share of `part` in `all`; the shares of `parts` parts differ by one at most.
+/// Returns the share of `part` (from 0) in `all`; the shares of `parts` differ by one at most.
 pub(super) const fn share(all: u64, parts: u64, part: u64) -> u64 {
     all / parts + if part < all % parts { 1 } else { 0 }
 }

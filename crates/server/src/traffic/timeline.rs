@@ -24,7 +24,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records bytes that arrived `at` nanoseconds after the start of the transfer.
+    /// Records `bytes` bytes that arrived `at` nanoseconds after the start of the transfer.
     pub fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.place(at);
         if self.bytes.len() <= place {
@@ -35,7 +35,7 @@ impl Recorder {
         }
     }
 
-    /// Records the transit time of a datagram, by two clocks: only differences are meaningful.
+    /// Records a datagram's transit time `nanos` at `at` ns. Two clocks: only differences count.
     pub fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.place(at);
         let first = *self.first.get_or_insert(nanos);
@@ -48,7 +48,7 @@ impl Recorder {
         }
     }
 
-    /// Index of the stretch that contains `at`.
+    /// Returns the index of the stretch with `at`, ns; stretches are doubled until it exists.
     fn place(&mut self, at: u64) -> usize {
         while at / self.width >= MAX_LOOKS as u64 {
             self.double();
@@ -63,7 +63,7 @@ impl Recorder {
         self.transits = self.transits.chunks(2).map(|two| two.iter().flatten().min().copied()).collect();
     }
 
-    /// Sums streams that started together. Each stream's delays are relative to its shortest.
+    /// Sums streams that started together. Delays are relative to each stream's shortest.
     pub fn together(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);

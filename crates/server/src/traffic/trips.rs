@@ -39,7 +39,7 @@ enum MessageLine<'a> {
     Connect(&'a TcpListener, IpAddr),
 }
 
-/// Echoes messages until the client has enough.
+/// Echoes messages on all streams until the client has enough, then sends it the counts.
 pub fn serve(
     channel: &mut Channel,
     work: &TripsOrder,
@@ -90,7 +90,7 @@ fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Sends that all is ready, and waits until the client has enough or a thread ends early.
+/// Reports readiness, then waits until the client has enough or a thread ends early.
 fn watch(
     channel: &mut Channel,
     work: &TripsOrder,
@@ -209,7 +209,7 @@ fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) 
     }
 }
 
-/// Serves connections from the client's address, one after another.
+/// Serves connections from `remote`, one after another. Returns the number of messages.
 fn by_connections(
     listener: &TcpListener,
     remote: IpAddr,
@@ -235,7 +235,7 @@ fn by_connections(
     Ok(messages)
 }
 
-/// Echoes one message and closes first, so that no port of the client stays in `TIME_WAIT`.
+/// Echoes one message; false if none comes in time. Closes first: the client keeps no port busy.
 fn one(
     mut stream: &TcpStream,
     work: &TripsOrder,

@@ -50,7 +50,7 @@ pub enum Gone {
 }
 
 impl Gone {
-    /// Classifies an error by its kind.
+    /// Classifies a socket error: connection closed, timeout, or neither.
     pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Gone::Closed,
@@ -80,7 +80,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Performs the client's handshake on a new connection.
+    /// Performs the client's handshake on a new connection. Fails if the server refuses `key`.
     pub fn connect(mut stream: TcpStream, key: &SharedKey) -> Result<Self, WireError> {
         let deadline = Instant::now() + HANDSHAKE;
         stream.set_nodelay(true)?;
@@ -99,7 +99,7 @@ impl Channel {
         Ok(Channel::new(stream, initiator.finish(&answer)?))
     }
 
-    /// Creates a channel after the handshake.
+    /// Creates a channel after the handshake; `transport` has its keys.
     pub fn new(stream: TcpStream, transport: TransportState) -> Self {
         Channel { stream, transport, inbox: Inbox::default() }
     }
@@ -144,7 +144,7 @@ impl Channel {
         self.receive(Instant::now() + REQUEST)
     }
 
-    /// Returns the next message if it has arrived, without waiting.
+    /// Returns the next message if it has arrived, without waiting, else `None`.
     pub fn try_receive(&mut self) -> Result<Option<Message>, WireError> {
         loop {
             if let Some(message) = self.next()? {
@@ -174,7 +174,7 @@ impl Channel {
         self.receive(deadline)
     }
 
-    /// Returns the time left until `deadline`.
+    /// Returns the time left until `deadline`, zero after it.
     pub fn left(deadline: Instant) -> Duration {
         deadline.saturating_duration_since(Instant::now())
     }

@@ -1,5 +1,4 @@
-//! Frames: a length of four bytes, followed by one sealed message. Memory grows with the received
-//! bytes, not with the announced length.
+//! Frames: a length of four bytes and a sealed message. Memory grows with the received bytes.
 
 use snow::TransportState;
 
@@ -31,7 +30,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Adds received bytes.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -42,7 +41,7 @@ impl Inbox {
         Ok(whole.saturating_sub(self.bytes.len()))
     }
 
-    /// Whether a part of a frame has arrived.
+    /// Returns whether a part of the next frame has arrived.
     pub fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -56,8 +55,7 @@ impl Inbox {
         }
     }
 
-    /// Removes the next frame, if complete, and opens it. The connection is unusable after an
-    /// error.
+    /// Returns the next decrypted message, if complete. The connection is unusable after an error.
     pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         if self.bytes.len() < LENGTH_BYTES + length {
@@ -72,7 +70,7 @@ impl Inbox {
     }
 }
 
-/// Seals `message` into a frame. Fails if it is too long.
+/// Encrypts `message` into a frame with its length. Fails if it is too long.
 pub fn seal(transport: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, FrameError> {
     let length = message.len() + SEAL;
     let stated =

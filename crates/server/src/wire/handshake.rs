@@ -69,7 +69,7 @@ const fn same(version: u16) -> Result<(), HandshakeError> {
 pub struct Initiator(HandshakeState);
 
 impl Initiator {
-    /// Starts the handshake and returns message 1. Fails if the cryptographic library fails.
+    /// Starts the client's handshake; returns message 1. Fails if the cryptographic library does.
     pub fn new(key: &SharedKey) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
         let state = begin(key).and_then(|b| b.build_initiator().ok());
         let mut state = state.ok_or(HandshakeError::Internal)?;

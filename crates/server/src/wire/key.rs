@@ -55,7 +55,7 @@ pub enum KeyError {
 }
 
 impl SharedKey {
-    /// Creates a random key.
+    /// Creates a random key. Fails if the system provides no random bytes.
     pub fn random() -> io::Result<Self> {
         plimsoll_system::random::secret().map(SharedKey)
     }
@@ -65,17 +65,17 @@ impl SharedKey {
         SharedKey([0; LENGTH])
     }
 
-    /// Returns the bytes.
+    /// Returns the key as bytes.
     pub const fn bytes(&self) -> &[u8; LENGTH] {
         &self.0
     }
 
-    /// Returns 64 hexadecimal digits.
+    /// Returns the key as 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
         hex(&self.0)
     }
 
-    /// Parses 64 hexadecimal digits; `place` names the source in the error.
+    /// Parses 64 hexadecimal digits; `place` names their source in the error, such as a path.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let mut bytes = [0; LENGTH];
         match unhex(text.trim(), &mut bytes) {
@@ -84,7 +84,7 @@ impl SharedKey {
         }
     }
 
-    /// Reads a key from a file or pipe that other users cannot read.
+    /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };
@@ -104,7 +104,7 @@ impl SharedKey {
         SharedKey::from_hex(&text, &shown)
     }
 
-    /// Writes the key to a new file that only its owner can read.
+    /// Writes the key to a new file that only its owner can read. Fails if `path` exists.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let failed = |source| KeyError::File { path: shown.clone(), source };

@@ -366,7 +366,7 @@ impl EndAccount {
 }
 
 impl Message {
-    /// Parses one message. The error is one line, safe to print.
+    /// Parses one message (JSON) and checks its values. The error is one line, safe to print.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let message: Message = serde_json::from_slice(bytes)
             .map_err(|e| plimsoll_units::text::shown_within(&e.to_string(), 200))?;
@@ -434,7 +434,7 @@ impl TcpOrder {
         }
     }
 
-    /// Returns the duration, omitted time included, if the request contains a time.
+    /// Returns the duration, omitted time included; `None` if a number of messages is requested.
     pub fn time(&self) -> Option<Duration> {
         match self.amount {
             OrderedAmount::Nanos(nanos) => Some(Duration::from_nanos(nanos.saturating_add(self.omit))),

@@ -10,7 +10,7 @@ const SIGMA_OVER_MAD: f64 = 1.4826;
 /// Maximum correlation of neighbours: beyond it, noise and steps are indistinguishable.
 const MOST_CORRELATED: f64 = 0.95;
 
-/// Deviations from the median, limited to [`WINSOR`] standard deviations.
+/// Returns the deviations from the median, limited to [`WINSOR`] standard deviations.
 pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -36,13 +36,13 @@ pub(super) fn long_run_variance(values: &[f64], residuals: &[f64]) -> f64 {
     inflation(of_differences.min(of_residuals))
 }
 
-/// Variance of a long mean of residuals × their number: their winsorised variance × `inflation`.
+/// Returns variance × length of a long mean: the winsorised variance of residuals × `inflation`.
 pub(super) fn variance_of_long_means(residuals: &[f64], inflation: f64) -> f64 {
     let held = winsorised(residuals);
     held.iter().map(|r| r * r).sum::<f64>() / (held.len() as f64 - 1.0).max(1.0) * inflation
 }
 
-/// Inflation of the variance of a long mean by the autocorrelation of the winsorised residuals.
+/// Returns how autocorrelation inflates the variance of a long mean of these residuals, ≥ 1.
 pub(super) fn inflation_of(residuals: &[f64]) -> f64 {
     inflation(residual_correlation(&winsorised(residuals)) + (1.0 / residuals.len() as f64).sqrt())
 }
@@ -52,8 +52,7 @@ fn inflation(correlation: f64) -> f64 {
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// Correlation ρ of neighbours from the differences of neighbours and next neighbours: E d₂² ÷ E
-/// d₁² = 1 + ρ.
+/// Returns the correlation ρ of neighbours by differences at distances 2, 1: E d₂² ÷ E d₁² − 1.
 fn difference_correlation(values: &[f64]) -> f64 {
     let ratio = trimmed_square(values, 2) / trimmed_square(values, 1);
     if ratio.is_finite() { ratio - 1.0 } else { -1.0 }
@@ -65,7 +64,7 @@ fn residual_correlation(residuals: &[f64]) -> f64 {
     if ratio.is_finite() { ratio } else { -1.0 }
 }
 
-/// Deviations from the mean of each side of the step.
+/// Returns the deviations from the mean of the own side of a step at index `at`.
 pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     let (before, after) = values.split_at(at);
     let centred = |side: &[f64]| {
@@ -75,7 +74,7 @@ pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     [centred(before), centred(after)].concat()
 }
 
-/// Mean square of differences at distance `lag`, without those beyond [`WINSOR`] deviations.
+/// Returns the mean square of differences at distance `lag`, up to [`WINSOR`] deviations.
 fn trimmed_square(values: &[f64], lag: usize) -> f64 {
     let differences = values.iter().zip(values.iter().skip(lag)).map(|(a, b)| (b - a).abs());
     let mut sorted: Vec<f64> = differences.collect();

@@ -22,7 +22,7 @@ pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     }
 }
 
-/// Moves each change to the best split by distance to the medians before and after.
+/// Moves each change (an index) to the best split by distance to the medians before and after.
 fn relocate(values: &[f64], changes: &mut [usize]) {
     for index in 0..changes.len() {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);
@@ -35,7 +35,7 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
     }
 }
 
-/// Split with the smallest sum of distances to the median of the own side.
+/// Returns the split with the smallest sum of distances to the median of the own side.
 fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     let mut sum = 0.0;
     let sums = values.iter().map(|x| {
@@ -48,7 +48,7 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The smallest change if below √(2 ln n) (Donoho & Johnstone 1994) + [`MIN_EXCESS_DEVIATION`].
+/// Returns the index of the smallest change, if below √(2 ln n) + [`MIN_EXCESS_DEVIATION`].
 fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);
@@ -77,7 +77,7 @@ impl Levels {
         Self { inflation: inflation_of(&residuals), residuals, medians, bounds }
     }
 
-    /// Size of a change in its own deviations; infinite without noise.
+    /// Returns the size of the `change` (index) in its own deviations; infinite without noise.
     fn deviations(&self, change: usize) -> f64 {
         let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
         let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];

@@ -125,7 +125,7 @@ impl ReadQuantity {
         }
     }
 
-    /// Returns the error text for a value with this unknown suffix.
+    /// Returns the end of an error message on the unknown `suffix`: `is not (unknown unit 'Q')`.
     fn stray(self, suffix: &str) -> String {
         match self {
             ReadQuantity::Count => format!("is not a {}", self.number()),

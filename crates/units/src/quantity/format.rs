@@ -1,7 +1,6 @@
-//! Formatting of quantities.
-//!
-//! Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times from ps to s, bytes by 1024
-//! (`4 KiB`). Canonical form (`4K`, `200ms`), as in case ids: exact, parsed by [`super::parse`].
+//! Formatting of quantities. Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times
+//! from ps to s, bytes by 1024 (`4 KiB`). Canonical form (`4K`, `200ms`): exact, parsed by
+//! [`super::parse`].
 
 use std::fmt;
 use std::time::Duration;
@@ -31,10 +30,8 @@ const RATE_PREFIXES: &[ScaleStep] = &[
     step(1e3, "k"),
     step(1.0, ""),
 ];
-/// SI prefixes of times, down to picoseconds for times per byte.
 const TIME_PREFIXES: &[ScaleStep] =
     &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
-/// Binary prefixes of sizes (IEC 80000-13).
 const BYTE_PREFIXES: &[ScaleStep] = &[
     step((1u64 << 60) as f64, "Ei"),
     step((1u64 << 50) as f64, "Pi"),
@@ -72,7 +69,8 @@ impl Quantity {
         }
     }
 
-    /// Formats whole bytes below 10 MiB exactly if `digits` would round them.
+    /// Returns a byte count below 10 MiB in full (`1234567 B`) if `digits` significant digits would
+    /// round it, else `None`.
     fn exact_bytes(&self, digits: usize) -> Option<String> {
         const ROUNDED: f64 = 10.0 * 1_048_576.0;
         let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
@@ -83,8 +81,8 @@ impl Quantity {
     }
 }
 
-/// Formats the relative half-width of a confidence interval around `value`, such as `0.31 %`, with
-/// at most two decimals. Returns `None` if `value` is zero or either is not finite.
+/// Formats `half_width` of a confidence interval, in the unit of `value`, relative to `value`:
+/// `0.31 %`, at most two decimals. Returns `None` if `value` is zero or either is not finite.
 pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
     let relative = (half_width / value).abs() * 100.0;
     if !relative.is_finite() || !value.is_finite() || value == 0.0 {
@@ -114,8 +112,8 @@ pub fn percent_below(share: f64) -> String {
     format!("{:.2} %", (share * 1e4 + DIGIT_ROUNDING).floor() / 1e2)
 }
 
-/// Formats two values with `least` digits, or with as many more as make different values differ in
-/// text: a value that misses a bound is never shown as the bound.
+/// Formats `values` by `write(value, digits)` with `least` digits, or with as many more (up to 17)
+/// as make them differ: a value that misses a bound is not shown as the bound.
 pub fn write_distinct(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
     const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));
@@ -123,7 +121,7 @@ pub fn write_distinct(values: [f64; 2], least: usize, write: impl Fn(f64, usize)
     differ.unwrap_or_else(|| at(least))
 }
 
-/// Formats a number of CPUs, such as a quota: `1 CPU`, `1.5 CPUs`.
+/// Formats a number of CPUs with `digits` significant digits: `1 CPU`, `1.5 CPUs`.
 pub fn format_cpus(cpus: f64, digits: usize) -> String {
     let number = significant(cpus, digits);
     let end = if number == "1" { "" } else { "s" };
@@ -153,8 +151,8 @@ pub fn significant(value: f64, digits: usize) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// Returns the canonical text of a size in bytes: a multiple of the largest of `K`, `M`, `G`, `T`,
-/// `P`, `E` (powers of 1024) that divides it, else plain digits.
+/// Returns the canonical text of a size in bytes, `4K` or `1000`: in the largest of `K`, `M`, `G`,
+/// `T`, `P`, `E` (powers of 1024) that divides it, else in plain digits.
 pub fn format_size(bytes: u64) -> String {
     let found =
         ["E", "P", "T", "G", "M", "K"].into_iter().zip((1..=6u32).rev()).find_map(|(suffix, power)| {
@@ -164,8 +162,8 @@ pub fn format_size(bytes: u64) -> String {
     found.unwrap_or_else(|| bytes.to_string())
 }
 
-/// Returns the canonical text of a duration in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that
-/// divides it.
+/// Returns the canonical text of a duration, such as `200ms` or `0s`: in the largest of `h`, `m`,
+/// `s`, `ms`, `us`, `ns` that divides it.
 pub fn format_duration(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (3_600_000_000_000, "h"),
@@ -202,7 +200,8 @@ const fn steps(unit: Unit) -> &'static [ScaleStep] {
     }
 }
 
-/// Picks the largest step that leaves at least 1 after rounding: 999.96 MB/s becomes 1.00 GB/s.
+/// Scales `value` by the largest of `steps` that leaves at least 1 after rounding to `digits`
+/// significant digits: 999.96 MB/s becomes 1.00 GB/s.
 fn scale(value: f64, steps: &[ScaleStep], digits: usize, unit: Unit) -> Scaled {
     let unscaled = ScaleStep { size: 1.0, prefix: "" };
     let size = value.abs();
@@ -354,7 +353,6 @@ mod tests {
             prop_assert!(!text.starts_with(' '));
         }
 
-        /// Different sizes up to 10 MiB have different texts.
         #[test]
         fn no_two_small_sizes_are_shown_alike(one in 1_u32..10 << 20, by in 1_u32..5000) {
             let shown = |bytes: u32| text(f64::from(bytes), Unit::Byte);

@@ -34,7 +34,7 @@ pub enum SizeMix {
 }
 
 impl Mix {
-    /// Returns `None` unless there are 2 to 16 different sizes with weights from 1 to 1,000,000.
+    /// Creates a mix of 2 to 16 different sizes with weights from 1 to 1,000,000, else `None`.
     pub fn new(parts: Vec<MixPart>) -> Option<Self> {
         let twice = |(i, part): (usize, &MixPart)| parts[..i].iter().any(|other| other.bytes == part.bytes);
         let fits = (2..=MOST_SIZES).contains(&parts.len())
@@ -43,12 +43,12 @@ impl Mix {
         fits.then_some(Self(parts))
     }
 
-    /// Sizes and weights in the order of writing.
+    /// Returns the sizes and weights in the order in which they were given.
     pub fn parts(&self) -> &[MixPart] {
         &self.0
     }
 
-    /// Weighted mean size in bytes.
+    /// Returns the weighted mean size in bytes.
     pub fn mean(&self) -> f64 {
         let weights: f64 = self.0.iter().map(|part| f64::from(part.weight)).sum();
         self.0.iter().map(|part| part.bytes as f64 * f64::from(part.weight)).sum::<f64>() / weights

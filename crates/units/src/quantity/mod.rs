@@ -66,7 +66,7 @@ impl Unit {
         Unit::Hertz,
     ];
 
-    /// Name in the run document.
+    /// Returns the name in the run document, such as `B/s`, `IO/s` or `1` (plain number).
     pub const fn name(self) -> &'static str {
         match self {
             Unit::BytePerSecond => "B/s",
@@ -82,7 +82,8 @@ impl Unit {
         }
     }
 
-    /// Returns the counted work of a rate, such as `FLOP` for `FLOP/s`; `None` for other units.
+    /// Returns the counted work of a rate: `FLOP` of `FLOP/s`, `operation` of `1/s`; `None` if the
+    /// unit does not end in `/s`.
     pub fn work(self) -> Option<&'static str> {
         match self.name().strip_suffix("/s")? {
             "1" => Some("operation"),
@@ -90,7 +91,7 @@ impl Unit {
         }
     }
 
-    /// Returns the unit with this machine name; `IOPS` is accepted too.
+    /// Returns the unit with this name in the run document (also `IOPS`); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Unit> {
         if name == "IOPS" {
             return Some(Unit::IoPerSecond);
@@ -125,7 +126,7 @@ impl Quantity {
 /// Tolerated relative difference between a figure in a document and its exact value.
 pub const WRITTEN_ROUNDING: f64 = 1e-9;
 
-/// Returns whether `written` equals `right` up to the rounding of its last digits.
+/// Returns whether a `written` figure equals its exact value `right` within a relative 1e-9.
 pub fn is_rounded(written: f64, right: f64) -> bool {
     written == right || (written - right).abs() <= WRITTEN_ROUNDING * right.abs()
 }

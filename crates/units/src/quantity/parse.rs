@@ -1,6 +1,4 @@
-//! Parsers of typed sizes, durations, rates, counts and shares.
-//!
-//! Numbers are exact decimals, so nothing depends on floating-point rounding. Errors have one line.
+//! Parsers of typed sizes, durations, rates, counts and shares, by exact decimal arithmetic.
 
 use std::time::Duration;
 
@@ -132,7 +130,8 @@ impl<'a> ParsedInput<'a> {
         }
     }
 
-    /// Returns the number times `multiplier` if that is a whole number of at most 64 bits.
+    /// Returns the number times `multiplier`; fails unless that is whole and fits in 64 bits.
+    /// `unit` is for the error: ` of bytes`.
     fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
         match self.number.scaled(multiplier) {
             WholeNumber::Is(value) => Ok(value),
@@ -152,8 +151,8 @@ impl<'a> ParsedInput<'a> {
     }
 }
 
-/// Returns the end of the leading `digits[.digits][e[+-]digits]` of `text`. An `e` or `E` without
-/// digits after it is not an exponent: `4E` is four exbibytes.
+/// Returns the offset in bytes behind the leading `digits[.digits][e[+-]digits]` of `text`. An `e`
+/// or `E` without digits after it is not an exponent: `4E` is four exbibytes.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
@@ -415,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Accepted values are in range; errors have one line.
+    /// Parses `text` as each kind: accepted values are in range; errors have one line.
     fn read_all(text: &str) {
         let rate = parse_rate(text);
         assert!(rate.as_ref().is_ok_and(|r| *r > 0.0 && r.is_finite()) || rate.is_err());

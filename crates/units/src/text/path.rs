@@ -31,12 +31,12 @@ impl From<WrittenPath> for PathBuf {
     }
 }
 
-/// Serialises a path.
+/// Serialises a path as a string, or as a list of bytes if it is not UTF-8.
 pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     WrittenPath::from(path).serialize(to)
 }
 
-/// Deserialises a path. Fails if the value is neither a string nor a list of bytes.
+/// Deserialises a path from a string or a list of bytes; fails for any other value.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
     WrittenPath::deserialize(from).map(PathBuf::from)
 }
@@ -45,12 +45,12 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Err
 pub mod option {
     use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, WrittenPath};
 
-    /// Serialises a path or null.
+    /// Serialises a path as a string or list of bytes, `None` as null.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
         path.as_deref().map(|path: &Path| WrittenPath::from(path)).serialize(to)
     }
 
-    /// Deserialises a path or null.
+    /// Deserialises a path from a string or list of bytes, `None` from null.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
         Ok(Option::<WrittenPath>::deserialize(from)?.map(PathBuf::from))
     }

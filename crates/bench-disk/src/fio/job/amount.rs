@@ -52,7 +52,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Refuses trims of a file: fio only trims devices (ENOTTY).
+    /// Records an error for trims of a file: fio only trims devices (ENOTTY).
     pub(super) fn trims(&mut self) {
         let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
@@ -63,7 +63,8 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the bytes of each job's file, and how the jobs share it.
+    /// Sets the bytes of each job's file, and whether jobs have parts of one file, from `filesize`,
+    /// `size`, `nrfiles` and the offsets.
     pub(super) fn files(&mut self) {
         if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
             // fio ignores it with a named file.
@@ -148,7 +149,8 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the transferred amount, or the duration.
+    /// Sets samples, sample time and warm-up from `runtime` and `ramp_time`; without `runtime` the
+    /// bytes and number of samples.
     pub(super) fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);
@@ -174,7 +176,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Remarks that fio may end before its time.
+    /// Adds a remark that fio may end before `runtime`, because `time_based` is missing.
     fn note_runtime(&mut self) {
         let Some(given) = self.get("runtime") else { return };
         let amount =
@@ -186,8 +188,8 @@ impl<'a> JobReader<'a> {
         self.remark(given, &how);
     }
 
-    /// Returns the bytes that each job transfers, as counted by fio 3.33: `loops` passes (or as
-    /// many as `io_size` needs) of whole blocks, unless random offsets may repeat.
+    /// Returns the bytes that each job transfers in blocks of `block` bytes, as counted by fio
+    /// 3.33: `loops` passes (or what `io_size` needs) of whole blocks, unless random ones repeat.
     fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
@@ -218,7 +220,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Divides an amount without a time into samples that are not too short.
+    /// Divides an amount in bytes into samples that are not too short.
     fn fixed_amount(&mut self) {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,
@@ -235,7 +237,7 @@ impl<'a> JobReader<'a> {
     }
 }
 
-/// Divides a time into thirty samples of 0.2 s (plimsoll's default) to 10 s.
+/// Divides a run time into thirty samples of 0.2 s (default) to 10 s; returns (number, duration).
 fn in_samples(runtime: Duration) -> (u32, Duration) {
     let seconds = runtime.as_secs_f64();
     let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
@@ -244,12 +246,13 @@ fn in_samples(runtime: Duration) -> (u32, Duration) {
     (samples as u32, time.max(Duration::from_millis(1)))
 }
 
-/// Removes empty parts and `.` from a path.
+/// Removes empty parts and `.` from a path: `a//./b` becomes `a/b`.
 fn single_slashes(path: &str) -> String {
     Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-/// Whether a path means a device, even one that this machine does not have.
+/// Whether `path` means a device, even one that this machine lacks: below /dev (except /dev/shm),
+/// or a block device known to `around`.
 fn is_device(path: &str, around: &dyn JobEnvironment) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

@@ -65,13 +65,13 @@ impl<'a> JobReader<'a> {
         self.set("read-share", Value::Count(share), "rwmixread");
     }
 
-    /// Returns the last of two equivalent options.
+    /// Returns the last occurrence of either of two equivalent options.
     fn last_of(&self, one: &str, other: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
     }
 
-    /// Parses a suffix of `rw`: `read:-8k` skips bytes, `randread:8` draws an offset per eight
-    /// transfers.
+    /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: `read:-8k` skips
+    /// bytes, `randread:8` draws an offset per eight transfers. Records an error for most steps.
     fn stepped(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {
@@ -93,7 +93,8 @@ impl<'a> JobReader<'a> {
         Some("sequential".to_owned())
     }
 
-    /// Parses the distribution of random offsets.
+    /// Returns the pattern of random offsets (`random`, `zipf:1.2`, `zoned:50-5:50-95`,
+    /// `sequential`) from `random_distribution` and `percentage_random`.
     fn distribution(&mut self) -> Option<String> {
         if let Some(given) = self.get("percentage_random") {
             let shares = self.own_of(given);
@@ -168,12 +169,12 @@ impl<'a> JobReader<'a> {
         self.alignment();
     }
 
-    /// Whether random blocks may repeat in a pass.
+    /// Whether random blocks may repeat within a pass (`norandommap`).
     pub(super) fn has_no_map(&self) -> bool {
         self.switch("norandommap") == Some(true)
     }
 
-    /// Refuses blocks of several sizes if fio's map of a random load would cut them.
+    /// Records an error for blocks of several sizes if fio's map of random blocks would cut them.
     pub(super) fn cuts_blocks(&mut self) {
         let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
         let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
@@ -188,7 +189,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the alignment; by default random blocks start at multiples of the smallest one.
+    /// Sets `align` from `ba`; by default random blocks start at multiples of the smallest one.
     fn alignment(&mut self) {
         let sizes: Vec<u64> = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => vec![*bytes],
@@ -317,7 +318,8 @@ impl<'a> JobReader<'a> {
         self.remark(given, how);
     }
 
-    /// Sets the target rate; fio's rates are per job and direction.
+    /// Sets the target rate in transfers per second, of all threads, from `rate_iops` or `rate`
+    /// (bytes per second), which fio counts per job and direction.
     pub(super) fn rate(&mut self) {
         let Some(given) = self.get("rate_iops").or(self.get("rate")) else { return };
         if let (Some(other), "rate_iops") = (self.get("rate"), given.row.name) {
@@ -381,7 +383,8 @@ impl<'a> JobReader<'a> {
     }
 }
 
-/// Parses `4k/10:64k/50:32k/40`; sizes without a percentage share the rest.
+/// Parses `bssplit`, `4k/10:64k/50:32k/40`; sizes without a percentage share the rest equally.
+/// `base`: bytes per `k`. `None` unless the percentages add up to 100.
 fn split(text: &str, base: Base) -> Option<Value> {
     let parts: Vec<(u64, Option<u64>)> = text
         .split(':')
@@ -422,7 +425,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Parses `4k-16k`: each multiple of the smallest, equally often.
+/// Parses `bsrange`, `4k-16k`: multiples of the smallest, equally often; `None` above 16 sizes.
 fn range(text: &str, base: Base) -> Option<Value> {
     let (least, most) = text.split_once('-')?;
     let (least, most) = (value::size(least, base)?, value::size(most, base)?);
@@ -438,8 +441,8 @@ fn range(text: &str, base: Base) -> Option<Value> {
     }
 }
 
-/// Parses `50/5:30/15:20/80` (half of the transfers to the first 5 %). An open last share is the
-/// rest.
+/// Converts fio's `50/5:30/15:20/80` (half of the transfers to the first 5 %) to
+/// `50-5:30-15:20-80`. An empty last share is the rest; `None` unless up to 8 zones add up to 100.
 fn zones(text: &str) -> Option<String> {
     let mut all: Vec<(u64, u64)> = Vec::new();
     for part in text.split(':') {

@@ -37,8 +37,7 @@ proptest! {
         prop_assert!(images.iter().all(|image| *image < n));
     }
 
-    /// A complete walk visits all blocks before any repeats, in every pass; a random one in new
-    /// orders.
+    /// A complete walk visits all blocks before any repeats; a random one in new orders.
     #[test]
     fn every_block_is_visited_once_in_each_pass(
         order in prop_oneof![

@@ -6,7 +6,6 @@ use crate::fixture::{Fault, Fixture};
 
 mod hidden;
 
-/// Two disks (sda with two partitions), a loop device on a file and related entries.
 const DISKS: &str = "sys/dev/block/8:0 -> ../../devices/pci/ata1/host0/block/sda\n\
     sys/dev/block/8:1 -> ../../devices/pci/ata1/host0/block/sda/sda1\n\
     sys/dev/block/8:2 -> ../../devices/pci/ata1/host0/block/sda/sda2\n\
@@ -53,7 +52,7 @@ const PARTED: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
 const PARTITION: DeviceNumber = DeviceNumber { major: 8, minor: 1 };
 const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
 
-/// A virtual block device.
+/// Returns the lines of a tree with a virtual block device.
 fn device(name: &str, number: &str) -> String {
     format!(
         "sys/dev/block/{number} -> ../../devices/virtual/block/{name}\n\
@@ -417,7 +416,6 @@ fn the_hidden_paths_of_an_nvme_disk_are_the_disk_itself() -> Result<(), Fault> {
     Ok(())
 }
 
-/// A mdadm-managed array shares members with its container and the container's other arrays.
 #[test]
 fn an_array_keeps_apart_from_its_container_and_from_its_siblings() -> Result<(), Fault> {
     const ARRAY: DeviceNumber = DeviceNumber { major: 9, minor: 126 };
@@ -450,7 +448,6 @@ fn what_cannot_be_read_is_no_consent() -> Result<(), Fault> {
     Ok(())
 }
 
-/// A loop device with an unknown file may be on this one.
 #[test]
 fn a_loop_device_with_an_unknown_file_is_no_consent_for_a_file() -> Result<(), Fault> {
     let unknown = format!(

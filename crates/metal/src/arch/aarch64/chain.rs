@@ -24,8 +24,7 @@ static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
 
 macro_rules! alone {
     ($name:ident $link:literal $count:literal) => {
-        /// # Safety
-        /// Needs `turns` > 0.
+        /// Runs `turns` iterations. Safety: `turns` > 0.
         #[inline(never)]
         unsafe fn $name(turns: u64, _: *const u8) {
             // SAFETY: baseline integer instructions on declared registers, without memory or stack.
@@ -101,8 +100,7 @@ macro_rules! woven {
     };
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
         $last:literal $($more:tt)*) => {
-        /// # Safety
-        /// Needs the row's instruction set, `turns` > 0, and the rows of a kernel of that set.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's set, and rows of a kernel of it.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {

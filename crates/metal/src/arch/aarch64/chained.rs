@@ -39,14 +39,12 @@ macro_rules! each {
 
 macro_rules! body {
     ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $($step:tt)+) => {
-        /// # Safety
-        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
             // SAFETY: the caller grants the instruction set and rows without gaps; all registers
-            // are named, vector registers by their lower part; only SVE uses the predicate
-            // register.
+            // are named, vector registers by their lower part; only SVE uses predicates.
             unsafe {
                 core::arch::asm!(
                     $begin,

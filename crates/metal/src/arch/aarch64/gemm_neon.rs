@@ -104,8 +104,7 @@ macro_rules! tile {
         $name:ident, $float:ty, $lanes:literal, $load_b:literal, $load_sign:literal, $sign:literal,
         $f0:literal, $f1:literal, $f2:literal, $f3:literal, $f4:literal, $f5:literal
     ) => {
-        /// # Safety
-        /// See [`crate::gemm::tile::TileFunction`].
+        /// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = "neon")]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {

@@ -54,7 +54,7 @@ static NARROW: Narrow = Narrow {
 
 pub(crate) static NARROW_KERNELS: [&Narrow; 1] = [&NARROW];
 
-/// Prefetches the cache line of `place`, which may be any address.
+/// Prefetches the cache line at `place`, which may be any address, into the level-1 cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch has no visible effect and never faults.
@@ -68,7 +68,7 @@ pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
 /// None: `clock_gettime` reads the time counter, at little more cost.
 pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
-/// Whether the time counter has a guaranteed constant rate.
+/// Returns false: this crate reads no time counter here.
 pub(crate) fn has_steady_counter() -> bool {
     false
 }
@@ -98,7 +98,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
 
 const LEAST_SVE_VECTOR: usize = 16;
 
-/// Bytes of an SVE vector in this process; [`LEAST_SVE_VECTOR`] without SVE.
+/// Returns the bytes of an SVE vector in this process; 16 without SVE.
 fn sve_vector_bytes() -> usize {
     #[target_feature(enable = "sve")]
     fn counted() -> usize {

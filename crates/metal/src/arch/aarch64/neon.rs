@@ -30,8 +30,7 @@ macro_rules! body {
         body!($name $features $lanes $even $even);
     };
     ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
-        /// # Safety
-        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

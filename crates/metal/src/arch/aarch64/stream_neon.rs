@@ -21,8 +21,7 @@ macro_rules! stream_kernel {
         step [$($step:literal),*],
         write [$($move:literal)?]
     ) => {{
-        /// # Safety
-        /// See `StreamKernel::function`.
+        /// Runs the passes. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;

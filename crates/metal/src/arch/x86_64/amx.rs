@@ -74,8 +74,7 @@ macro_rules! kernels {
             ],
         )+];
         $(
-            /// # Safety
-            /// Needs the instruction set and the vectors of the kernel's row, and `turns` > 0.
+            /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
             #[inline(never)]
             unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
                 // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes
@@ -138,7 +137,7 @@ const TILE_BIT: u32 = 24;
 const INT8_BIT: u32 = 25;
 const BF16_BIT: u32 = 22;
 
-/// Whether the processor has tiles, and the kernel grants this process their state.
+/// Requests the tile state for this process; returns whether processor and kernel grant it.
 pub(crate) fn tiles() -> bool {
     if !bit(TILE_BIT) || !is_x86_feature_detected!("xsave") {
         return false;

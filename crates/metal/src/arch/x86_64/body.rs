@@ -105,8 +105,7 @@ macro_rules! body {
     };
     (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt; $feature:literal
         $all:literal ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
-        /// # Safety
-        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

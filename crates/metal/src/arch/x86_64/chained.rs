@@ -49,8 +49,7 @@ macro_rules! body {
     };
     (@ $file:literal $all:literal ($($register:tt)+) $bytes:literal $move:literal $end:literal $feature:literal
         $name:ident $($step:tt)+) => {
-        /// # Safety
-        /// Needs the instruction set of the kernel's row, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {

@@ -116,8 +116,7 @@ macro_rules! tile {
             function: $name,
         };
 
-        /// # Safety
-        /// See [`crate::gemm::tile::TileFunction`].
+        /// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {
@@ -185,16 +184,14 @@ macro_rules! tile {
             }
         }
 
-        /// # Safety
-        /// See [`crate::gemm::pack::PackA`].
+        /// Packs a part of A. Safety: see [`crate::gemm::pack::PackA`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_a(part: MatrixPart<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_a::<$float, $rows>(part, depth, to) }
         }
 
-        /// # Safety
-        /// See [`crate::gemm::pack::PackB`].
+        /// Packs a part of B. Safety: see [`crate::gemm::pack::PackB`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_b(part: MatrixPart<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.

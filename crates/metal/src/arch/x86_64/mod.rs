@@ -51,7 +51,7 @@ pub(crate) static TILES_F32: [&RegisterTile<f32>; 2] = [&gemm_fma::F32_AVX2, &ge
 
 pub(crate) static NARROW_KERNELS: [&Narrow; 2] = [&lu::AVX2, &lu::AVX512];
 
-/// Prefetches the cache line of `place`, which may be any address.
+/// Prefetches the cache line at `place`, which may be any address, into the level-1 cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch has no visible effect and never faults; SSE is part of the baseline.
@@ -61,7 +61,7 @@ pub(crate) fn prefetch<T>(place: *const T) {
 /// Time counter that programs may read, with the name of the kernel's clock source.
 pub(crate) const TICK_COUNTER: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
-/// Not ordered with the instructions around it: hundreds of them or system calls separate readings.
+/// Returns the TSC, not ordered with the instructions around: hundreds of them separate readings.
 #[inline]
 fn time_stamp_counter() -> u64 {
     // SAFETY: every x86-64 processor has it; `clock_gettime` also fails under PR_SET_TSC.
@@ -74,14 +74,14 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_lfence() }
 }
 
-/// Whether the time counter has a constant rate: CPUID 8000_0007, EDX bit 8 (Intel 325383).
+/// Returns whether the TSC has a constant rate: CPUID 8000_0007, EDX bit 8 (Intel 325383).
 pub(crate) fn has_steady_counter() -> bool {
     const LEAF: u32 = 0x8000_0007;
     let highest = core::arch::x86_64::__cpuid(0x8000_0000).eax;
     highest >= LEAF && core::arch::x86_64::__cpuid(LEAF).edx >> 8 & 1 == 1
 }
 
-/// Highest core clock in Hz from CPUID 0x16, EBX (Intel 325383); `None` on AMD and in most guests.
+/// Returns the highest core clock in Hz from CPUID 0x16, EBX; `None` on AMD and in most guests.
 pub(crate) fn named_maximum_hz() -> Option<f64> {
     const LEAF: u32 = 0x16;
     let highest = core::arch::x86_64::__cpuid(0).eax;
@@ -89,8 +89,8 @@ pub(crate) fn named_maximum_hz() -> Option<f64> {
     megahertz.filter(|megahertz| *megahertz > 0).map(|megahertz| f64::from(megahertz) * 1e6)
 }
 
-/// Rate of the time counter that hypervisor or processor report, in Hz. In a guest only the
-/// hypervisor counts: the processor's leaves may describe another host after a migration.
+/// Returns the TSC rate in Hz that the hypervisor (in a guest) or the processor reports; `None` if
+/// none is from 0.1 to 10 GHz. In a guest the processor's leaves may describe another host.
 ///
 /// Leaf 0x4000_0010, EAX, in kHz, of VMware and compatible hypervisors (docs.kernel.org: x86
 /// hypervisor timing leaf); leaf 0x15, crystal × EBX / EAX; leaf 0x16, EAX, in MHz (Intel 325383).
@@ -113,7 +113,7 @@ pub(crate) fn stated_counter_hz() -> Option<f64> {
     [of_hypervisor, of_crystal, of_base].into_iter().flatten().find(|hz| (1e8..1e10).contains(hz))
 }
 
-/// Result of CPUID: EAX, EBX, ECX, EDX.
+/// Returns EAX, EBX, ECX and EDX of CPUID; always `Some` on x86-64.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
     let core::arch::x86_64::CpuidResult { eax, ebx, ecx, edx } =
         core::arch::x86_64::__cpuid_count(leaf, subleaf);

@@ -88,8 +88,7 @@ macro_rules! pipeline {
     };
     (@ $file:ident $name:ident $order:ident $multiply:literal $add:literal $feature:literal $register:literal
         $bytes:literal $move:literal $end:literal ($($all:tt)+)) => {
-        /// # Safety
-        /// Needs the row's instruction set, `turns` > 0, and the vectors of that row.
+        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

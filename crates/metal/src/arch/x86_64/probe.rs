@@ -6,8 +6,7 @@ use crate::isa::Isa;
 /// Loads of whole vectors into different registers, from the first lines of the operands.
 macro_rules! loads {
     ($name:ident $feature:literal $move:literal $register:literal $bytes:literal $end:literal ($($all:tt)+)) => {
-        /// # Safety
-        /// Needs the loop's instruction set, `turns` > 0 and 16 vectors at `place`.
+        /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and 16 vectors at `place`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {
@@ -35,8 +34,7 @@ macro_rules! loads {
 /// A chain: sixteen dependent instructions per iteration on one register.
 macro_rules! waits {
     ($name:ident $feature:literal $move:literal $register:literal $end:literal $link:literal) => {
-        /// # Safety
-        /// Needs the loop's instruction set, `turns` > 0 and a vector at `place`.
+        /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and a vector at `place`.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, place: *const u8) {

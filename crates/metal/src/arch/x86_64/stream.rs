@@ -13,9 +13,9 @@ use super::{stream_string, stream_vectors};
 pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
-/// Prefetch distances in bytes: past the level-2 cache (`prefetchnta`), into level 1 (`prefetcht0`)
-/// or 2 (`prefetcht1`). Copies beyond the caches gain 6 to 17 % with `prefetcht1` and lose 36 %
-/// with `prefetchnta` on Emerald Rapids, and gain with it on Zen 4 and 5 (docs/src/performance.md).
+/// Returns the prefetch distances in bytes for the instruction `hint`; 0 for "". Copies beyond the
+/// caches gain 6 to 17 % with `prefetcht1` and lose 36 % with `prefetchnta` on Emerald Rapids, and
+/// gain with it on Zen 4 and 5 (docs/src/performance.md).
 pub(super) const fn distances(hint: &str) -> &'static [u32] {
     match hint.as_bytes() {
         b"" => &[0],
@@ -39,8 +39,7 @@ macro_rules! stream_kernel {
         write [$($write:expr)?],
         end [$($end:expr),*]
     ) => {{
-        /// # Safety
-        /// See `StreamKernel::function`.
+        /// Runs the passes. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;

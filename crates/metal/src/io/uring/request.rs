@@ -7,11 +7,9 @@ pub enum RequestKind {
     Read,
     /// From the slot's buffer into the file.
     Write,
-    /// Like [`RequestKind::Write`], completed when the data is durable (`RWF_DSYNC`, like
-    /// `O_DSYNC`).
+    /// Like [`RequestKind::Write`], completed when the data is durable (`RWF_DSYNC`).
     WriteThrough,
-    /// Like [`RequestKind::WriteThrough`], including the file's metadata (`RWF_SYNC`, like
-    /// `O_SYNC`).
+    /// Like [`RequestKind::WriteThrough`], including the file's metadata (`RWF_SYNC`).
     WriteSync,
     /// fdatasync(2) of the whole file; offset and length are ignored.
     DataSync,
@@ -22,13 +20,13 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// Whether it writes the buffer.
+    /// Returns whether it writes the slot's buffer to the file.
     #[inline]
     pub fn is_write(self) -> bool {
         matches!(self, RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync)
     }
 
-    /// Whether it makes earlier writes durable.
+    /// Returns whether it makes earlier writes durable (`DataSync`, `Sync`) and transfers no data.
     #[inline]
     pub fn is_sync(self) -> bool {
         matches!(self, RequestKind::DataSync | RequestKind::Sync)

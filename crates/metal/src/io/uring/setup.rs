@@ -9,7 +9,8 @@ use crate::buffer::{self, Buffer, Pages};
 /// Idle time of a submission-polling kernel thread before it sleeps, in ms.
 const SQPOLL_IDLE_MS: u32 = 100;
 
-/// Bytes from one slot's (page-aligned) buffer to the next, and in total.
+/// Returns the bytes from one slot's page-aligned buffer to the next, and in total. Fails without
+/// files, or if `depth` or `block` is out of range.
 pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
     let geometry = RingError::Geometry { depth, block };
     if files == 0 || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
@@ -27,7 +28,8 @@ pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })
 }
 
-/// Creates the ring with the least interrupting delivery of completions.
+/// Creates a ring of `entries` entries with the least interrupting delivery that the kernel grants
+/// (`Interrupting` with polling). Fails before Linux 5.6.
 pub(super) fn set_up(entries: u32, polling: Polling) -> Result<(IoUring, Delivery), RingError> {
     let (uring, delivery) =
         build(entries, polling).map_err(|e| RingError::Unavailable(Unavailable::from_errno(errno_of(&e))))?;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::buffer::Pages;
 
-/// Each byte depends on its index, so that a misplaced read is detected.
+/// Makes a file whose bytes depend on their index, so that a misplaced read is detected.
 fn patterned(len: usize) -> File {
     use std::io::Write;
     let mut file = tempfile::tempfile().expect("temporary file");

@@ -50,7 +50,7 @@ impl Ranges {
         self.to.fill(SliceSum::default());
     }
 
-    /// Adds a slice with this range; bins out of range count as the nearest one.
+    /// Adds slices with costs from bin `first` to `last`; bins out of range count as the nearest.
     pub(super) fn enter(&mut self, first: f64, last: f64, sum: SliceSum) {
         let index = |bin: f64| (bin.max(0.0) as usize).min(BINS - 1);
         self.from[index(first)].add(sum);
@@ -71,13 +71,13 @@ impl Ranges {
         self.from.get(bins.start.min(end)..end).unwrap_or_default()
     }
 
-    /// Slices whose range ends within `margin` bins of `bin`.
+    /// Sums the slices whose range ends within `margin` bins of `bin`.
     pub(super) fn ending_at(&self, bin: usize, margin: usize) -> SliceSum {
         total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
-    /// Slices whose range comes within `margin` bins of `bin`: those that start before its end
-    /// minus those that end before its start.
+    /// Sums the slices whose range comes within `margin` bins of `bin`: those that start before its
+    /// end minus those that end before its start.
     pub(super) fn around(&self, bin: usize, margin: usize) -> SliceSum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));

@@ -134,7 +134,8 @@ fn a_slice_with_two_clocks_is_kept_if_the_level_lies_between_its_costs() {
     assert_eq!((both.all(), both.kept()), (SliceSum::default(), SliceSum::default()));
 }
 
-/// Slices of steady work at clocks that alternate after the times `held`; also the mean clock.
+/// Returns slices of steady work at clocks (Hz) that alternate after the seconds `held`, and the
+/// mean clock.
 fn restless(clocks: [f64; 2], held: &[f64], stretches: usize) -> (Vec<Slice>, f64) {
     let mut changes = held.iter().copied().cycle();
     let (mut now, mut until, mut which) = (0.0, changes.next().unwrap(), 0);

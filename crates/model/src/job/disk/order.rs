@@ -68,13 +68,13 @@ impl BlockOrder {
         found.map(|(_, order)| *order).ok_or_else(|| unknown_word("pattern", word, Self::ALL))
     }
 
-    /// Name, without exponent or parts.
+    /// Returns the name in ids without exponent or parts, such as `random` or `zipf`.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("zoned", |(word, _)| word)
     }
 
-    /// Returns whether offsets are random.
+    /// Returns whether offsets are random: uniform, Zipf or zoned.
     pub fn is_random(self) -> bool {
         matches!(self, Self::Random | Self::Zipf(_) | Self::Zoned(_))
     }
@@ -90,7 +90,7 @@ pub struct FileZones {
 impl FileZones {
     const MAX_PARTS: usize = 8;
 
-    /// Parses `50-5:30-15:20-80`: 50 % of the transfers to the first 5 % of the file, and so on.
+    /// Parses `50-5:30-15:20-80`: 50 % of transfers to the first 5 % of the file, …; sums are 100.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = [(0, 0); Self::MAX_PARTS];
         let mut sums = (0_u32, 0_u32);
@@ -103,7 +103,7 @@ impl FileZones {
         (sums == (100, 100)).then_some(Self { parts })
     }
 
-    /// Shares of the transfers and of the file per part, in per cent.
+    /// Yields per part its share of the transfers and its share of the file, in per cent.
     pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
         let used = self.parts.into_iter().filter(|(_, of_file)| *of_file > 0);
         used.map(|(transfers, of_file)| (u64::from(transfers), u64::from(of_file)))

@@ -123,7 +123,7 @@ impl<'a> CpuEvidence<'a> {
         self.is_virtual && (intel || tiny || is(self.l1d, 64, 2))
     }
 
-    /// Returns why the processor cannot belong to this row, if anything contradicts it.
+    /// Returns why the processor cannot belong to this row; `None` if nothing contradicts it.
     pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
         if let Some(feature) = self.impossible(row) {
             return Some(feature);
@@ -141,14 +141,14 @@ impl<'a> CpuEvidence<'a> {
         row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
     }
 
-    /// Returns the first feature that chips of the row cannot have.
+    /// Returns `cannot have FEATURE` for the first feature that chips of the row cannot have.
     pub(super) fn impossible(&self, row: &Microarchitecture) -> Option<String> {
         let feature = row.never.iter().find(|feature| self.features.contains(feature.as_str()))?;
         Some(format!("cannot have {feature}"))
     }
 
-    /// Returns the first rate of the row that a similar core was measured to exceed. Lower rates
-    /// prove nothing, as a neighbour or throttling slows a core down.
+    /// Returns in words the first rate of the row that a similar core was measured to exceed. Lower
+    /// rates prove nothing, as a neighbour or throttling slows a core down.
     pub(super) fn more_than(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
             let rate = match one.ability {
@@ -172,7 +172,7 @@ impl<'a> CpuEvidence<'a> {
         })
     }
 
-    /// Returns the first cache that no chip of the row has.
+    /// Returns `has no CACHE of SIZE` for the first cache that no chip of the row has.
     fn other_cache(&self, caches: &Caches) -> Option<String> {
         let levels = [
             ("level 1 data cache", self.l1d, &caches.l1d),
@@ -209,9 +209,9 @@ impl Size {
 /// A vendor's own name of a processor contains one of these words.
 const MAKERS: [&str; 8] = ["(R)", "(tm)", "Intel", "AMD", "Hygon", "Zhaoxin", "ZHAOXIN", "VIA"];
 
-/// Rates a processor's name. A product number is a word with three or more digits that is not a
-/// clock. Words in parentheses are marks or, in QEMU, model names; QEMU's `xx` stand for digits. A
-/// name without a vendor is a provider's (`Virtual CPU 714389bda930`), whatever its digits.
+/// Classifies a processor's name. A product number is a word with three or more digits that is not
+/// a clock. Words in parentheses are marks or QEMU model names; QEMU's `xx` stand for digits. A
+/// name without a vendor is a provider's (`Virtual CPU 714389bda930`).
 fn name(name: Option<&str>) -> Name {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else { return Name::Missing };
     if is_of_a_hypervisor(name) || !MAKERS.iter().any(|maker| name.contains(maker)) {

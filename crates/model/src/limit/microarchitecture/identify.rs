@@ -155,7 +155,8 @@ impl Core {
         }
     }
 
-    /// Identifies by features and caches; `why` is the reason why the numbers do not count.
+    /// Identifies by features and caches; `why` is the reason why the numbers do not count. Fails
+    /// if no row is left.
     fn inferred(
         rows: &'static [Microarchitecture],
         cpu: &Cpu,
@@ -197,7 +198,7 @@ impl Core {
         }
     }
 
-    /// Value of a key of `data/microarchitectures.toml`, if all candidate rows agree.
+    /// Returns the number `key` of the candidates' rows; `None` unless all have the same.
     pub fn number(&self, key: &str) -> Option<f64> {
         agreed(&self.rows, key)
     }
@@ -228,13 +229,13 @@ impl Core {
         self.rows.iter().any(|row| row.facts.contains_key(rate::ADD.key))
     }
 
-    /// Minimum of the candidates' latencies in cycles to a dependent instruction, if all are known.
+    /// Returns the candidates' least cycles to a dependent instruction, if all are known.
     pub fn latency(&self, of: CoreRate) -> Option<f64> {
         let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
     }
 
-    /// Marks a limit that rests on an inferred identification, with the reason.
+    /// Returns the limit, marked as inferred with the reason if the identification is inferred.
     pub fn mark(&self, limit: Limit) -> Limit {
         let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {
             return limit;
@@ -262,14 +263,14 @@ fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
     )))
 }
 
-/// Returns the value of a key on which all rows agree.
+/// Returns the number `key` if all rows have the same; else `None`.
 fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
     let mut numbers = rows.iter().map(|row| row.number(key));
     let first = numbers.next().flatten()?;
     numbers.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the maximum of a cache property, if all rows have it.
+/// Returns the maximum of the cache property that `number` reads; `None` unless all rows have it.
 fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
     let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
     numbers?.into_iter().max()
@@ -308,7 +309,7 @@ fn by_numbers(
     Ok((rows, against))
 }
 
-/// Selects rows by the width that CPUID shows, else by the model.
+/// Returns the rows whose vector width CPUID shows; without that, those that list the model.
 fn of_this_width(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
@@ -348,7 +349,7 @@ fn masked(
     rows.iter().filter(is_masked).filter(is_possible).collect()
 }
 
-/// Formats the first few names: `A, B or C`.
+/// Formats the first few names: `A, B or C`, `A, B or 5 others`.
 fn names(rows: &[&Microarchitecture]) -> String {
     let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     names.dedup();
@@ -362,7 +363,7 @@ fn names(rows: &[&Microarchitecture]) -> String {
     }
 }
 
-/// Describes what the numbers select, as the start of a sentence.
+/// Starts a sentence with what the numbers select: `CPUID's family and model say Zen 4`.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     match named {
         [] => identity(cpu, number).unwrap_or_default(),
@@ -373,7 +374,7 @@ fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     }
 }
 
-/// Formats the numbers that identify a chip.
+/// Formats the numbers that identify a chip: `GenuineIntel family 6 model 85`; `None` if unknown.
 fn identity(cpu: &Cpu, number: usize) -> Option<String> {
     match (cpu.vendor.as_deref(), cpu.family, cpu.model, cpu.arm_of(number)) {
         (Some(vendor), Some(family), Some(model), _) => {

@@ -46,7 +46,7 @@ fn two() -> u32 {
 }
 
 impl SocketMemory {
-    /// Returns the row of this machine's chip, if any; fails if its identification is not certain.
+    /// Returns the row of this machine's chip, if listed; fails if the chip is uncertain.
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
@@ -84,7 +84,7 @@ impl SocketMemory {
         (self.only.is_empty() || self.only.iter().any(has)) && !self.excepted.iter().any(has)
     }
 
-    /// Bandwidth in B/s over all channels of one socket.
+    /// Returns the bandwidth in B/s over all channels of one socket.
     pub fn bytes_per_second(&self) -> f64 {
         f64::from(self.channels) * 8.0 * f64::from(self.megatransfers) * 1e6
     }

@@ -38,7 +38,7 @@ fn read(file: &str) -> Result<Table, String> {
 
 const MOST_DEPTH: usize = 16;
 
-/// Adds a feature, or the features of a set and its nested sets.
+/// Adds feature `name` to `found`, or all of the set `@name` in `sets`, `depth` sets deep.
 fn expand(
     name: &str,
     sets: &BTreeMap<String, Vec<String>>,
@@ -178,7 +178,7 @@ impl Chip {
 }
 
 impl Microarchitecture {
-    /// Instructions of `bits`-wide vectors started per cycle; fails if the row or name lacks them.
+    /// Returns `bits`-wide instructions started per cycle; fails if row and name do not show it.
     pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
@@ -201,17 +201,17 @@ impl Microarchitecture {
         rate.ok_or_else(unknown)
     }
 
-    /// Returns the value of a key with a single number.
+    /// Returns the number `key`; `None` if it is missing or depends on the vector width.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.facts.get(key)?.number()
     }
 
-    /// Best latency in cycles to a dependent instruction.
+    /// Returns the best latency in cycles to a dependent instruction; `None` if not listed.
     pub(super) fn latency(&self, of: CoreRate) -> Option<f64> {
         of.latency.cycles(|key| self.number(key))
     }
 
-    /// Rates by width, in instructions per cycle.
+    /// Returns the rates by vector width in instructions per cycle; empty if not listed.
     pub(super) fn rates(&self, of: CoreRate) -> Widths {
         let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
         if of.in_cycles { listed.inverse() } else { listed }

@@ -10,7 +10,7 @@ use crate::plan::SamplingOptions;
 
 const MAX_NOTE: usize = 2000;
 
-/// Reads a sampling key; returns whether it is one.
+/// Sets the field of `how` that a sampling key sets; returns whether `key` is one.
 pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -> Result<bool, PlanMistake> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
@@ -28,7 +28,7 @@ pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -
     Ok(true)
 }
 
-/// Returns the elements of a list; a single value is a list of one.
+/// Returns the elements of a list (1 to 10000); a single value is a list of one.
 pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValue<'i>>, PlanMistake> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
@@ -41,7 +41,7 @@ pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValu
     }
 }
 
-/// Returns a string, or the text of a number or switch.
+/// Returns a string, or the text of a decimal number or switch (`true` becomes `on`).
 pub(super) fn text(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     match value.get_ref() {
         DeValue::String(s) => Ok(s.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn texts(value: &PlanValue<'_>) -> Result<Vec<String>, PlanMistake> {
     items(value)?.iter().map(one).collect()
 }
 
-/// Reads a name, which must be safe to show and store.
+/// Reads a name of 1 to 100 letters, digits, `-`, `_`, `.` or blanks.
 pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let name = text(value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
@@ -69,7 +69,7 @@ pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     }
 }
 
-/// Reads a note; white space is collapsed.
+/// Reads a note of at most 2000 bytes; white space is collapsed.
 pub(super) fn note(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let DeValue::String(note) = value.get_ref() else {
         return Err(PlanMistake::value("a note must be a string"));
@@ -85,7 +85,7 @@ pub(super) fn count(key: &str, value: &PlanValue<'_>) -> Result<u64, PlanMistake
     quantity::parse_count(&text(value)?).map_err(|e| PlanMistake::value(format!("{key} {e}")))
 }
 
-/// Reads a whole number from 1 to `most`.
+/// Reads a whole number from 1 to `most`; errors name `key`.
 pub(super) fn bounded(key: &str, value: &PlanValue<'_>, most: u32) -> Result<u32, PlanMistake> {
     let text = text(value)?;
     let shown = plimsoll_units::text::shown_within(&text, 40);

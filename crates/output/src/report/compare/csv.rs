@@ -34,8 +34,7 @@ const CSV_COLUMNS: [&str; 23] = [
     "verdict",
 ];
 
-/// Writes a row per side and metric in base units, even without a value; a score is a metric
-/// without a case.
+/// Writes a row per side and metric, in base units; a score is a metric without a case.
 ///
 /// # Errors
 /// Writing failed.

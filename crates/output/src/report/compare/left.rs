@@ -54,7 +54,7 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
     found.into_iter().map(group).collect()
 }
 
-/// Describes the outcome on both sides, without a side that is complete.
+/// Describes why a case is not compared, per side: `failed in B`; a complete side is omitted.
 fn what(one: &Uncompared) -> String {
     let whole = |standing: &Standing| standing.status == Has::Ok && standing.reason.is_none();
     let second = letter(one.side);
@@ -82,7 +82,7 @@ fn head(kind: UncomparedKind) -> &'static str {
     }
 }
 
-/// Names the case, with node and metric if there are several.
+/// Returns the label of the case, with node and metric if they are given.
 fn name(one: &Uncompared) -> String {
     let node = one.node.as_deref().map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
     let metric = one
@@ -104,7 +104,7 @@ fn on(standing: &Standing, side: &str) -> String {
     format!("{word}{count} in {side}{}", reason.unwrap_or_default())
 }
 
-/// Formats the available results, including invalid ones.
+/// Formats the results of a case that is not compared, ` [A 103 GB/s]`; empty without any.
 fn figures(one: &Uncompared) -> String {
     let figure = |name: &str, on: &Standing| {
         let (value, unit) = on.value.zip(on.unit)?;

@@ -39,12 +39,12 @@ pub(in crate::report) struct ComparisonRow<'a> {
     pub(in crate::report) compared: Option<&'a ComparedMetric>,
 }
 
-/// Returns whether the table has a row per side, with ranks.
+/// Returns whether the table has a row per side, with ranks: for three sides, or with prices.
 pub(in crate::report) fn has_ranks(comparison: &Comparison) -> bool {
     comparison.sides.len() > 2 || comparison.prices.is_some()
 }
 
-/// Returns whether the column contains words instead of numbers.
+/// Returns whether the column with this heading contains words instead of numbers.
 pub(in crate::report) fn is_of_words(column: &str) -> bool {
     ["case", "side", "with", "verdict"].contains(&column)
 }
@@ -98,7 +98,7 @@ impl<'a> ComparisonTable<'a> {
         Self { head: head.into_iter().map(str::to_owned).collect(), lines }
     }
 
-    /// Builds the table of scores; `None` without weights.
+    /// Builds the table of scores (side, score, interval); `None` without weights.
     pub(in crate::report) fn of_scores(comparison: &Comparison) -> Option<Self> {
         let line = |score: &plimsoll_compare::Score| {
             let half =
@@ -111,8 +111,7 @@ impl<'a> ComparisonTable<'a> {
         (!lines.is_empty()).then_some(Self { head, lines })
     }
 
-    /// Formats aligned rows. To fit, it first drops columns, then moves long names to their own
-    /// lines.
+    /// Formats aligned rows; to fit, drops columns, then moves long names to their own lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
         let head = (self.head.clone(), TextRole::Dim);
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
@@ -209,7 +208,7 @@ pub(in crate::report) fn name_of(row: &Ranked) -> String {
     name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
 }
 
-/// Returns the label of a case, with `node` if there are several, and `metric` if given.
+/// Returns the label of a case, with node if it was measured on one, and `metric` if given.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
     let of_one = node.filter(|_| !is_of_all(case));
     let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
@@ -222,12 +221,12 @@ fn side(comparison: &Comparison, index: usize) -> String {
     format!("{} {}", letter(index), name.unwrap_or_default())
 }
 
-/// Formats "1", or "2–3" if noise makes both possible.
+/// Formats a rank as `1`, or `2–3` if noise makes both possible.
 fn rank([best, worst]: [usize; 2]) -> String {
     if best == worst { best.to_string() } else { format!("{best}–{worst}") }
 }
 
-/// Returns a side's cell; `None` for columns of a difference.
+/// Returns the cell of a side's `column`; `None` for columns of a difference.
 fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &str) -> Option<String> {
     let none = || "–".to_owned();
     Some(match column {
@@ -242,7 +241,7 @@ fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &s
     })
 }
 
-/// Returns a difference's cell.
+/// Returns the cell of a difference's `column`; `–` without a value.
 fn difference(compared: Option<&ComparedMetric>, column: &str) -> String {
     let none = || "–".to_owned();
     let Some(row) = compared else { return none() };

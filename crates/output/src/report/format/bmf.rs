@@ -43,7 +43,7 @@ fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&benchmarks)?)
 }
 
-/// Names the case, with node and repetition if a run has several; also used by other formats.
+/// Returns the case id, with node and repetition if there are several: `cpu.peak node=a repeat=1`.
 pub(super) fn benchmark(run: &Run, measurement: &Measurement) -> String {
     let mut name = measurement.case.id().as_str().to_owned();
     if run.nodes.len() > 1 {
@@ -66,7 +66,7 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, BmfFigure
     figures.chain(delivered(measurement))
 }
 
-/// Returns the delivered headline as a measure of its own.
+/// Returns the measure `…-delivered` with the delivered headline; `None` if all was delivered.
 fn delivered(measurement: &Measurement) -> Option<(String, BmfFigure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;
@@ -83,7 +83,7 @@ fn figure(metric: &MetricResult) -> BmfFigure {
     }
 }
 
-/// Returns the slug of a measure: metric and unit in lower-case letters, digits and hyphens.
+/// Returns the slug of a measure, `latency-seconds`: metric and unit.
 fn measure(metric: &MetricResult) -> String {
     let words = format!("{} {}", metric.name, unit_name(metric.unit)).to_ascii_lowercase();
     let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

@@ -65,7 +65,7 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
 }
 
-/// Formats the share of the limit, and the delivered part of an undisturbed result.
+/// Formats the share of the limit, and the delivered part of an undisturbed result; `None` without.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
     let limit = limit.map(|share| format!("{} of the limit", plimsoll_units::quantity::percent(share, 3)));

@@ -25,7 +25,7 @@ fn name(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }
 
-/// Writes the document, indented, with a final newline.
+/// Writes the run document as indented JSON with a final newline.
 ///
 /// # Errors
 /// Writing failed.
@@ -49,7 +49,7 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
-/// Writes the document to a new private file in this directory. Returns its name, safe to display.
+/// Writes the document to a new private file in `directory`; returns its name, safe to display.
 ///
 /// # Errors
 /// The file cannot be created or written.

@@ -1,7 +1,5 @@
-//! Export formats: one file each, listed in [`FORMATS`].
-//!
-//! The list defines the values of `--format`, its help, completions and errors, and the table in
-//! docs/src/recipes.md.
+//! Export formats: one file each, listed in [`FORMATS`], which defines the values of `--format`,
+//! help, completions and errors, and the table in docs/src/recipes.md.
 
 mod bmf;
 mod csv;
@@ -150,7 +148,7 @@ impl FormatSubject {
     /// All contents.
     pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
 
-    /// Returns the command that writes it.
+    /// Returns the command that writes it, such as `export`.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -161,7 +159,7 @@ impl FormatSubject {
         }
     }
 
-    /// Returns whether `format` supports it.
+    /// Returns whether `format` can write this subject.
     #[must_use]
     pub fn is_in(self, format: &Format) -> bool {
         match self {
@@ -186,7 +184,7 @@ pub struct NoFormat {
 }
 
 impl NoFormat {
-    /// Creates the error for a format name.
+    /// Creates the error for the format `name`, which is unknown or does not support `subject`.
     #[must_use]
     pub fn new(name: &str, subject: FormatSubject) -> Self {
         Self { name: name.to_owned(), subject }
@@ -212,7 +210,7 @@ impl fmt::Display for NoFormat {
     }
 }
 
-/// Returns the format with this name or alias.
+/// Returns the format with this name or alias; `None` if unknown.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name || format.alias == Some(name))
@@ -239,7 +237,7 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     nothing.or_else(|| (without > 0).then(invalid))
 }
 
-/// Returns the writer that `writer` selects from the format.
+/// Returns what `writer` selects from the format `name`, which is `None` if unsupported.
 ///
 /// # Errors
 /// The format is unknown or does not support `subject`; the error lists formats that do.

@@ -42,7 +42,7 @@ fn one<'a>(of: &OneRun<'a>) -> JudgedRun<'a> {
     JudgedRun { run: of.run, held: of.held }
 }
 
-/// Writes several runs, the oldest first: times of a series must rise.
+/// Writes several runs in order of start, one per start time; times of a series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| JudgedRun { run, held: &[] }).collect();
     all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
@@ -133,7 +133,7 @@ impl Families {
         self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
     }
 
-    /// Adds the lines of one metric at one time, after earlier ones, given without the family name.
+    /// Adds lines (labels, value) to family `name` under the key `metric`; a new one gets `about`.
     fn lines(&mut self, name: &str, about: FamilyAbout, metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
         let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
@@ -218,7 +218,7 @@ impl Families {
         }
     }
 
-    /// Adds a result with limit, share of the limit and reference tools.
+    /// Adds gauges of a metric: median, limit, delivered value, share of limit, reference tools.
     fn figure(&mut self, measurement: &Measurement, metric: &MetricResult, labels: &Labels<'_>) {
         let unit = unit_name(metric.unit);
         let benchmark = measurement.case.benchmark();
@@ -274,7 +274,7 @@ impl Families {
         self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
     }
 
-    /// Adds requirements; one that applies to several results of a case is met if all meet it.
+    /// Adds a state per requirement and case: met only if all results of the case meet it.
     fn requirements(&mut self, held: &[Holds]) {
         let mut met: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for one in held {
@@ -320,7 +320,7 @@ impl Family {
     }
 }
 
-/// Returns the unit's suffix for metric names.
+/// Returns the unit's suffix for metric names, `bytes_per_second`; empty for plain numbers.
 pub(super) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::BytePerSecond => "bytes_per_second",

@@ -1,8 +1,6 @@
-//! CSV and configuration for Apache Otava (formerly Hunter), which detects change points
-//! (<https://otava.apache.org/docs/csv/>): a row per run, a column per headline, in base units.
-//!
-//! Otava accepts no empty cells, so columns are headlines with a valid result in each run. Rows are
-//! ordered by start time.
+//! CSV and configuration for Apache Otava (<https://otava.apache.org/docs/csv/>): a row per run in
+//! order of start, a column per headline in base units. Otava accepts no empty cells, so columns
+//! are headlines with a valid result in each run.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -46,7 +44,7 @@ fn headline(measurement: &Measurement) -> Option<&MetricResult> {
     believed.filter(|metric| metric.summary.median.is_finite())
 }
 
-/// Returns the headlines of a run with their column names.
+/// Returns the headline of each case with its column name.
 fn figures(run: &Run) -> Vec<(String, &MetricResult)> {
     let one = |measurement| Some((benchmark(run, measurement), headline(measurement)?));
     run.measurements.iter().filter_map(one).collect()
@@ -63,7 +61,7 @@ fn in_order(runs: &[Run]) -> Vec<&Run> {
     runs
 }
 
-/// Returns the columns that all runs have, in the order of the first run.
+/// Returns name and direction of the columns that all runs have, in the order of the first run.
 fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
     let first = runs.first().map(|run| figures(run)).unwrap_or_default();
@@ -71,7 +69,7 @@ fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     in_all.map(|(name, metric)| (name, metric.better)).collect()
 }
 
-/// Returns the columns, or an error if there are none.
+/// Returns the columns that all runs have, or an error if there are none.
 fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let columns = columns(runs);
     if columns.is_empty() {
@@ -83,7 +81,7 @@ fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     Ok(columns)
 }
 
-/// Reports headlines without a column because some runs lack them.
+/// Returns a message that counts the headlines that some run lacks; `None` if all runs have all.
 fn not_in_all(runs: &[Run]) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
     let runs: Vec<&Run> = runs.iter().collect();

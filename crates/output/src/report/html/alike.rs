@@ -14,7 +14,7 @@ pub(super) struct RowBlock<'a> {
     pub(super) rows: Vec<(&'a Measurement, String)>,
 }
 
-/// Splits rows into blocks with equal settings in the plan.
+/// Splits rows into blocks with equal settings in the plan; `stated` has the cases as planned.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<RowBlock<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
@@ -32,7 +32,7 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<R
     found
 }
 
-/// Returns the shortest case names that are unique within their benchmark.
+/// Returns the shortest names of `cases` (same order) that are unique within each benchmark.
 pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
     let of = |case: &Case| -> Vec<&Case> {
         cases.iter().copied().filter(|other| other.benchmark() == case.benchmark()).collect()
@@ -77,7 +77,7 @@ fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     }
 }
 
-/// Returns the common settings, or nothing if the labels contain them anyway.
+/// Returns the settings common to all rows; empty if the rows' labels contain them anyway.
 fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
@@ -88,7 +88,8 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
     if is_worth_it { found } else { Vec::new() }
 }
 
-/// Formats a parameter as its value or range, and "of" its value in the plan if that differs.
+/// Formats a parameter: `size 1 GiB to 4 GiB of 8 GiB`, its range in `rows` and the plan's
+/// `stated`.
 fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let number = |case: &Case| match case.get(name) {
         Some(Value::Size(n) | Value::Count(n)) => *n,

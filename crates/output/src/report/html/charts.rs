@@ -21,7 +21,7 @@ struct Along {
 }
 
 impl Along {
-    /// Returns all axes, numbers of workers first.
+    /// Returns all parameters that can be an axis, numbers of workers first.
     fn all() -> Vec<Self> {
         let all = KEYS.iter().filter_map(|key| Some(Self { key, axis: key.axis? }));
         let (workers, others): (Vec<Self>, Vec<Self>) = all.partition(|along| along.axis.workers);
@@ -35,7 +35,7 @@ impl Along {
         }
     }
 
-    /// Returns whether values of this parameter become lines of one chart.
+    /// Returns whether values of `key` become lines of one chart instead of separate charts.
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
@@ -50,7 +50,7 @@ struct ChartedMetric<'a> {
     metric: &'a MetricResult,
 }
 
-/// Draws all sweeps of a subsystem, with published results of the same cases.
+/// Draws all sweeps of a subsystem, with `references` (published or earlier results) of its cases.
 pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure]) -> Vec<Chart> {
     let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
     let usable: Vec<ChartedMetric<'_>> = of.flat_map(drawn).collect();
@@ -74,7 +74,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
     charts
 }
 
-/// Returns the metrics of a measurement that are drawn.
+/// Returns the metrics of a measurement to draw: the first, and those that its benchmark marks.
 fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     let is_drawn =
         |name: &str| plimsoll_bench::metric(&measurement.case, name).is_some_and(|metric| metric.drawn);
@@ -83,7 +83,7 @@ fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
 }
 
-/// Returns the operation that this benchmark shares with other benchmarks.
+/// Returns the operation (`stream of bytes`) that this benchmark shares with other benchmarks.
 fn common(benchmark: &str) -> Option<&'static str> {
     plimsoll_bench::find(benchmark)?.descriptor().common
 }
@@ -96,7 +96,7 @@ enum AreaSizes {
 }
 
 impl AreaSizes {
-    /// Returns the total bytes, if the total is kept constant.
+    /// Formats the total working set, `size 4 GiB in all`, if it is constant over `threads`.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key.name == "threads" && each;
@@ -163,7 +163,7 @@ fn facets<'a>(
     found
 }
 
-/// Formats the parameters that `keep` selects.
+/// Formats the parameters for which `keep(name, value)` is true, as `threads 4`.
 fn others(case: &Case, keep: impl Fn(&str, &Value) -> bool) -> Vec<String> {
     let kept = case.params().iter().filter(|(name, value)| keep(name, value));
     let stated = |(name, value): &(&'static str, Value)| match (*name, value) {
@@ -206,7 +206,7 @@ impl Facet<'_> {
         charts
     }
 
-    /// Returns one line per combination of overlaid parameters, named by what differs.
+    /// Returns one line (results by the parameter `along`) per combination of overlaid parameters.
     fn lines(&self, along: &Along, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
         let differs =
             |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
@@ -253,7 +253,7 @@ impl Facet<'_> {
         self.all.iter().map(|m| m.case.benchmark()).collect()
     }
 
-    /// Returns the values of a parameter; a missing one is an empty text.
+    /// Returns the distinct values of parameter `key`, as text; a missing one is an empty text.
     fn values(&self, key: &str) -> BTreeSet<String> {
         self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
     }
@@ -271,7 +271,7 @@ impl Facet<'_> {
         format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
-    /// Chart of results, with limits, reference tools and, for threads, perfect scaling.
+    /// Builds the chart of results, with limits, reference tools and, for threads, perfect scaling.
     fn rates(&self, lines: &[MetricLines<'_>], along: &Along, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
@@ -322,7 +322,7 @@ impl Facet<'_> {
         chart
     }
 
-    /// Chart of shares of the limit, with reference tools.
+    /// Builds the chart of shares of the limit in percent, with tools; `None` without limits.
     fn shares(&self, lines: &[MetricLines<'_>], along: &Along) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
@@ -394,12 +394,13 @@ fn tool_results(line: &MetricLines<'_>) -> Vec<ChartSeries> {
         .collect()
 }
 
-/// Names a reference or tool line after its line of results.
+/// Returns the name of a tool's line, `fio`, or `fio read` if the chart has several lines.
 fn tool_label(name: &str, line: &MetricLines<'_>) -> String {
     if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
-/// Draws perfect scaling from the fewest threads, and a fit of the universal scalability law.
+/// Draws perfect scaling from the fewest threads; with four points, also a fit of the universal
+/// scalability law. Returns nothing for latencies.
 fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     use plimsoll_bench::Better;
     use plimsoll_stats::{LoadPoint, Samples, Seed, Usl};
@@ -426,14 +427,14 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     series
 }
 
-/// Returns whether the values need a logarithmic axis.
+/// Returns whether the values are all positive and so far apart that they need a logarithmic axis.
 pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     least > 0.0 && most / least > MAX_LINEAR_RATIO
 }
 
-/// Uses labelled positions instead of a scale for few x values.
+/// Replaces the x values by labelled, equidistant positions (categories), for few x values.
 fn as_places(chart: &mut Chart) {
     let places: BTreeSet<u64> = chart
         .series
@@ -453,7 +454,7 @@ fn as_places(chart: &mut Chart) {
     chart.x = ChartAxis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
-/// Returns the sizes of the data caches of one CPU as bands of the size axis.
+/// Returns the data caches of one CPU and `memory` as bands of the size axis, in bytes.
 fn caches(machine: &Machine) -> Vec<Band> {
     let mut sizes: Vec<(String, u64)> = machine
         .cpu

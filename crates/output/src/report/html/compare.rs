@@ -10,7 +10,7 @@ use super::{document, machines, what_differs};
 use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
 
-/// Builds the page of a comparison of `sides`.
+/// Builds the HTML page of a comparison of `sides`, with requirements (`held`) and metrics `shown`.
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
@@ -132,14 +132,14 @@ fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
     comparison.ranked.iter().filter(|row| row.headline && row.better.is_some())
 }
 
-/// Returns the value relative to the best; at most 1 in either direction.
+/// Returns `value` relative to the best side (at most 1, also for latencies); `None` if not finite.
 fn share(row: &Ranked, value: f64) -> Option<f64> {
     let best = row.places.first()?.value;
     let share = if row.better == Some(Better::Higher) { value / best } else { best / value };
     Some(share).filter(|share| share.is_finite())
 }
 
-/// Heat map of results relative to the best: metrics × sides.
+/// Builds the heat map of headlines by side, as shares of the best; `None` without headlines.
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
     let points = headlines(comparison).enumerate().flat_map(|(at, row)| {
@@ -160,7 +160,7 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
     })
 }
 
-/// Chart of shares of the best by price: one series per metric.
+/// Builds the chart of shares of the best by price, a series per headline; `None` without prices.
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;
     let series = |(index, row): (usize, &Ranked)| {

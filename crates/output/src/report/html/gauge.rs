@@ -31,7 +31,7 @@ struct Mark {
     value: f64,
 }
 
-/// Builds all gauges by subsystem, in blocks of cases with equal settings in the plan.
+/// Builds gauges in blocks of cases with equal settings in the plan; `references` are marked.
 pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFigure]) -> Markup {
     let parts = crate::report::subsystems(run);
     let of = |part: &str| -> Vec<&Measurement> {
@@ -56,7 +56,7 @@ pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFig
     }
 }
 
-/// Builds the gauges of a few headlines, each with its subsystem.
+/// Builds the gauges of a run's main headlines, labelled with their subsystems.
 pub(super) fn headlines(run: &Run) -> Markup {
     html! {
         @for (subsystem, measurement) in card::telling(run) {
@@ -65,7 +65,7 @@ pub(super) fn headlines(run: &Run) -> Markup {
     }
 }
 
-/// Heading of a block: settings and warnings that its rows share.
+/// Builds the heading of a block: settings and warnings that its rows share.
 fn heading(block: &RowBlock<'_>) -> Markup {
     let warned: Vec<&str> = in_words(&block.warned).collect();
     html! {
@@ -76,7 +76,7 @@ fn heading(block: &RowBlock<'_>) -> Markup {
     }
 }
 
-/// Builds one gauge; `short` omits what the heading contains, and `reported` lists its warnings.
+/// Builds one gauge with the name `short`; `reported` lists warning codes that the heading shows.
 fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
     let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
     // The suffix identifies the repetition.
@@ -133,7 +133,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     }
 }
 
-/// Filters out warnings that the interval column shows.
+/// Yields the warning codes except those that the interval column shows.
 fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
     codes.iter().copied().filter(|code| !IN_ITS_COLUMN.contains(code))
 }
@@ -186,7 +186,7 @@ impl<'a> GaugeLine<'a> {
         Self { measurement, metric, marks, full }
     }
 
-    /// Returns the position of a value: 1 is full, clamped to the end of the line.
+    /// Returns the position of a value: 0 is empty, 1 is full; clamped to the end of the line.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
             plimsoll_bench::Better::Higher => value / self.full,

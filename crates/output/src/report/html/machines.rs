@@ -1,5 +1,4 @@
-//! Comparison of machines on the page: data for the script's table, and the embedded run documents.
-//! Users can drop further documents, so it also contains the data to validate those.
+//! Comparison of machines on the page: data for the script's table and to validate dropped files.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +36,7 @@ pub(super) fn named(runs: &[Run]) -> Vec<NamedRun<'_>> {
     runs.iter().map(|run| NamedRun { run, name: None }).collect()
 }
 
-/// Builds the section with the last run of each measured side, and embeds the documents of all
-/// runs.
+/// Builds the section with the last run of each measured side; encodes all runs' documents.
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
@@ -110,7 +108,7 @@ pub(super) struct ComparedMachines {
     pub(super) held: Markup,
 }
 
-/// Builds the section of the `shown` runs, and embeds the documents of `all`.
+/// Builds the section "Compare machines" of the `shown` runs; encodes the documents of `all` runs.
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
@@ -168,7 +166,7 @@ fn directions(benchmark: &dyn plimsoll_bench::Benchmark) -> BTreeMap<&'static st
     benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
 }
 
-/// Encodes the documents; `None` for those that exceed the size limit.
+/// Encodes the run documents in order; `None` for those beyond the size limit of a page.
 pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     let mut left = MOST_HELD;
     let pack = |run: &&Run| {
@@ -179,7 +177,7 @@ pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     runs.iter().map(pack).collect()
 }
 
-/// Explains how to use the embedded documents and lists the missing ones.
+/// Explains how to use the embedded documents `held` (one per run), and lists the missing ones.
 fn documents_note(held: &[Option<String>], runs: &[&Run]) -> Markup {
     let lost: Vec<String> =
         held.iter().zip(runs).filter(|(held, _)| held.is_none()).map(|(_, run)| run.id.clone()).collect();

@@ -1,8 +1,5 @@
-//! The report as one self-contained HTML file.
-//!
-//! Escaping templates produce text, tables and gauges. Charts are JSON data (`data::Chart`) drawn
-//! by Apache ECharts and the script in `assets`; a Content-Security-Policy allows only these two
-//! scripts, by hash.
+//! The report as one self-contained HTML file. Charts are JSON data (`data::Chart`) drawn by Apache
+//! ECharts and the script in `assets`; a Content-Security-Policy allows only these, by hash.
 
 mod alike;
 mod charts;
@@ -74,7 +71,7 @@ impl ReferenceFigure {
     }
 }
 
-/// Returns the headlines of an earlier run as references.
+/// Returns the headline of each case of an earlier run, to be marked in the page of a newer run.
 pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
     let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
     let of = |m: &Measurement| {
@@ -205,7 +202,7 @@ fn made(runs: &[Run], extras: &PageExtras) -> Result<PageParts, serde_json::Erro
     with_tables(&replays, |reports| made_of(reports, &others, runs, extras))
 }
 
-/// Builds reports, then the other runs; `runs` contains both.
+/// Builds the page's parts: the reports, then the `others`; `runs` are those of both.
 fn made_of(
     reports: &[FilledReport<'_>],
     others: &[&Run],
@@ -259,7 +256,7 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-/// Lists what differs between the compared sides.
+/// Builds the list of facts that differ between the compared sides; empty without any.
 fn what_differs(lines: &[String]) -> Markup {
     html! {
         @if !lines.is_empty() {
@@ -279,7 +276,8 @@ fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> Stri
     with_scripts(bodies, island, title, &sources, &scripts).into_string()
 }
 
-/// Builds a page with these scripts; its policy allows only `sources`.
+/// Builds a page of `bodies` with these scripts and the charts' data `island`; its policy allows
+/// only scripts from `sources`, such as `'sha256-…'`.
 fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scripts: &Markup) -> Markup {
     let policy = format!(
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"

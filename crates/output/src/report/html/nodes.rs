@@ -32,7 +32,7 @@ struct Across<'a> {
 }
 
 impl Across<'_> {
-    /// Returns the value as a multiple of the median; above 1 is better.
+    /// Returns how many times better `value` is than the median; below 1 is worse.
     fn better_by(&self, value: f64) -> f64 {
         match self.metric.better {
             Better::Higher => value / self.median,
@@ -41,7 +41,7 @@ impl Across<'_> {
     }
 }
 
-/// Returns the charts of a run on several nodes; none for a single node.
+/// Returns the charts that compare the nodes of a run; none for a single node.
 pub(super) fn of(run: &Run) -> Vec<Chart> {
     if run.nodes.len() < 2 {
         return Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
     charts
 }
 
-/// Returns the run with the measurements of its first node only.
+/// Returns a copy of the run with the measurements of its first node only.
 pub(super) fn first(run: &Run) -> Run {
     let name = run.nodes.first().map(|node| node.name.as_str()).unwrap_or_default();
     let own = |m: &&Measurement| run.nodes.len() < 2 || m.node == name;
@@ -106,7 +106,7 @@ fn across(run: &Run) -> Vec<Across<'_>> {
     found
 }
 
-/// Returns the nodes to draw, in the order of the run.
+/// Returns the nodes that differ most from the median, as many as are drawn, in the run's order.
 fn furthest<'a>(run: &'a Run, all: &[Across<'_>]) -> Vec<&'a str> {
     let away = |name: &str| {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
@@ -156,7 +156,8 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     })
 }
 
-/// Strip chart of one case: a point per node, median and limit per kind, outliers with names.
+/// Builds the strip chart of one case: a point per node, median and limit per kind of node
+/// (`kinds`: names by kind), outliers with names.
 fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
     let outliers: BTreeSet<&str> = run
@@ -210,7 +211,7 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
     }
 }
 
-/// Returns the offset of a point in its strip: deterministic, and far from its neighbours.
+/// Returns the sideways offset of point `index` in its strip: deterministic, far from neighbours.
 fn jitter(index: usize) -> f64 {
     /// Fractional part of the golden ratio: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -236,7 +237,7 @@ impl NodePoints {
     }
 }
 
-/// Table of all nodes (rows) and cases (columns), sorted by the script.
+/// Builds the table of all nodes (rows) and cases (columns); the script of the page sorts it.
 pub(super) fn table(run: &Run) -> Markup {
     let all = across(run);
     let kinds = fleet::kinds(run);

@@ -22,7 +22,7 @@ impl Body {
     }
 }
 
-/// Builds the body of one run; a fleet shows its first node, and how the other nodes differ.
+/// Builds the body of run number `index` of a page; a fleet shows its first node and differences.
 pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
@@ -91,7 +91,7 @@ fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
     }
 }
 
-/// Section with the charts that combine all runs of a page.
+/// Builds the section with the charts that combine all runs of a page; empty without any.
 pub(super) fn together(charts: &[Chart]) -> Markup {
     html! {
         @if !charts.is_empty() {
@@ -103,7 +103,7 @@ pub(super) fn together(charts: &[Chart]) -> Markup {
     }
 }
 
-/// Placeholder of a chart; the script fills it.
+/// Builds the placeholder of a chart, with title and note; the script draws into it.
 pub(super) fn figure(chart: &Chart) -> Markup {
     html! {
         figure.chart data-chart=(chart.id) {

@@ -40,7 +40,7 @@ pub(super) fn verdict(name: &str, reported: &VerdictText) -> Markup {
     }
 }
 
-/// Header: machine, run, distance from limits, quietness, agreement with reference tools.
+/// Builds the header: machine, run, distance from limits, quietness, agreement with tools.
 pub(super) fn header(run: &Run) -> Markup {
     let host = match run.nodes.len() {
         0 | 1 => run.machine.host.clone().unwrap_or_else(|| "this machine".to_owned()),
@@ -78,7 +78,7 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     stated.join(" · ")
 }
 
-/// Counts results near their limits, in total and per subsystem.
+/// Counts results that reach 90 % of their limit, in total and per subsystem.
 pub(super) fn limits(run: &Run) -> VerdictText {
     let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
@@ -119,7 +119,8 @@ struct LossText<'a> {
     case: &'a Measurement,
 }
 
-/// Returns the largest loss of time in any case.
+/// Returns the largest lost share of time (steal, quota, waiting, excluded); `None` if not
+/// recorded.
 fn worst(run: &Run) -> Option<LossText<'_>> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
@@ -135,7 +136,7 @@ fn worst(run: &Run) -> Option<LossText<'_>> {
     losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// Judges whether the machine was quiet.
+/// Judges whether the machine was quiet: number of cases that lost time, and the largest loss.
 pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
@@ -209,7 +210,7 @@ fn counts(run: &Run) -> Markup {
     }
 }
 
-/// Counts cases per warning, the most frequent first.
+/// Formats the number of cases per warning, `3 preempted · 1 few samples`, the most frequent first.
 fn by_name(run: &Run) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for measurement in &run.measurements {
@@ -228,7 +229,7 @@ struct FirstScreenLine {
     text: String,
 }
 
-/// Collects the list: partial run, conditions of the whole machine, failed cases, findings.
+/// Collects points of the first screen: partial run, conditions, failed cases, findings.
 fn points(run: &Run) -> Vec<FirstScreenLine> {
     let bad = |text: String| FirstScreenLine { is_bad: true, is_open: false, text };
     let mut points: Vec<FirstScreenLine> = Vec::new();
@@ -257,7 +258,7 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
     points
 }
 
-/// Returns a word for a measurement without a valid result; `None` for skipped cases.
+/// Returns `failed` or `invalid`; `None` for valid and skipped measurements.
 const fn failing(status: Status) -> Option<&'static str> {
     match status {
         Status::Failed => Some("failed"),
@@ -272,7 +273,7 @@ struct LostCase<'a> {
     first: &'a Measurement,
 }
 
-/// Lists cases without a valid result, one entry per case: reasons differ between nodes.
+/// Lists cases without a valid result on some nodes: one line per case, with the first reason.
 fn lost_on_machines(run: &Run) -> Vec<String> {
     let mut by_case: Vec<LostCase<'_>> = Vec::new();
     let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -318,7 +319,7 @@ fn is_an_outlier(finding: &Finding) -> bool {
     fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
 }
 
-/// Findings to read first: the first points and all outliers are unfolded.
+/// Builds the findings to read first: the first points and all outliers are unfolded.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);
@@ -333,7 +334,7 @@ pub(super) fn findings(run: &Run) -> Markup {
     }
 }
 
-/// Table of all metrics of a subsystem: value, interval, limit, conditions, warnings.
+/// Builds the folded table of a subsystem's metrics, with limits, conditions and warnings.
 pub(super) fn figures(run: &Run, part: &str) -> Markup {
     let all = run.measurements.iter().filter(|m| m.case.subsystem() == part);
     html! {
@@ -408,7 +409,7 @@ pub(super) fn ran_under(measurement: &Measurement) -> String {
     stated.join(" · ")
 }
 
-/// Table of all comparisons with reference tools, with their commands.
+/// Builds the folded table of all comparisons with reference tools, with their commands.
 pub(super) fn tool_results(run: &Run) -> Markup {
     const FIGURES: std::ops::Range<usize> = 2..8;
     html! {

@@ -4,18 +4,18 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::STYLE;
 
-/// Builds a self-contained page; `more` is added to the common style sheet.
+/// Builds a self-contained page without scripts; `more` is CSS added to the common style sheet.
 pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
     document(title, policy, more, &visible(body)).into_string()
 }
 
-/// Replaces control, bidirectional and invisible characters by their code points.
+/// Replaces control, bidirectional and invisible characters by code points: `\u{202e}`.
 pub(super) fn visible(body: &Markup) -> Markup {
     PreEscaped(plimsoll_units::text::shown_whole(&body.0))
 }
 
-/// Builds an HTML document with a Content-Security-Policy; `more` extends the style sheet.
+/// Builds an HTML document with `policy` as Content-Security-Policy; `more` is CSS to add.
 pub(super) fn document(title: &str, policy: &str, more: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)

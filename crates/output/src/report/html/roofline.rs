@@ -21,7 +21,7 @@ struct Placed<'a> {
     rate: f64,
 }
 
-/// Builds the chart, with the subsystem to show it under; `None` without arithmetic or bandwidth.
+/// Builds the roofline and the subsystem to show it under; `None` without arithmetic or bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let believed = run.measurements.iter().filter_map(|m| Some((m, m.headline()?)));
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
@@ -85,7 +85,8 @@ impl Limits {
     }
 }
 
-/// Returns the highest bandwidth of the largest working sets, down to a quarter of the largest.
+/// Returns the memory bandwidth in byte/s: the highest of the working sets from a quarter of the
+/// largest; `None` if none has a size.
 fn of_memory(moves: &[MovedBytes<'_>]) -> Option<f64> {
     let largest = moves.iter().filter_map(|m| m.area).max()?;
     let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));

@@ -23,7 +23,7 @@ const MOST_DISTRIBUTIONS: usize = 8;
 
 const MOST_STEPS: usize = 200;
 
-/// Returns whether names keep this parameter even if all cases share it.
+/// Returns whether chart titles keep parameter `name` even if all cases share it.
 fn is_titled(name: &str) -> bool {
     KEYS.iter().any(|key| key.titled && key.name == name)
 }
@@ -33,7 +33,8 @@ pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measuremen
     of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
 }
 
-/// Draws all single measurements of a subsystem; series only if `elsewhere` is false for them.
+/// Draws all single measurements of a subsystem (distributions, curves, heat maps, time series); no
+/// time series if `elsewhere` is true.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let all = believed(run, subsystem);
     let mut charts: Vec<Chart> = Vec::new();
@@ -88,7 +89,7 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     })
 }
 
-/// Returns the time unit of a series, and one second in it.
+/// Returns the unit for the time axis (`s`, `min` or `h`), and the factor from seconds to it.
 fn unit_of_time(series: &[plimsoll_stats::TimedPoint]) -> (&'static str, f64) {
     let span = series.last().map_or(0.0, |last| last.t);
     match span {
@@ -98,7 +99,7 @@ fn unit_of_time(series: &[plimsoll_stats::TimedPoint]) -> (&'static str, f64) {
     }
 }
 
-/// Draws distributions of operation times: one chart, or one per operation size if many.
+/// Draws distributions of operation times: one chart, or one per operation size for many cases.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
     let timed = all.iter().filter_map(|(measurement, _)| {
@@ -142,7 +143,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     groups.into_iter().map(chart).collect()
 }
 
-/// Returns case names without shared parameters, or full names if these are ambiguous.
+/// Returns a name per case without shared parameters, or full names if these are ambiguous.
 fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
@@ -155,7 +156,7 @@ fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
 
-/// Reduces a cumulative distribution to steps of at least 1 / [`MOST_STEPS`].
+/// Converts a histogram of (edge, count) to about [`MOST_STEPS`] points (edge, cumulative %).
 fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     let total: u64 = histogram.iter().map(|(_, n)| n).sum();
     let (mut seen, mut last) = (0, f64::NEG_INFINITY);
@@ -171,12 +172,12 @@ fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     points
 }
 
-/// Rounds to five digits: a page of 1000 cases has half a million such numbers.
+/// Rounds to five digits, to shorten a page: 1000 cases have half a million such numbers.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
 
-/// Draws the curve of a search or sweep over the axis that its benchmark defines.
+/// Draws the curves of a search or sweep, each over the axis that its benchmark defines.
 fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
     let kinds =
         plimsoll_bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
@@ -233,7 +234,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     })
 }
 
-/// Forest plot: ratio of our results to each reference tool, with its interval.
+/// Builds the forest plot: our results ÷ each reference tool's, with intervals; `None` without.
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let mut rows = Vec::new();
     let mut points = Vec::new();

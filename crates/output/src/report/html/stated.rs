@@ -14,7 +14,7 @@ pub(super) struct StatedCases {
 }
 
 impl StatedCases {
-    /// Reads the plan of a run; if it is unreadable, cases are returned unchanged.
+    /// Reads a run's plan, to undo its scaling; if it is unreadable, cases are returned unchanged.
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
@@ -28,7 +28,7 @@ impl StatedCases {
         self.cases.get(case.id().as_str()).unwrap_or(case).clone()
     }
 
-    /// Returns whether the plan requests the case as a time series.
+    /// Returns whether the plan requests this (measured) case as a time series.
     pub(super) fn is_series(&self, case: &Case) -> bool {
         let named = |group: &&Group| {
             let has = |(key, values): (&&str, &Vec<Value>)| {

@@ -30,8 +30,8 @@ pub fn cores(machine: &Machine) -> Vec<FactSection> {
     kinds.iter().map(|(found, cpus)| section(found, several.then_some(cpus), cpu)).collect()
 }
 
-/// Returns whether the processor has instructions of this kind and width; true if unknown. A
-/// product or hypervisor may lack some that the microarchitecture has.
+/// Returns whether the processor has instructions of kind `of` for vectors of `bits`; true if
+/// unknown. A product or hypervisor may lack some that the microarchitecture has.
 fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
     if cpu.flags.is_empty() {
         return true;
@@ -77,7 +77,7 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Fa
     section
 }
 
-/// Returns the instructions per cycle by width, and the reasons for unknown ones.
+/// Returns rows (kind, instructions per cycle by width), and the reasons for unknown rates.
 fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
     if !core.is_rated() {
         let none = "not listed for this chip, so there is no compute limit; give --limits";

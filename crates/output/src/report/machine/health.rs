@@ -9,7 +9,7 @@ use super::FactSection;
 
 const MAX_DEVICES_SHOWN: usize = 8;
 
-/// Returns the section; `None` if the system shows nothing about hardware health.
+/// Returns a section on microcode, mitigations, temperature and errors; `None` if all are unknown.
 pub fn health(health: &Health) -> Option<FactSection> {
     let mut section = FactSection::new("health");
     if !health.microcode.is_empty() {
@@ -49,7 +49,7 @@ pub fn health(health: &Health) -> Option<FactSection> {
     (!section.rows.is_empty()).then_some(section)
 }
 
-/// Formats `3 on; vulnerable: mmio_stale_data`.
+/// Formats the mitigations of CPU vulnerabilities: `3 on; vulnerable: mmio_stale_data`.
 fn mitigations(health: &Health) -> String {
     let begin = |word: &str| -> Vec<&str> {
         let with = health.mitigations.iter().filter(|(_, text)| text.starts_with(word));

@@ -14,8 +14,8 @@ use super::FactSection;
 /// Example clock for limits if none was measured.
 const EXAMPLE_HZ: f64 = 1e9;
 
-/// Returns the candidates' limits, at this core clock or as an example at 1 GHz, and a section with
-/// the sources of their inputs.
+/// Returns a section with the candidates' limits at core clock `clock_hz` (`None`: at 1 GHz, as an
+/// example), and one with the sources of their inputs.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<FactSection> {
     let measured = clock_hz.is_some();
     let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
@@ -61,7 +61,8 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     if at.is_empty() { String::new() } else { format!("; {}", at.join(", ")) }
 }
 
-/// Returns the first metric with a known limit, or else the headline with the reason.
+/// Returns the first metric of a case with a known limit at `clock_hz`, or else the first metric
+/// with the reason; `None` if no limit applies.
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
     let samples = [Sample { conditions, ..Sample::default() }];
@@ -75,7 +76,7 @@ fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Me
     limits.iter().find(|(_, limit)| limit.value.is_some()).or(limits.first()).cloned()
 }
 
-/// Formats `≤ 118 GFLOP/s = formula, with the value of each input`.
+/// Formats a limit: `≤ 118 GFLOP/s = FORMULA, with INPUTS`, or `unknown (REASON)`.
 fn derivation(limit: &Limit, metric: Metric) -> String {
     let because = limit.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
     let Some(value) = limit.value else {

@@ -24,7 +24,7 @@ pub(super) fn storage(machine: &Machine) -> FactSection {
     section
 }
 
-/// Adds the test directory with its file system, layers and disks.
+/// Adds rows about the test directory: path, file system, layers and disks.
 fn behind(section: &mut FactSection, storage: &Storage) {
     section.row("test directory", &storage.path);
     if let Some(fs) = &storage.file_system {
@@ -69,7 +69,7 @@ fn behind(section: &mut FactSection, storage: &Storage) {
     section.row("is on", steps.collect::<Vec<_>>().join(" → "));
 }
 
-/// Shortens options with long values, such as an overlay's directories.
+/// Shortens a mount option with a long value, such as an overlay's directories: `lowerdir=…`.
 fn short(option: &str) -> String {
     match option.split_once('=') {
         Some((name, value)) if value.len() > LONGEST_VALUE => format!("{name}=…"),

@@ -34,9 +34,7 @@ pub(in crate::report) enum ComparablePart {
     Deviation,
     Program,
     Limit,
-    /// Our share of the limit.
     OwnShare,
-    /// The reference tool's share of the limit.
     ProgramShare,
     /// Our result ÷ the reference tool's, for reports without a limit.
     OwnToProgram,
@@ -69,7 +67,7 @@ impl ComparablePart {
         }
     }
 
-    /// Returns whether it summarizes all samples of a point.
+    /// Returns whether it is a mean, peak, minimum or maximum of a point's samples.
     pub(in crate::report) fn is_of_all_samples(self) -> bool {
         matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
@@ -78,7 +76,7 @@ impl ComparablePart {
         matches!(self, Self::OwnShare | Self::ProgramShare | Self::OwnToProgram)
     }
 
-    /// Returns whether today's value is divided by the published one.
+    /// Returns whether the table shows today's value ÷ the published one.
     pub(in crate::report) fn is_compared(self) -> bool {
         self.is_of_all_samples() || self == Self::Program
     }
@@ -130,7 +128,7 @@ impl<'a> FilledTable<'a> {
         self.rows.iter().flatten().flatten()
     }
 
-    /// Returns whether the cell is a case's result, not a sample, spread or best beside a mean.
+    /// Returns whether the cell is a case's result: a mean, or a peak if the table has no means.
     pub(in crate::report) fn is_figure(&self, cell: &FilledCell<'_>) -> bool {
         let is_mean =
             |cell: &FilledCell<'_>| cell.part == ComparablePart::Own && cell.figure.matched.is_some();
@@ -146,7 +144,7 @@ impl<'a> FilledTable<'a> {
     }
 }
 
-/// Returns the second of an iperf rate or amount, from 0 (`3-4s`).
+/// Returns the second (from 0) that an iperf rate or amount is for: 3 for the pattern `3-4s`.
 fn interval(figure: &PublishedFigure) -> Option<usize> {
     let is_of_seconds = matches!(figure.metric, THROUGHPUT_METRIC | "transfer");
     let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
@@ -155,7 +153,7 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
     (to == from + 1).then_some(from)
 }
 
-/// Returns today's mean over all thread counts, if the report prints that mean.
+/// Returns today's mean over all thread counts, if `figure` is that mean in the report.
 fn mean_over_threads<'a>(
     baseline: &PublishedReport,
     figure: &PublishedFigure,
@@ -169,7 +167,7 @@ fn mean_over_threads<'a>(
     MeasuredPoint::mean_of(points.filter(|_| is_mean).map(|matched| runs.of(matched, "")).collect())
 }
 
-/// Returns whether the report has no own point of this benchmark.
+/// Returns whether the report has no own result for the benchmark of `today`.
 fn is_alone(baseline: &PublishedReport, today: &MeasuredPoint<'_>) -> bool {
     let Some(case) = today.case else { return false };
     let same =
@@ -177,7 +175,7 @@ fn is_alone(baseline: &PublishedReport, today: &MeasuredPoint<'_>) -> bool {
     !baseline.figures.iter().any(|f| f.is_own_point() && same(f))
 }
 
-/// Adds the report's tool if it was compared with another case (HPL with an equation system).
+/// Adds the report's tool to `today` if it ran another case (HPL solves an equation system).
 fn with_report_tool<'a>(
     baseline: &PublishedReport,
     figure: &PublishedFigure,
@@ -197,8 +195,8 @@ fn with_report_tool<'a>(
     MeasuredPoint { tool: runs.of(matched, source).tool, ..today }
 }
 
-/// Returns the measurement for a number of the text: the point with that number in a table, or else
-/// the best possible point.
+/// Returns the measurement for a `figure` of the text, which `row` belongs to, and the part of it
+/// to compare: the point that has this number in a table, or else the best possible point.
 fn of_text<'a>(
     baseline: &'a PublishedReport,
     figure: &PublishedFigure,
@@ -247,7 +245,7 @@ fn of_text<'a>(
     }
 }
 
-/// Returns a tool's result for a number of the text, from its own cases or any tool of that name.
+/// Returns the result of tool `program` for a `figure` of the text, from its own cases or any case.
 fn of_program<'a>(
     baseline: &'a PublishedReport,
     figure: &PublishedFigure,
@@ -283,7 +281,7 @@ fn of_program<'a>(
     runs.with_tool(figure.subsystem, program, metric, &of)
 }
 
-/// Returns the unit of a published number, also from numbers with the same printed unit.
+/// Returns the unit of a published number; if it prints none, that of similar numbers or the usual.
 fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     if figure.unit == "%" {
         return ReportUnit { scale: 0.01, name: "%".to_owned() };
@@ -306,7 +304,7 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     }
 }
 
-/// Returns the size of the printed unit in base units.
+/// Returns the printed unit in base units (1e9 for GB/s), with the base unit; `None` if unknown.
 fn scale(figure: &PublishedFigure) -> Option<(f64, Unit)> {
     let (value, unit) = figure.base?;
     let printed = figure.number().filter(|printed| *printed != 0.0)?;
@@ -334,7 +332,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 }
 
 impl FilledCell<'_> {
-    /// Returns today's comparable value, in base units or as a share.
+    /// Returns today's value of the cell's part, in base units or as a share; `None` without one.
     pub(in crate::report) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
@@ -355,8 +353,8 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Returns the tool's result with its name, or ours for cases that only a reference tool has in
-    /// the report, such as LINPACK.
+    /// Returns result and name of the tool, or ours if only a tool has the case in the report
+    /// (LINPACK).
     pub(in crate::report) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
@@ -378,7 +376,7 @@ impl FilledCell<'_> {
         }
     }
 
-    /// Returns today's value ÷ the published one; `None` if either is invalid or doubted.
+    /// Returns today's value ÷ the published one; `None` if either is missing, invalid or doubted.
     pub(in crate::report) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
@@ -386,7 +384,7 @@ impl FilledCell<'_> {
         (self.part.is_compared() && is_sound).then_some(self.value()? / published)
     }
 
-    /// Returns the published number in base units, if it is not doubted.
+    /// Returns the published number in base units; `None` if it is doubted or has no known unit.
     pub(in crate::report) fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
         (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)

@@ -110,7 +110,7 @@ struct PointGroup<'a> {
     points: Vec<MatrixPoint<'a>>,
 }
 
-/// Returns all statements about a report, in the order of subsystems and metrics in the report.
+/// Returns the sentences that compare today's and published results, in the order of the report.
 pub(in crate::report) fn statements(
     baseline: &PublishedReport,
     filled: &[FilledTable<'_>],
@@ -153,7 +153,8 @@ fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<Ma
     own.map(point).collect()
 }
 
-/// Returns the share of its published limit that a published number reaches; 1 is the limit.
+/// Returns the share of its published limit that `value` reaches (1 is the limit), of a point or
+/// from the text; `None` if the report has no such limit.
 fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
     let limit = all()
@@ -167,7 +168,7 @@ fn is_time(metric: &str) -> bool {
     matches!(metric, LATENCY_METRIC | TIME_METRIC)
 }
 
-/// Returns the geometric mean.
+/// Returns the geometric mean; `None` for no ratios.
 fn mean(ratios: &[f64]) -> Option<f64> {
     let sum: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (!ratios.is_empty()).then(|| (sum / ratios.len() as f64).exp())
@@ -178,12 +179,12 @@ fn times(ratio: f64) -> String {
 }
 
 impl PointGroup<'_> {
-    /// Names subsystem and metric at the start of a sentence.
+    /// Formats subsystem and metric at the start of a sentence: `Memory throughput`.
     fn name(&self) -> String {
         format!("{} {}", context::title(self.subsystem), self.metric())
     }
 
-    /// Names subsystem and metric within a sentence.
+    /// Formats subsystem and metric within a sentence: `memory throughput`, `CPU throughput`.
     fn inner_name(&self) -> String {
         let title = context::title(self.subsystem);
         let is_short = title.chars().all(char::is_uppercase);
@@ -216,7 +217,7 @@ impl PointGroup<'_> {
         all.into_iter().flatten().collect()
     }
 
-    /// Builds a statement that rests on the selected points.
+    /// Builds a statement that cites the tables of the points for which `on` is true.
     fn state(&self, text: String, on: &dyn Fn(&MatrixPoint<'_>) -> bool) -> Statement {
         let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
         tables.sort_unstable();
@@ -224,7 +225,7 @@ impl PointGroup<'_> {
         Statement { text, tables }
     }
 
-    /// Joins the values of both sides, today's first; `None` if neither has one.
+    /// Formats the values of both sides, `today X, published Y`; `None` if neither has one.
     fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
         let stated =
             FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
@@ -247,7 +248,7 @@ impl PointGroup<'_> {
         all.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
     }
 
-    /// States the scaling from fewest to most threads, per operation.
+    /// States the factor from fewest to most threads, per operation; `None` for one thread count.
     fn scaling(&self) -> Option<Statement> {
         let known = |p: &&MatrixPoint<'_>| FigureSide::ALL.into_iter().any(|side| p.value(side).is_some());
         let threads = || self.points.iter().filter(known).filter_map(MatrixPoint::threads);
@@ -280,7 +281,7 @@ impl PointGroup<'_> {
         names
     }
 
-    /// States the best point of each side, and the lead over the best other operation.
+    /// States the best point of each side, and its lead over the best of another operation.
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
@@ -310,7 +311,7 @@ impl PointGroup<'_> {
         Some(self.state(format!("{word} {}: {stated}", self.inner_name()), &on))
     }
 
-    /// States the lead of the best block size over the worst.
+    /// States the lead of the best block size over the worst; `None` for a single size.
     fn blocks(&self) -> Option<Statement> {
         let mut sizes: Vec<&str> = self.points.iter().map(|p| p.figure.bytes).collect();
         sizes.sort_by_key(|size| size.parse::<u64>().unwrap_or(0));
@@ -345,7 +346,7 @@ impl PointGroup<'_> {
         ))
     }
 
-    /// Compares points that differ in one word, such as sequential and random, or TCP and UDP.
+    /// States the mean ratio of points that differ only in `word`: `one` (`TCP`) ÷ `other` (`UDP`).
     fn pairs(&self, one: &str, other: &str, word: fn(&PublishedFigure) -> &'static str) -> Option<Statement> {
         let has = |wanted: &str| {
             let wanted = wanted.to_owned();

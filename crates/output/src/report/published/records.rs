@@ -53,7 +53,7 @@ struct Record<'a> {
     today_reference_differs: Option<&'a str>,
 }
 
-/// Writes all rows with a header line.
+/// Writes the filled tables as CSV with a header line, a row per published number.
 ///
 /// # Errors
 /// Writing failed.
@@ -115,7 +115,7 @@ fn record<'a>(
     if is_point(cell) { with_published(named, baseline, cell) } else { named }
 }
 
-/// Returns whether the cell is a point's result, not a sample or a spread.
+/// Returns whether the cell is a point's mean or peak, not a sample or a spread.
 fn is_point(cell: &FilledCell<'_>) -> bool {
     matches!(cell.part, ComparablePart::Own | ComparablePart::Peak)
 }
@@ -188,7 +188,7 @@ fn status(cell: &FilledCell<'_>) -> String {
     }
 }
 
-/// Returns the published limit of a point, or else the one in the text, in the point's unit.
+/// Returns the published limit of a point, or else the one in the text, in the cell's unit.
 fn theory(baseline: &PublishedReport, cell: &FilledCell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()

@@ -11,7 +11,6 @@ use super::units::TableUnits;
 
 /// Significant digits of today's results; published ones are as printed.
 const OWN_FIGURE_DIGITS: usize = 4;
-/// Significant digits of efficiencies, ratios and standard deviations.
 const SHARE_DIGITS: usize = 3;
 pub(in crate::report) const NOTHING: &str = "–";
 
@@ -73,7 +72,7 @@ pub(in crate::report) struct SheetBlock {
 }
 
 impl TableSheet {
-    /// Returns whether any line contains today's results.
+    /// Returns whether any row has a line besides the published numbers.
     pub(in crate::report) fn is_measured(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
     }
@@ -131,7 +130,8 @@ impl TableSheet {
         SheetBlock { label, lines }
     }
 
-    /// Formats a cell of a line, with its unit if the table's differs; `None` without a value.
+    /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value, and in
+    /// most lines unless the cell is a case's result (`is_figure`).
     fn text(
         &mut self,
         line: SheetLine,
@@ -168,7 +168,7 @@ impl TableSheet {
         }
     }
 
-    /// Marks differences between a reference tool and the case.
+    /// Returns the mark of a note on how the reference tool differs from the case; may be empty.
     fn differs(&mut self, cell: &FilledCell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
@@ -205,7 +205,7 @@ impl TableSheet {
         text
     }
 
-    /// Formats an empty cell, with the reason unless it is a derived value.
+    /// Formats an empty cell, `–`, with the mark of the reason unless it is a derived value.
     fn nothing(&mut self, cell: &FilledCell<'_>) -> String {
         let is_itself = cell.figure.matched.is_none()
             || matches!(
@@ -230,7 +230,7 @@ impl TableSheet {
         }
     }
 
-    /// Formats the published number as printed, with a mark if it is doubted.
+    /// Formats the published number as printed, with unit `beyond` and a mark if it is doubted.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = match (*unit, beyond) {
@@ -247,7 +247,7 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of a note, which is added if it is new.
+    /// Returns the mark of a note, `[1]`; a new note is added.
     fn note(&mut self, text: String) -> String {
         let text = plimsoll_units::text::shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
@@ -259,7 +259,7 @@ impl TableSheet {
 }
 
 impl SheetLine {
-    /// Returns whether the table has this line; it has not if a column shows the same.
+    /// Returns whether the table needs this line; not if one of its columns shows the same.
     fn is_in(self, filled: &FilledTable<'_>) -> bool {
         match self {
             Self::Deviation => !filled.has(ComparablePart::Deviation),
@@ -278,7 +278,7 @@ impl SheetLine {
     }
 }
 
-/// Returns remarks about the case of today's result.
+/// Returns remarks on today's case: the best of several, or with scaled parameters.
 fn about(cell: &FilledCell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
     let mut stated = Vec::new();
@@ -298,7 +298,7 @@ fn about(cell: &FilledCell<'_>) -> Vec<String> {
     stated
 }
 
-/// Yields the cells with a result of today's cases.
+/// Yields the cells whose case has a result today.
 fn figures<'a, 'b>(filled: &'b FilledTable<'a>) -> impl Iterator<Item = &'b FilledCell<'a>> {
     filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.has_figure())
 }
@@ -307,12 +307,12 @@ fn unknown(why: &str) -> String {
     format!("limit unknown: {why}")
 }
 
-/// Returns whether any cell has a result of today.
+/// Returns whether any cell has a valid or invalid result of today.
 fn is_measured(filled: &FilledTable<'_>) -> bool {
     filled.cells().any(|cell| cell.value().is_some() || cell.today.invalid.is_some())
 }
 
-/// Returns the derivations of published and today's limits: formula and inputs.
+/// Formats the derivations (formula and inputs) of the report's limits, then of today's.
 fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != TableKind::Text);
@@ -380,7 +380,7 @@ fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> 
     remarks
 }
 
-/// Explains printed units that differ from the title's.
+/// Formats which units the report prints, if they differ from the cells'; `None` if none does.
 fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
     let (mut is_implied, mut is_unknown) = (false, false);
@@ -410,7 +410,7 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     }
 }
 
-/// Explains why today's results are not divided by the published ones.
+/// Formats each reason why results are not divided by published ones: `no ratio: REASON`.
 fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in filled.cells().filter(|cell| cell.figure.matched.is_some()) {
@@ -421,7 +421,7 @@ fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
     reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
-/// Explains missing limits and reference tools of today.
+/// Formats why today's limits and reference tools are missing, if the table has none.
 fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
     let mut stated = Vec::new();
     let all = |of: &dyn Fn(&FilledCell<'_>) -> Vec<String>| once(figures(filled).flat_map(of));
@@ -454,7 +454,7 @@ fn once(reasons: impl Iterator<Item = String>) -> String {
     plimsoll_units::text::shown_within(&found.join("; "), MAX_NOTE_CHARACTERS)
 }
 
-/// Formats what the report's text states about the points of this table.
+/// Formats limits, efficiencies and tools' results that the report's text states about this table.
 fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<String> {
     let is_own = |cell: &&FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
     let is_free = |text: &&PublishedFigure| match text.source {

@@ -71,8 +71,8 @@ impl<'a> MeasuredByTool<'a> {
         Self::distance(self.name, program).is_some()
     }
 
-    /// Returns a tool's result for this metric, converted from another metric of the same transfers
-    /// if necessary. The tool that is `wanted` comes first.
+    /// Returns a tool's result for metric `name`, converted from another metric of the same
+    /// transfers if necessary. Prefers the tool `wanted` (program and operation) to other ones.
     pub(in crate::report) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
@@ -101,7 +101,7 @@ impl<'a> MeasuredByTool<'a> {
     }
 }
 
-/// Lists reference tools without a result, each once with its reason.
+/// Lists reference tools without a result, `TOOL: REASON`, each once.
 fn declined(all: &[&Measurement]) -> Vec<String> {
     let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
     let mut stated: Vec<String> = Vec::new();
@@ -122,7 +122,8 @@ impl<'a> ReplayRuns<'a> {
         Self { runs }
     }
 
-    /// Returns the point's measurement from the latest run with a result, or why there is none.
+    /// Returns the point's measurement in the latest run with a result, with the result of `tool`
+    /// (program and operation); without any, the reason.
     pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
@@ -139,7 +140,7 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns the best case of these points, from the latest run that has any.
+    /// Returns the best case of these points in the latest run with any, with the result of `tool`.
     pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
@@ -164,8 +165,8 @@ impl<'a> ReplayRuns<'a> {
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 
-    /// Returns the best result of a reference tool in a subsystem, from the latest run that has
-    /// one.
+    /// Returns the best result of `tool` for `metric` in subsystem `part`, only from benchmarks
+    /// `of` (empty: any), in the latest run that has one.
     pub(in crate::report) fn with_tool(
         &self,
         part: &str,
@@ -197,7 +198,7 @@ impl<'a> ReplayRuns<'a> {
 }
 
 impl<'a> MeasuredPoint<'a> {
-    /// Creates a missing measurement with this reason.
+    /// Creates a measurement without results, for the reason `why`.
     pub(in crate::report) fn absent(why: &str) -> Self {
         Self {
             run: None,
@@ -214,7 +215,7 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    /// Collects the measurements of one point; of several nodes, the first is used.
+    /// Collects results of `metric` and `tool` in the measurements of a point, on one node only.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
@@ -248,8 +249,8 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    /// Uses the condition of that name if the case has no such metric, such as an endpoint's CPU
-    /// time.
+    /// Uses the condition of that name, such as an endpoint's CPU time, if the case has no such
+    /// metric.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
         let row = OwnCondition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
@@ -263,7 +264,7 @@ impl<'a> MeasuredPoint<'a> {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
-    /// Returns the mean of several points shown as one; `None` if any of them has no result.
+    /// Returns one point with the mean of these points; `None` if any of them has no result.
     pub(in crate::report) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
@@ -272,7 +273,7 @@ impl<'a> MeasuredPoint<'a> {
         Some(Self { samples: vec![mean], invalid, tool: None, ..points.into_iter().next()? })
     }
 
-    /// Converts to the report's way of counting.
+    /// Converts samples, limit and tool's result to the report's unit and way of counting.
     fn counted(mut self, matched: &Matched) -> Self {
         self.limit = self.limit.map(|(limit, value)| (limit, matched.as_published(value)));
         self.limit = self.limit.filter(|_| !matched.is_derived());
@@ -303,7 +304,7 @@ impl<'a> MeasuredPoint<'a> {
         self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
     }
 
-    /// Returns the standard deviation; `None` for fewer than two samples.
+    /// Returns the standard deviation of the samples; `None` for fewer than two samples.
     pub(in crate::report) fn stdev(&self) -> Option<f64> {
         let (mean, n) = (self.mean()?, self.samples.len());
         let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();

@@ -48,7 +48,7 @@ impl TableUnits {
         self.rows.get(row)?.as_deref()
     }
 
-    /// Returns the unit that today's value needs in this cell; empty if the table names it.
+    /// Returns the unit to print after today's value in this cell; empty if the table names it.
     pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a FilledCell<'_>) -> &'a str {
         let named = match self.of_row(row) {
             // The printed unit does not apply to today's value.
@@ -58,7 +58,7 @@ impl TableUnits {
         if named || cell.part.is_share() { "" } else { &cell.unit.name }
     }
 
-    /// Returns the printed unit that the published number needs in this cell; may be empty.
+    /// Returns the unit to print after the published number; empty if the table names it.
     pub(super) fn published(&self, row: usize, column: usize, cell: &FilledCell<'_>) -> &'static str {
         let named = match self.of_row(row) {
             Some(unit) => is_alike(unit, cell.figure.unit),
@@ -73,7 +73,7 @@ impl TableUnits {
     }
 }
 
-/// Returns the units of these cells, the most frequent first.
+/// Returns the distinct units of these cells, the most frequent first.
 fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a FilledCell<'b>>) -> Vec<String> {
     let mut units: Vec<(String, usize)> = Vec::new();
     for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
@@ -86,7 +86,7 @@ fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a FilledCell<'b>>) -> Vec<
     units.into_iter().map(|(unit, _)| unit).collect()
 }
 
-/// Returns the first unit that a row of the text prints.
+/// Returns the unit that the first number of a row prints; `None` if it prints none.
 fn printed(row: &[Option<FilledCell<'_>>]) -> Option<String> {
     let figure = row.iter().flatten().find(|cell| !cell.part.is_share()).map(|cell| cell.figure.unit);
     figure.filter(|unit| !unit.is_empty()).map(str::to_owned)

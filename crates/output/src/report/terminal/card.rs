@@ -15,7 +15,7 @@ const CARD_COLUMNS: usize = 110;
 const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
 const MAX_HEADLINES: usize = 8;
 
-/// Formats the card.
+/// Formats a run as a short card: machine, conditions, headlines, tally, hash of the document.
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
@@ -56,7 +56,8 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
     telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement)).collect()
 }
 
-/// Returns each benchmark's last case with a result (all CPUs, largest size), with its subsystem.
+/// Returns the main headlines of a run with their subsystem: the last case with a result (all CPUs,
+/// largest size) per benchmark, up to a limit.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let mut found = Vec::new();
     for subsystem in

@@ -8,11 +8,8 @@ use crate::report::row::{HeadlineFigures, MeasurementRow};
 use crate::report::subsystems;
 
 /// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other
-/// processes, 79 % of the time excluded`, or for a latency `latency 32 KiB takes 4.42 ns, and 1.62
-/// ns undisturbed: …`. Returns `None` if no result lacks more than 10 % of its time.
-///
-/// It uses the first subsystem with such a result (the CPU in all built-in plans), and its case
-/// with the smallest delivered share.
+/// processes, 79 % of the time excluded` for the most disturbed case of the first subsystem with
+/// one, or `None` if no result lacks more than 10 % of its time.
 pub(crate) fn verdict(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;

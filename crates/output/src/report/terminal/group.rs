@@ -26,7 +26,6 @@ pub(crate) struct RowGroup {
     pub(crate) title: String,
     /// Footnotes, in order of their marks.
     pub(crate) notes: Vec<String>,
-    /// Explanations of warnings, in order of appearance.
     pub(crate) warnings: Vec<Meaning>,
     /// Explanations of further values in the rows.
     pub(crate) remarks: Vec<&'static str>,
@@ -61,7 +60,7 @@ impl RowGroup {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// Returns whether `reason` is new in this group.
+    /// Adds the reason of a row without a result; returns whether it is new in this group.
     pub(crate) fn is_new(&mut self, reason: &str) -> bool {
         self.reasons.insert(reason.to_owned())
     }
@@ -125,7 +124,7 @@ impl RowGroup {
         }
     }
 
-    /// Returns the number of a footnote, from 0; adds it if it is new.
+    /// Returns the index (from 0) of the footnote with this text, which is added if it is new.
     pub(crate) fn footnote(&mut self, note: &str) -> usize {
         self.notes.iter().position(|known| known == note).unwrap_or_else(|| {
             self.notes.push(note.to_owned());
@@ -136,17 +135,17 @@ impl RowGroup {
 
 pub(crate) const STAR: &str = "*";
 
-/// Returns whether a row's confidence interval is wider than requested.
+/// Returns whether the warnings include that of an interval wider than requested.
 pub(crate) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
 }
 
-/// Returns whether a warning has the same meaning in all groups, and the row shows its numbers.
+/// Returns whether warning `code` means the same in all groups, apart from the row's numbers.
 fn is_for_all(code: &str) -> bool {
     IN_ITS_COLUMN.contains(&code) || code == MOSTLY || CAUSES.contains(&code)
 }
 
-/// Shortens a warning to the text before its colon, or to its code.
+/// Shortens a warning to the text before its colon if short, otherwise to its code in words.
 fn short(code: &str, text: &str) -> String {
     let lead = text.split_once(": ").map(|(lead, _)| lead).filter(|lead| lead.width() <= MARK);
     lead.map_or_else(|| code.replace('-', " "), str::to_owned)
@@ -189,7 +188,7 @@ fn before_remedy(text: &str) -> &str {
     text.split_once(';').map_or(text, |(before, _)| before)
 }
 
-/// Replaces each number by `#`, to compare texts.
+/// Replaces each number by `#`, to compare texts: `7.0 %` becomes `# %`.
 fn without_figures(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

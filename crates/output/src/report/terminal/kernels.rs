@@ -12,7 +12,8 @@ use crate::report::wrap::widths;
 
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
-/// Formats the kernels of the candidates, or all of this architecture, at the measured clock.
+/// Formats a table of compute kernels: those of the candidates, or all of this architecture
+/// (`None`). Limits are for the measured `clock_hz`.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&ComputeKernel> = match named {
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),

@@ -96,7 +96,7 @@ pub(crate) const GOOD: f64 = 0.9;
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// Rates a headline; a mostly excluded result is at best fair, because no program gets it.
+    /// Rates a headline by its share of the limit; one that is mostly excluded is at best fair.
     pub(crate) fn of(measurement: &Measurement) -> Self {
         let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
         match share {
@@ -171,7 +171,7 @@ impl HeadlineFigures {
         }
     }
 
-    /// Formats the value, with a much lower delivered one: `103 GFLOP/s undisturbed · 22.1 GFLOP/s
+    /// Formats the value; if much less was delivered, `103 GFLOP/s undisturbed · 22.1 GFLOP/s
     /// delivered`.
     pub(crate) fn both(&self) -> String {
         match &self.delivered {
@@ -192,7 +192,7 @@ impl HeadlineFigures {
     }
 }
 
-/// Returns what `best` selected, and what answered.
+/// Returns the values that parameters set to `best` took, and the cache that answered (`(L2)`).
 fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
@@ -201,7 +201,7 @@ fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Strin
     chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
 }
 
-/// Formats a compared value, with the delivered one if that is much less.
+/// Formats a value, followed by `(22.1 GFLOP/s delivered)` if `delivered` is given.
 pub(crate) fn with_delivered(value: f64, delivered: Option<f64>, unit: Unit) -> String {
     match delivered {
         None => human(value, unit),
@@ -213,7 +213,7 @@ fn human(value: f64, unit: Unit) -> String {
     Quantity::new(value, unit).to_string()
 }
 
-/// Formats the limit; a floor has the sign ≥.
+/// Formats the limit, `118 GFLOP/s`, `≥ 80.0 ns` for a floor, or "unknown".
 fn bound(limit: &Limit, unit: Unit) -> String {
     match (limit.quantity(unit), limit.kind) {
         (None, _) => "unknown".to_owned(),
@@ -244,14 +244,14 @@ fn note(limit: &Limit) -> Option<String> {
 /// With percentiles, a sample's value is the mean of its operations.
 const PERCENTILES: &str = "median: over the samples' mean latencies; p50 to max: over single operations";
 
-/// Explains the sizes in a row with several threads.
+/// Returns a remark about the sizes in rows with several threads; `None` if no size is per thread.
 fn of_each_thread(case: &Case) -> Option<&'static str> {
     let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
     (each && case.threads() > 1 && case.size().is_some())
         .then_some("sizes are per thread, all arrays together")
 }
 
-/// Formats the headline's percentiles in equal widths, to align rows.
+/// Formats the percentiles of single operations, `p50 … p99 … p99.9 … max`, in equal widths.
 fn tail(metric: &MetricResult) -> Option<String> {
     let percentiles = metric.percentiles.as_ref()?;
     let one = |name: &&str| {
@@ -262,7 +262,7 @@ fn tail(metric: &MetricResult) -> Option<String> {
     (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
 }
 
-/// Formats the medians of a matrix by what the pairs share.
+/// Formats a matrix's medians per kind of pair: `l3 50.0 ns (4 pairs)`.
 fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
     let one = |kind: &Alike<'_>| {
@@ -287,7 +287,7 @@ fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> 
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Formats a further metric in the benchmark's words.
+/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if it is not shown in rows.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
     let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;

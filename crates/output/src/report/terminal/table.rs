@@ -1,6 +1,4 @@
-//! The result table, one row at a time: columns, groups, footnotes. Pure functions.
-//!
-//! Three layouts by width: values beside the label, values below it, or running text.
+//! The result table, one row at a time: columns, groups, footnotes; layout by terminal width.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +26,6 @@ const CASE: &str = "case (×2: 2 threads)";
 /// Widest table: longer rows are hard to follow.
 const WIDEST: usize = 110;
 
-/// Position of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FigureLayout {
     /// In columns after the label, with a bar; widths in columns.
@@ -81,7 +78,6 @@ pub(crate) struct CaseTable {
     layout: FigureLayout,
     room: AsciiRoom,
     group: Option<RowGroup>,
-    /// Warnings that were already explained.
     known: ExplainedElsewhere,
     headed: bool,
 }
@@ -104,7 +100,7 @@ impl CaseTable {
         }
     }
 
-    /// Formats a row, preceded by a heading if a new group starts.
+    /// Formats a row; if `heading` starts a new group, first the old group's end and the heading.
     pub(crate) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
         let mut out = String::new();
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
@@ -131,7 +127,7 @@ impl CaseTable {
         out + &self.remarks(&details.join(" · "), &marks.unwrap_or_default().join(" · "))
     }
 
-    /// Formats details and warning marks, on one line if possible.
+    /// Formats details and warning marks below a row, on one line if possible.
     fn remarks(&self, details: &str, marks: &str) -> String {
         if !details.is_empty() && !marks.is_empty() {
             let (details, marks) = (self.style.styled(details), self.style.styled(&format!("! {marks}")));
@@ -145,7 +141,7 @@ impl CaseTable {
         details + &marks
     }
 
-    /// Formats the delivered value, if it is much less than the undisturbed one.
+    /// Formats the line below a row whose delivered value is much less; otherwise empty.
     fn delivered(&self, row: &MeasurementRow) -> String {
         let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
         delivered
@@ -161,7 +157,7 @@ impl CaseTable {
         }
     }
 
-    /// Ends the current group with its footnotes and explanations.
+    /// Ends the current group: formats its footnotes, and the explanations of marks.
     pub(crate) fn end(&mut self) -> String {
         let Some(group) = self.group.take() else { return String::new() };
         let notes = group.notes.iter().enumerate();
@@ -228,7 +224,7 @@ impl CaseTable {
         }
     }
 
-    /// Places the cells after the label, or below it.
+    /// Formats the row's label with the formatted `cells` after or below it.
     fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
         let label = self.style.styled(&row.label);
         let chosen = match self.fits_one_line(row) {
@@ -253,7 +249,7 @@ impl CaseTable {
         }
     }
 
-    /// Returns whether the chosen variant fits beside the label.
+    /// Returns whether the variant that `best` chose fits beside the row's label.
     fn fits_one_line(&self, row: &MeasurementRow) -> bool {
         let width = self.style.styled(&row.label).width() + 1 + self.style.styled(&row.chosen).width();
         let room = match self.layout {
@@ -292,7 +288,7 @@ impl CaseTable {
         cells.concat().trim_end().to_owned()
     }
 
-    /// Formats the interval and its star; the star uses the gap unless the limit fills its column.
+    /// Formats the interval, `± 0.20 %`, with a star if it is wider than requested.
     fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let mut text = self.style.styled(&figures.interval);
         if !is_wide(&row.warnings) {
@@ -314,7 +310,7 @@ impl CaseTable {
         format!("{:pad$}{}", "", self.style.paint(role, text))
     }
 
-    /// Draws the share of the limit; full is the limit.
+    /// Draws the share of the limit in `room` columns: delivered solid, undisturbed hatched.
     fn bar(&self, status: Status, figures: &HeadlineFigures, room: usize) -> String {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };

@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::report::style::{Style, TextRole};
 
-/// Wraps a text after `lead`, and indents the further lines by its width.
+/// Wraps a text to the style's width after `lead`, whose width indents the further lines.
 pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -> String {
     let lead = style.styled(lead);
     let indent = lead.width();
@@ -18,19 +18,19 @@ pub(crate) fn paragraph(style: &Style, role: TextRole, lead: &str, text: &str) -
         .collect()
 }
 
-/// Returns the width of each column's widest cell.
+/// Returns the width (in terminal columns) of each table column's widest cell.
 pub(crate) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
     let cells = |column| rows.iter().filter_map(move |row| row.as_ref().get(column));
     (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect()
 }
 
-/// Returns the spaces that pad `text` to `width`.
+/// Returns the spaces that pad `text` to `width` terminal columns; empty if it is wider.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// Wraps like [`wrapped`], but keeps numbers with their units and signs with their numbers.
+/// Wraps to lines of at most `room` columns; keeps numbers with units and signs with numbers.
 pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()
@@ -38,7 +38,7 @@ pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
 
 const GLUE: char = '\u{a0}';
 
-/// Makes spaces unbreakable after numbers, signs and flags, and before separators.
+/// Replaces spaces after numbers, signs and flags, and before separators, by unbreakable ones.
 fn glued(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut words = text.split(' ').peekable();
@@ -74,7 +74,7 @@ pub(crate) fn wrapped(value: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// Cuts a word into pieces of at most `room` columns, none of them a single punctuation mark.
+/// Cuts a word into pieces of at most `room` columns; no piece is a single punctuation mark.
 fn pieces(word: &str, room: usize) -> Vec<String> {
     let mut pieces = cut_up(word, room);
     if let [.., before, last] = pieces.as_mut_slice()

@@ -60,7 +60,7 @@ struct RetestMachines<'a, 'b> {
 }
 
 impl RetestMachines<'_, '_> {
-    /// Measures the outlier, then its control; `None` if one fails.
+    /// Measures the outlier, then its control node, each once; `None` if one fails.
     fn tried(&mut self, suspect: SuspectFigure) -> Option<Tried> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
@@ -72,7 +72,7 @@ impl RetestMachines<'_, '_> {
         Some(Tried { suspect, own, control })
     }
 
-    /// A lost node is reported when all have ended.
+    /// Measures a case on a node again; `None` if that fails. A lost node is reported at the end.
     fn again(&mut self, node: &str, case: &str) -> Option<Measurement> {
         let session = self.connected.get_mut(self.numbers.get(node)?)?;
         let run = session.again(vec![case.to_owned()], node).ok()?;

@@ -48,7 +48,8 @@ const MAX_RETESTED_PAIRS: usize = 8;
 const MAX_RETESTS_PER_MACHINE: usize = 2;
 const MAX_PAIRS_NAMED: usize = 8;
 
-/// The network cases without a server, which a single machine measures over loopback.
+/// Returns the plan's network cases without a server, which a single machine measures over
+/// loopback, with fewer and shorter samples.
 pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
@@ -74,7 +75,8 @@ pub(in crate::app) struct Neighbour {
 }
 
 impl Neighbour {
-    /// `None` if there is nothing to measure. `document` is that of the run before the measurement.
+    /// Prepares this node's part of measurements between nodes; `None` if there are no such cases.
+    /// `document` is the run before the measurement.
     pub(in crate::app) fn new(
         prepared: &PreparedRun,
         document: &Run,
@@ -89,12 +91,12 @@ impl Neighbour {
         Some(Self { prepared, document: document.clone(), interrupts, server: None })
     }
 
-    /// The measured cases, in the order of the answers.
+    /// Returns the cases measured between nodes, in the order of the answers.
     pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
         self.prepared.planned.iter().map(|planned| &planned.candidate.case)
     }
 
-    /// Measures every case to the node that serves.
+    /// Measures every case to the node that serves at `place`; each has its own answer.
     pub(in crate::app) fn measure(&self, place: &Result<ServingPlace, CannotMeasure>) -> Vec<PairAnswer> {
         let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
         found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
@@ -154,7 +156,7 @@ fn too_early() -> CannotMeasure {
     CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn")
 }
 
-/// The headline figure, if it is valid.
+/// Returns the samples of the headline figure, if it is valid; else the reason.
 fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     let Some(found) = found else { return Err(too_early()) };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
@@ -170,7 +172,7 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     }
 }
 
-/// This node's addresses for other nodes, fastest interface first.
+/// Returns this node's first addresses for other nodes, fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     let mut found = route::own(root);
     let speed = |address: &IpAddr| {
@@ -182,7 +184,7 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     found
 }
 
-/// The first address of the other node that answers.
+/// Connects to the other node's addresses; returns the first that answers. Fails if none does.
 fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
@@ -207,7 +209,7 @@ fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     }
 }
 
-/// The network path of each pair, by case.
+/// Returns the network path of each pair, by case.
 pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {
@@ -222,7 +224,7 @@ pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<Ca
     cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
-/// The measurements of all pairs: a matrix per case, and sums over simultaneous pairs.
+/// Returns a matrix per case over the pairs of nodes `names`, and sums over simultaneous pairs.
 pub(super) fn measurements(
     prepared: &PreparedRun,
     names: &[String],
@@ -246,7 +248,7 @@ pub(super) fn measurements(
     made
 }
 
-/// Outlier pairs to retest, the furthest of each case first; for a slow node, two pairs suffice.
+/// Returns outlier pairs to retest, the furthest of each case first; for a slow node, two pairs.
 pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairResults]) -> Vec<MachinePair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -268,7 +270,7 @@ pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairRes
     found
 }
 
-/// Adds measurements between nodes; their findings follow those about lost nodes.
+/// Adds measurements between nodes to the run; their findings follow those about lost nodes.
 pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<CaseId, Vec<PairPath>>) {
     let names: Vec<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     let slow = shared.iter().flat_map(|measurement| {
@@ -285,14 +287,14 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
     plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
-/// An outcome with samples, or with the first reason for none.
+/// Returns a case's outcome: `samples` with `facts`, or if there are none the first error in `all`.
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
     Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
 }
 
-/// The median over the pairs, and the figure of each.
+/// Returns the outcome of a case: per sample the median over the pairs, and the figure of each.
 pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&PairResults, &PairFigure)> =
@@ -316,7 +318,7 @@ pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[Str
     (!all.is_empty()).then(|| outcome(case, samples, facts, all))
 }
 
-/// Conditions that all pairs share; the limit depends on them.
+/// Returns the conditions that all pairs share; the limit depends on them.
 fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
     Conditions::alike(&all)
@@ -324,7 +326,7 @@ fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
-/// The sum over the pairs, for rates only; `None` if a pair is missing.
+/// Returns the sum over simultaneous pairs if they all have a figure; `None` unless a rate.
 fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;

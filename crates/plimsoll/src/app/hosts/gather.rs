@@ -28,7 +28,7 @@ const MAX_WHOLE_DOCUMENTS: usize = 100;
 /// Most names in a line, and most lines of a kind.
 const MAX_NAMES_SHOWN: usize = 5;
 
-/// Joins the documents and prints or writes the result.
+/// Carries out `plimsoll gather`: joins the documents and prints or writes the result.
 pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     let [to_json, to_html] = targets(typed)?;
     let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Writes the document and the page in parallel: with thousands of machines each takes seconds.
+/// Writes document and page in parallel: with thousands of machines each takes seconds.
 fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTarget>) -> Result<(), Failure> {
     let (document, page) = std::thread::scope(|scope| {
         let page = || html::page(std::slice::from_ref(run), &PageExtras::default());
@@ -96,7 +96,7 @@ struct ReadDocuments {
 }
 
 impl ReadDocuments {
-    /// Reads files on all CPUs, files of directories, and stdin.
+    /// Reads files on all CPUs, files of directories, and stdin; keeps errors of unreadable ones.
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
         for path in paths {
@@ -162,7 +162,7 @@ impl ReadDocuments {
     }
 }
 
-/// Removes distributions and spare capacity to save memory.
+/// Removes latency histograms and spare capacity, to save memory.
 fn slim(run: &mut Run) {
     run.measurements.shrink_to_fit();
     for measurement in &mut run.measurements {
@@ -175,7 +175,7 @@ fn slim(run: &mut Run) {
     }
 }
 
-/// Reads text; invalid UTF-8, as in logs, is replaced.
+/// Reads text of at most [`MAX_BYTES`]; invalid UTF-8, as in logs, is replaced.
 fn bounded(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
@@ -190,7 +190,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// The documents of a directory, sorted by name, or the file itself.
+/// Returns the .json files of a directory, sorted by name, or the file itself.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -204,7 +204,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if files.is_empty() { Err(format!("{shown}: the directory has no .json file")) } else { Ok(files) }
 }
 
-/// The names in a file: one per line, with comments after `#`.
+/// Parses the file of --expect: one machine's name per line, with comments after `#`.
 fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = plimsoll_units::text::read_small(path, MAX_NAMES).map_err(|why| {
@@ -214,7 +214,7 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(names.filter(|name| !name.is_empty()).collect())
 }
 
-/// One run of everything that was read; partial if a machine or document is missing.
+/// Joins everything that was read into one run; partial if a machine or document is missing.
 fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     let ReadDocuments { runs, wrong, .. } = found;
     print_lines(&wrong);
@@ -226,7 +226,8 @@ fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Fail
     together(runs, expected, unreadable(&wrong).into_iter().collect())
 }
 
-/// One run of these; `lost` are findings about missing ones. Fails if there is none.
+/// Joins these runs into one; `lost` are findings about missing ones, `expected` the names of
+/// machines that must be there. Fails if there is no run.
 pub(crate) fn together(
     runs: Vec<Run>,
     expected: &BTreeSet<String>,
@@ -259,7 +260,7 @@ fn print_lines(lines: &[String]) {
     }
 }
 
-/// Splits off documents without the most common (or latest) plan, options and version.
+/// Splits the runs: those of the most common (or latest) plan, options and version; the rest.
 fn alike(runs: Vec<Run>) -> (Vec<Run>, Vec<Run>) {
     let key = |run: &Run| [run.plan.name.clone(), run.version.clone(), run.plan.text.clone()];
     let mut groups: BTreeMap<[String; 3], (usize, String)> = BTreeMap::new();
@@ -287,7 +288,7 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
     Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
 }
 
-/// The finding that a document has another plan or version than most, such as `usual`.
+/// Returns the finding that a document has another plan or version than `usual`, as most have.
 fn left_out(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
         format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
@@ -309,7 +310,7 @@ fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
     wrong.map(|(made, wrong)| about(WRONG_ANSWER, format!("{}: {wrong}", shown_within(&made.node, 64)), run))
 }
 
-/// The finding that a machine's run ended early or has no figure.
+/// Returns the finding that a machine's run ended early or has no figure; `None` if it has all.
 fn faulty(run: &Run) -> Option<Finding> {
     let nodes = join_names(names(run));
     let text = match nothing_measured(run) {
@@ -325,7 +326,7 @@ fn faulty(run: &Run) -> Option<Finding> {
     Some(about("machine-failed", text, run))
 }
 
-/// Findings about expected machines that are missing. Prints unexpected ones to stderr.
+/// Returns findings about expected machines without a document. Prints unexpected ones to stderr.
 fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
     let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
     let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();
@@ -353,7 +354,7 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
     })
 }
 
-/// Joins all runs; plan and start are those of the first.
+/// Joins all runs into one with a new id; plan and start are those of `first`.
 fn joined(first: Run, rest: Vec<Run>, lost: Vec<Finding>) -> Run {
     let elapsed_s = rest.iter().map(|run| run.elapsed_s).fold(first.elapsed_s, f64::max);
     let header =

@@ -47,7 +47,8 @@ const LONGER: f64 = 3.0;
 /// Longest sample of a retest in seconds: all other nodes wait.
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
-/// Measures as ordered. Fails if the order cannot be read or stdout cannot be written.
+/// Measures on this host by orders from stdin, with answers on stdout; `directory` is for its
+/// files. Fails if an order cannot be read or stdout cannot be written.
 pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = crate::app::own_program()?;
     // From here on, ending also removes the files.
@@ -108,7 +109,7 @@ struct RunFiles {
 }
 
 impl Drop for RunFiles {
-    /// The shell removes what remains.
+    /// Removes this run's files and copied program; the shell of the launcher removes what remains.
     fn drop(&mut self) {
         for name in [DOCUMENT, LIMITS] {
             let _ = fs::remove_file(self.directory.join(name));
@@ -123,7 +124,7 @@ impl Drop for RunFiles {
     }
 }
 
-/// Passes on lines from stdin, and ends the run when the connection ends, as a signal would.
+/// Passes on lines from stdin; when the connection ends, ends the run as a signal would.
 fn read_orders(sender: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
@@ -148,7 +149,7 @@ fn beat() {
     while ticks.recv().is_ok() && printed(&alive()).is_ok() {}
 }
 
-/// JSON without its line breaks, which occur only between values.
+/// Removes JSON's line breaks, which occur only between values.
 fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }
@@ -178,7 +179,7 @@ struct HostedOrder {
 }
 
 impl HostedOrder {
-    /// Parses an order; its document is written to `file`.
+    /// Parses a launcher's order; the document is written to `file`, its limits into `directory`.
     fn of(
         order: RunOrder,
         directory: &Path,
@@ -230,7 +231,7 @@ impl HostedOrder {
         crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
-    /// Repeats cases with few samples. Returns the answer for the launcher.
+    /// Measures `cases` (ids) again with few samples. Returns the answer for the launcher.
     fn again(&self, cases: &[String]) -> String {
         let mut prepared = self.prepared.clone();
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
@@ -252,7 +253,7 @@ impl HostedOrder {
         }
     }
 
-    /// Measures on request until the requests end.
+    /// Measures by follow-up orders in `lines` until these end. Fails if one cannot be parsed.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());

@@ -20,7 +20,7 @@ pub(super) struct JointRun<'a> {
 }
 
 impl<'a> JointRun<'a> {
-    /// A new run, or `earlier` resumed.
+    /// Starts a joined run with this `id`, or resumes `earlier`.
     pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
         Self {
             outputs,

@@ -64,14 +64,14 @@ pub(super) struct OnMachines<'a> {
     pub(super) names: &'a [String],
 }
 
-/// Whether a tool measures the case on several nodes at once, so that no node measures it alone.
+/// Returns whether a tool measures the case on several nodes at once, so that no node does alone.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
     plimsoll_bench::find(planned.candidate.case.benchmark())
         .is_some_and(|found| found.descriptor().of_all_machines)
 }
 
 impl OnMachines<'_> {
-    /// Measures such cases of the plan. Returns whether it was interrupted.
+    /// Measures the plan's cases of many nodes. Returns results and whether it was interrupted.
     pub(super) fn measured(&self, run: &Run) -> (Vec<Measurement>, bool) {
         let maker = self.prepared.maker(self.names.first().map(String::as_str).unwrap_or_default());
         let mut made = Vec::new();
@@ -119,7 +119,7 @@ impl OnMachines<'_> {
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
-    /// Measures a case between two nodes. Only an interruption is an error.
+    /// Measures a case between two nodes, `times` samples. Only an interruption is an error.
     fn between(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
@@ -133,7 +133,7 @@ impl OnMachines<'_> {
         Ok(PairResults { pair, kind: ALL_PAIRS, answers: vec![answer] })
     }
 
-    /// Samples by the first tool that can measure the case on these nodes.
+    /// Takes `times` samples by the first tool that can; `system` is the HPL system to solve.
     fn by_tool(
         &self,
         case: &Case,
@@ -194,7 +194,8 @@ fn empty(case: Case) -> Outcome {
     }
 }
 
-/// Pairs to measure in turn: all of up to [`MAX_PAIRED_NODES`] nodes, else each node with the next.
+/// Returns the pairs of `machines` nodes to measure in turn: all of up to [`MAX_PAIRED_NODES`]
+/// nodes, else each node with the next.
 fn pairs(machines: usize) -> Vec<MachinePair> {
     let ordered = |from: usize| (0..machines).map(move |to| MachinePair { from, to });
     match machines {
@@ -210,7 +211,8 @@ struct ToolMeasured {
     facts: Facts,
 }
 
-/// One solution. The tool gives a figure only if its residual check has passed.
+/// Solves the system once; `elapsed` follows from the tool's rate. The tool gives a figure only if
+/// its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(SampleAmount::Work(1))?;
     let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
@@ -232,7 +234,8 @@ struct HplSystem {
 }
 
 impl HplSystem {
-    /// One process per node, with as many threads as the node with the fewest CPUs has.
+    /// Chooses the HPL system: one process per node, with as many threads as the smallest node has
+    /// CPUs; `peak` is the sum of limits in FLOP/s, which bounds the order by the budget.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
         let case = planned.candidate.case.clone();
         let nb = case.number("nb").unwrap_or(1).max(1);
@@ -284,7 +287,7 @@ impl HplSystem {
     }
 }
 
-/// The order of the system: the largest multiple of `nb` that fits into the smallest memory of a
+/// Returns the system's order: the largest multiple of `nb` that fits into the smallest memory of a
 /// node times their number, and takes at most `most` operations.
 fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
@@ -303,7 +306,7 @@ fn grid(processes: u64) -> [u64; 2] {
     [rows, processes / rows]
 }
 
-/// The sum of the nodes' highest derived limits of f64 FMA; `None` if a node has none.
+/// Returns the sum of the nodes' highest derived limits of f64 FMA, FLOP/s; `None` if one lacks it.
 fn peak(run: &Run) -> Option<f64> {
     let of_node = |node: &Node| {
         let own = || run.measurements.iter().filter(|measurement| measurement.node == node.name);
@@ -321,7 +324,8 @@ fn peak(run: &Run) -> Option<f64> {
     run.nodes.iter().map(of_node).sum()
 }
 
-/// The command that starts one process of a tool on each node, and its time limit.
+/// Returns the command that starts one process of a tool on each node; `launcher` is `ssh`,
+/// `mpirun` or `srun`, `limit` the time limit in seconds.
 fn through(
     search: &ProgramSearch,
     launcher: &str,
@@ -344,7 +348,7 @@ fn through(
     Ok(Through { program, arguments, export, variables, limit })
 }
 
-/// Addresses without user and port, as MPI launchers require.
+/// Returns addresses without user and port, as MPI launchers require. Fails if a host has either.
 fn addresses(hosts: &[&HostName]) -> Result<Vec<String>, CannotMeasure> {
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     let address = |host: &&HostName| match host.destination.as_str() {

@@ -24,7 +24,7 @@ pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies the files of one directory into another, which is created.
+/// Copies the files of directory `from`, but no directories, into `to`, which is created.
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         Failure::environment(format!("generate {}: {e}; use a directory that can be written", name(to)))
@@ -54,7 +54,7 @@ fn files(directory: &Path) -> io::Result<()> {
     clap_mangen::generate_to(command, &man)
 }
 
-/// The command without the hidden commands by which plimsoll starts itself.
+/// Returns the command without the hidden commands by which plimsoll starts itself.
 fn shown(command: Command) -> Command {
     let kept: Vec<Command> = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
     Command::new("plimsoll")

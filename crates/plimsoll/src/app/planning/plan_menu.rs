@@ -52,7 +52,7 @@ fn chosen(common: &Common) -> Result<&'static str, Failure> {
     }
 }
 
-/// One line per plan: number, name, duration and contents.
+/// Formats one line per plan: number, name, duration and, as `rows` has them, contents.
 fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, width: usize) -> String {
     let times: Vec<String> = rows.iter().map(|(name, _)| time(name, common, machine)).collect();
     let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
@@ -69,7 +69,7 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
     cli::rows(&lines, width)
 }
 
-/// Estimated duration of a plan on this machine with these options.
+/// Returns the estimated duration of a plan here, in words; `not here` if it cannot run.
 fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), common);
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));
@@ -92,7 +92,7 @@ fn in_words(seconds: f64) -> String {
     }
 }
 
-/// Prompts for a number or name; an empty line is the first plan. `None` if the input ends.
+/// Prompts for one of `names` or its number; an empty line is the first. `None` if input ends.
 fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) -> io::Result<Option<&'a str>> {
     loop {
         let first = names.first().copied().unwrap_or_default();

@@ -49,7 +49,7 @@ pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The failure for the first mistake, with the number of further ones.
+/// Returns the failure for the first mistake, with the number of further ones.
 pub(crate) fn usage(error: UsageError) -> Failure {
     let line = error.to_string();
     match error.lines().len() {
@@ -61,8 +61,8 @@ pub(crate) fn usage(error: UsageError) -> Failure {
     }
 }
 
-/// The options, with directory or device from the job file if none was typed. Fails if the job file
-/// is wrong, or would write to a device without consent.
+/// Returns the options, with directory or device from the job file if none was typed. Fails if the
+/// job file is wrong, or would write to a device without consent.
 pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, Failure> {
     let Some(job) = job_file(what, &common)? else { return Ok(common) };
     if common.dir.is_none() && common.target.is_none() {
@@ -79,7 +79,8 @@ pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, F
     }
 }
 
-/// One job without consent refuses the whole job file, so that a part of it does not pass for all.
+/// Returns the failure for a job that writes to a device without consent. It refuses the whole job
+/// file, so that a part of it does not pass for all.
 fn unconsented(device: &Path, job: &str) -> Failure {
     let device = shown_bytes(device.as_os_str().as_encoded_bytes());
     let line = format!(
@@ -89,7 +90,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
     Failure { line, code: code::REFUSED }
 }
 
-/// Refuses, for a run on other hosts, a job file that names a local directory or device.
+/// Refuses, for a run on hosts, --target and a job file that names a directory or device.
 pub(crate) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
@@ -118,7 +119,7 @@ pub(crate) fn discovered() -> Machine {
     machine
 }
 
-/// The plan file of a command line, after it was checked.
+/// Returns the text of the plan file for a command line, after a check that it can be run.
 fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     let mut plan = resolve::plan(what, common).map_err(usage)?;
     limits(&plan.file, common.limits.as_deref())?;
@@ -151,7 +152,7 @@ fn servers_left_out(plan: &mut PlanFile) -> bool {
     removed.count() > 0
 }
 
-/// One line on a correct plan, or a line per mistake.
+/// Checks a plan; returns one line on a correct one, or a line per mistake.
 fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let lines = |e: UsageError| e.lines();
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
@@ -178,7 +179,7 @@ pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
     Ok(limits)
 }
 
-/// The limits of the file that was typed; empty without one.
+/// Reads the limits of the file that was typed; none without a file.
 pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let Some(path) = typed else { return Ok(UserLimits::default()) };
     let limits = UserLimits::read(path).map_err(Failure::usage)?;
@@ -187,13 +188,13 @@ pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
     Ok(limits)
 }
 
-/// Refuses limits for figures that no benchmark has.
+/// Refuses limits on figures that no benchmark has; the error follows the file's name.
 fn fitting(limits: &UserLimits) -> Result<(), String> {
     let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
 
-/// The limits of a plan, one by one; an error has its position.
+/// Parses the limits of a plan one by one; an error has its line and column.
 fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
@@ -208,7 +209,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
     })
 }
 
-/// Notes for the reader: those of the plan and of its measured groups, and what was scaled.
+/// Returns notes for the reader: those of the plan and of its measured groups, what was scaled.
 pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
@@ -230,7 +231,7 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     notes
 }
 
-/// Warns that a fixed number of samples takes longer than the budget, which does not end them.
+/// Returns a warning if a fixed number of samples, which the budget does not end, exceeds it.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
     let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();
@@ -241,7 +242,7 @@ fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     ))
 }
 
-/// The plan's limits, each as the text of a limits file.
+/// Returns the plan's limits, each as the text of a limits file.
 fn single_limits(plan: &PlanFile) -> Vec<String> {
     let table: toml::Table =
         plan.limits.as_deref().and_then(|text| toml::from_str(text).ok()).unwrap_or_default();

@@ -140,13 +140,14 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Seconds since the watch started, sleep included.
+    /// Returns the seconds since the watch started, sleep included.
     fn now(&self) -> f64 {
         let (at, since_boot) = self.origin;
         at + wall::since_boot() - since_boot
     }
 
-    /// Waits until `until` seconds of the watch; returns the reason if it must end before.
+    /// Waits until `until` seconds of the watch; returns the reason if it must end before. `next`
+    /// is the time of the next probe, to show.
     fn waited(&self, until: f64, next: Option<f64>) -> Option<Ending> {
         self.shown(next);
         loop {
@@ -167,7 +168,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// The CPUs that other processes use, if that is too much for an `--idle-only` watch.
+    /// Returns the CPUs in use by other processes if that is too much for `--idle-only`.
     fn busy(&self) -> Result<Option<f64>, Ending> {
         if !self.idle_only {
             return Ok(None);
@@ -191,7 +192,7 @@ impl<'a> Probing<'a> {
         None
     }
 
-    /// Writes a line. A line that fails is lost; a full disk may have room later.
+    /// Adds an entry to the journal. If that fails it is lost; a full disk may have room later.
     fn write(&mut self, line: &JournalEntry) {
         if let Err(e) = self.journal.add(line) {
             complain(&format!("{e}; this probe is lost, and the watch goes on"));
@@ -252,7 +253,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Measures the cases whose budgets allow it, with workers that end with the probe.
+    /// Measures the cases whose budgets allow it at second `at`, by workers that then end.
     fn measured(&self, at: f64) -> ProbeResults {
         let allowed = |planned: &Planned| {
             let subsystem = subsystem_of(&planned.candidate.case);
@@ -321,15 +322,15 @@ fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
 }
 
-/// Disk bytes of this process and its ended children, read and written (proc_pid_io(5)).
+/// Returns the disk bytes read and written by this process and its ended children (proc_pid_io(5)).
 fn transferred() -> Option<f64> {
     let text = Root::live().text("proc/self/io").ok()?;
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
     Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
-/// Upper bound of the bytes that a case has sent and received; 0 if it has no figure. It also sends
-/// to warm up, to choose CPUs and to detect a shaper, but not while it waits for a server.
+/// Returns an upper bound of the bytes that a case has sent and received in `seconds`; 0 if it has
+/// no figure. It also sends to warm up, to choose CPUs and to detect a shaper.
 fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;

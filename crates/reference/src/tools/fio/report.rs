@@ -64,7 +64,7 @@ pub(super) struct FioJobReport {
 }
 
 impl FioJobReport {
-    /// Mean latency of both directions, submission included.
+    /// Returns the mean latency of reads and writes together in ns, submission included.
     pub(super) fn latency_ns(&self) -> f64 {
         let all = [&self.read, &self.write];
         let count: f64 = all.iter().map(|side| side.transfers()).sum();
@@ -72,7 +72,7 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Work and runtime. Transfers in flight share the runtime and fill it only in part.
+    /// Returns the work for `metric` and the runtime, which `in_flight` transfers fill in part.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -122,7 +122,7 @@ impl FioSide {
         self.total_ios.unwrap_or(0.0)
     }
 
-    /// Mean latency, submission included.
+    /// Returns the mean latency in ns, submission included.
     pub(super) fn latency_ns(&self) -> Option<f64> {
         let mean = |times: &Option<FioTimes>| times.as_ref()?.mean;
         match (mean(&self.slat_ns).filter(|ns| ns.is_finite()), mean(&self.clat_ns)) {
@@ -131,7 +131,7 @@ impl FioSide {
         }
     }
 
-    /// Why a count or rate is impossible. 2.x writes -nan for a direction without transfers.
+    /// Returns why a count or rate is impossible; 2.x has -nan for idle directions.
     pub(super) fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("io_bytes", self.io_bytes),
@@ -147,7 +147,7 @@ impl FioSide {
         })
     }
 
-    /// Why a latency is impossible.
+    /// Returns why a latency is impossible; `None` if all are possible.
     pub(super) fn impossible_latency(&self) -> Option<String> {
         let all = [
             ("slat_ns", &self.slat_ns),
@@ -158,7 +158,7 @@ impl FioSide {
         all.into_iter().find_map(|(name, times)| times.as_ref()?.impossible(name))
     }
 
-    /// Mean time from submission to completion.
+    /// Returns the mean time from submission to completion in ns.
     pub(super) fn completion_ns(&self) -> Option<f64> {
         self.clat_ns.as_ref()?.mean
     }
@@ -178,8 +178,8 @@ pub(super) struct FioTimes {
 }
 
 impl FioTimes {
-    /// Why these times are impossible. The maximum is 0 if nothing was timed. In real files the
-    /// mean may be below the minimum, as fio counts writes that it does not time.
+    /// Returns why these times, called `name`, are impossible. The maximum is 0 if nothing was
+    /// timed. The mean may be below the minimum: fio counts writes that it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
         const MEAN_ROUNDING: f64 = 1e-3;

@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Whether a document continues a run: --status-interval writes one per interval.
+/// Returns whether `document` continues the run of `before`: --status-interval writes one each.
 pub(super) fn continues(before: &str, document: &str) -> bool {
     /// Times are rounded up to a second.
     const ROUNDING: f64 = 1.05;
@@ -110,7 +110,7 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.contains("(groupid=") && text.contains("err=") || text.lines().any(terse)
 }
 
-/// The names of the jobs; a repeated name is followed by a number.
+/// Returns the names of the jobs, in order; those of a repeated name get a number.
 fn names(all: &[&FioJobReport]) -> Vec<String> {
     let mut counts: HashMap<&str, [usize; 2]> = HashMap::new();
     for job in all {
@@ -194,7 +194,7 @@ const FIO_DIRECTIONS: [FioDirection; 4] = [
     },
 ];
 
-/// The options of a job, the global ones first.
+/// Returns the options of a job by name, with the global ones.
 fn options(report: &FioReport, job: &FioJobReport) -> BTreeMap<String, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -265,14 +265,13 @@ impl JobFigures<'_> {
         figures
     }
 
-    /// The case of plimsoll with the same transfers.
+    /// Returns plimsoll's case with the same transfers in this direction.
     fn case(&self, direction: &FioDirection, side: &FioSide) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
         let mut case = Case::of("disk.io").with_word("op", direction.op).with_word("pattern", pattern);
         if direction.op == "mixed" {
-            // An unknown share is taken as half, which moves most: each direction has its own
-            // limit.
+            // An unknown share is taken as half: each direction has its own limit.
             case = case.with_count("read-share", 50);
         }
         if block.is_finite() && block >= 1.0 {
@@ -300,7 +299,8 @@ impl JobFigures<'_> {
         self.option("ioengine")
     }
 
-    /// Work and time: the first pair that contradicts the figure, else bytes and runtime.
+    /// Returns work and time: the first pair that contradicts `bandwidth` in B/s, else bytes and
+    /// runtime; `None` for the sum of all clients, or without both.
     fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
         /// Below this, `bw` in whole KiB/s is too coarse.
         const MIN_BANDWIDTH_KIB: f64 = 100.0;
@@ -322,7 +322,8 @@ impl JobFigures<'_> {
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
     }
 
-    /// Checks a mean latency by Little's law: in flight is at most the requested number.
+    /// Returns why a mean `latency` in seconds contradicts the rate by Little's law: more transfers
+    /// in flight than iodepth × numjobs.
     fn in_flight(&self, side: &FioSide, latency: f64) -> Option<String> {
         /// With fewer transfers, those in flight at start and end matter too much.
         const MIN_TRANSFERS: f64 = 1000.0;
@@ -352,7 +353,7 @@ impl JobFigures<'_> {
         })
     }
 
-    /// The number of an option, 1 by default; `None` if it is less or no number.
+    /// Returns the number of an option, by default 1; `None` if it is below 1 or no number.
     fn number(&self, key: &str) -> Option<f64> {
         match self.option(key) {
             Some(value) => value.parse().ok().filter(|number: &f64| *number >= 1.0),
@@ -360,7 +361,7 @@ impl JobFigures<'_> {
         }
     }
 
-    /// The number of jobs in the entry; `None` if unknown.
+    /// Returns the number of jobs in the entry, which ran for `seconds`; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         if !self.options.contains_key("group_reporting") {
@@ -401,7 +402,7 @@ impl JobFigures<'_> {
         }
     }
 
-    /// Whether transfers went through the page cache. Some versions do not write the options.
+    /// Returns whether transfers used the page cache; `None` if the options are missing.
     fn cached(&self) -> Option<bool> {
         // Global options may be incomplete (a client of 2.6 writes only unified_rw_reporting).
         let job_figures = ["direct", "buffered", "rw", "readwrite", "ioengine"];
@@ -420,7 +421,7 @@ impl JobFigures<'_> {
         SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0"))
     }
 
-    /// Whether at least one in `FEW_WRITES` writes waits until it is on the device.
+    /// Returns whether at least one in four writes waits until it is on the device.
     fn syncs_each(&self) -> bool {
         /// Writes that a rotating disk may combine.
         const FEW_WRITES: f64 = 4.0;
@@ -468,12 +469,12 @@ impl JobFigures<'_> {
     }
 }
 
-/// fio's boolean: an option without a value is on.
+/// Returns fio's boolean: an option without a value is on.
 fn is_on(value: &str) -> bool {
     matches!(value, "" | "null" | "1" | "true")
 }
 
-/// A size in fio's syntax: powers of 1024 (kb_base).
+/// Parses a size in fio's syntax, such as `4k` or `1MiB`, as bytes: powers of 1024 (kb_base).
 fn size(text: &str) -> Option<f64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: f64 = text.get(..digits)?.parse().ok()?;
@@ -493,7 +494,7 @@ fn bandwidth(side: &FioSide) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
-/// Bytes moved. Versions without `io_kbytes` write KiB or bytes: their rate shows which.
+/// Returns the bytes moved. Without `io_kbytes`, the rate shows if the unit is KiB or byte.
 fn bytes(side: &FioSide) -> Option<f64> {
     /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
@@ -528,7 +529,7 @@ fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
     report.disk_util.iter().take(MAX_DISKS).filter_map(count).collect()
 }
 
-/// The bandwidth of the jobs of a group, which run simultaneously unless an option makes one wait.
+/// Returns the total bandwidth of each group of two or more jobs that run simultaneously.
 fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let mut groups: BTreeMap<i64, Vec<JobFigures<'_>>> = BTreeMap::new();

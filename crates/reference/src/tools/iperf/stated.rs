@@ -22,7 +22,7 @@ pub(super) fn recognises(text: &str) -> bool {
     any(&is_its) || any(&is_heading) && any(&|line| IperfRow::of(line).is_some())
 }
 
-/// Results start at a banner (one each for client and server) or a first line of CSV.
+/// Returns the byte offsets of results: banners (one each for client and server), first CSV lines.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let (mut has_rows, mut is_in_csv) = (true, false);
     let mut last_banner = None;
@@ -103,8 +103,8 @@ impl IperfRows {
         }
     }
 
-    /// The rows of whole tests: the next row of the same stream also starts at 0. Sums of both
-    /// directions are skipped, and a server report replaces what its client sent.
+    /// Returns the rows of whole tests: the next row of the same stream also starts at 0. Sums of
+    /// both directions are skipped, and a server report replaces what its client sent.
     fn totals(&self) -> Vec<&IperfRow> {
         let mut later: BTreeMap<&str, &IperfRow> = BTreeMap::new();
         let mut has_report = false;
@@ -122,7 +122,7 @@ impl IperfRows {
         found
     }
 
-    /// Whole tests that contradict the intervals of their stream, by the address of the row.
+    /// Returns why whole tests contradict the intervals of their stream, by the address of the row.
     fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
@@ -162,7 +162,7 @@ impl IperfRows {
         found
     }
 
-    /// The sum of a client's simultaneous streams, if the file has none (older versions).
+    /// Returns the sum of a client's simultaneous streams, if the file has none (older versions).
     fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
@@ -190,7 +190,7 @@ impl IperfRows {
         })
     }
 
-    /// A figure for each sum, and for each stream without a sum.
+    /// Returns a figure for each sum, and for each stream without a sum.
     fn figures(&self) -> Vec<StatedFigure> {
         let mut found: Vec<StatedFigure> = Vec::new();
         let mut streams: Vec<&IperfRow> = Vec::new();
@@ -226,7 +226,7 @@ impl IperfRows {
         found
     }
 
-    /// Counts of datagrams; only the client's text has their size.
+    /// Returns the counts of datagrams; only the client's text has their size.
     fn datagrams(&self, row: &IperfRow) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
@@ -287,7 +287,7 @@ impl IperfRows {
     }
 }
 
-/// Index of the first of the last streams that add up to `bytes`.
+/// Returns from which index on the streams add up to `bytes`; `None` if they do not.
 fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     /// All numbers are rounded to three digits.
     const STATED_TOLERANCE: f64 = 0.03;
@@ -302,7 +302,7 @@ fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     found
 }
 
-/// MSS in bytes: `(icwnd/mss/irtt=14/1448/228)` or `MSS size 1448 bytes (MTU 1500 bytes…)`.
+/// Parses the MSS in bytes: `(icwnd/mss/irtt=14/1448/228)` or `MSS size 1448 bytes (MTU 1500…`.
 fn segment(line: &str) -> Option<f64> {
     let word = match line.split_once("(icwnd/mss/irtt=") {
         Some((_, rest)) => rest.split('/').nth(1)?,
@@ -394,27 +394,27 @@ impl IperfRow {
     }
 }
 
-/// Half of the last digit of a printed number.
+/// Returns half of the last digit of a printed number: 0.05 for `1.2`.
 fn half_digit(number: &str) -> f64 {
     let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Whether a number has three digits; with a fixed unit it may have fewer (`-f g` prints 0.01).
+/// Returns whether a number has three digits; in a fixed unit it may have fewer (`-f g`: 0.01).
 fn is_exact(number: &str) -> bool {
     /// Half of the last of three digits, relative to the smallest such number.
     const SHARE: f64 = 0.005;
     number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
 }
 
-/// Lost and all datagrams in `0/  893 (0%)`.
+/// Parses the counts of lost and of all datagrams in `0/  893 (0%)`.
 fn lost(text: &str) -> Option<(f64, f64)> {
     let counts: String = text.split('(').next()?.split_whitespace().collect();
     let (lost, all) = counts.split_once('/')?;
     Some((lost.parse().ok()?, all.parse().ok()?))
 }
 
-/// Whether a unit counts bytes, and its factor: powers of 1024 for bytes, of 1000 for bits.
+/// Returns whether a unit such as `MBytes` counts bytes (powers of 1024) or bits, and its factor.
 fn unit(word: &str) -> Option<(bool, f64)> {
     let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
         Some(prefix) => (prefix, true),

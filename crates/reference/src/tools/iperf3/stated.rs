@@ -126,7 +126,7 @@ struct IntervalSum {
 }
 
 impl StreamSums {
-    /// Whether its bytes went from the client to the server.
+    /// Returns whether its bytes went from the client to the server; `None` if unknown.
     fn sends(&self) -> Option<bool> {
         [&self.sender, &self.receiver, &self.udp].into_iter().flatten().find_map(|sum| sum.sender)
     }
@@ -171,7 +171,7 @@ pub(super) fn recognises(text: &str) -> bool {
             && text.len() < 4096
 }
 
-/// An event that continues a stream of events.
+/// Returns whether a document is an event that continues a stream (`--json-stream`).
 pub(super) fn continues(_: &str, document: &str) -> bool {
     let event = json::document::<StreamEvent>(document).ok().and_then(|event| event.event);
     event.is_some_and(|event| event != "start")
@@ -193,7 +193,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// The document; with `--json-stream` its parts are separate documents.
+/// Parses the document; with `--json-stream`, from its parts in separate documents.
 fn report(text: &str) -> Result<StatedReport, String> {
     let texts = json::texts(text)?;
     let mut whole = StatedReport::default();
@@ -220,7 +220,7 @@ fn origin(uname: &str) -> StatedMachine {
     StatedMachine { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
 }
 
-/// Whether a word is an architecture of `uname -m`.
+/// Returns whether a word is an architecture as in `uname -m`.
 fn is_architecture(word: &str) -> bool {
     const FAMILIES: [&str; 16] = [
         "x86_64",
@@ -274,7 +274,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// The figure of one direction: received data, else sent data.
+/// Returns the figure of one direction: data received, else data sent; `None` without both.
 fn direction(report: &StatedReport, sums: &Sums<'_>) -> Option<StatedFigure> {
     let Sums { suffix, sent, received, sum } = sums;
     let arrived = received.as_ref().filter(|sum| sum.rate().is_some());
@@ -302,21 +302,21 @@ fn direction(report: &StatedReport, sums: &Sums<'_>) -> Option<StatedFigure> {
     (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
 }
 
-/// Why a run that ended in an error gives no figure; an interrupted run is valid.
+/// Returns why a run that ended in an error gives no figure; `None` if whole or interrupted.
 fn ended_early(report: &StatedReport) -> Option<String> {
     let error = report.error.as_deref()?.trim();
     (!error.starts_with("interrupt"))
         .then(|| format!("the run ended in an error: {}", shown_within(error, 200)))
 }
 
-/// Whether datagrams were sent: only they are lost.
+/// Returns whether the run sent datagrams, which alone can be lost.
 fn is_udp(report: &StatedReport) -> bool {
     let losses = [&report.end.sum, &report.end.sum_received];
     report.start.test_start.protocol.eq_ignore_ascii_case("udp")
         || losses.into_iter().flatten().any(|sum| sum.lost_percent.is_some())
 }
 
-/// Received data from sent data and the lost share.
+/// Returns the received data: the sent data less the lost share.
 fn arrived_of(sum: &IntervalSum) -> IntervalSum {
     let share = 1.0 - sum.lost_percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
     let less = |value: Option<f64>| value.map(|value| value * share);
@@ -375,7 +375,8 @@ fn used(report: &StatedReport, sum: &IntervalSum, streams: u64, is_sent: bool) -
     }
 }
 
-/// Adds the rates of both directions if they ran at once (3.12 does not record `--bidir`).
+/// Adds the rates of both directions if they ran at once (3.12 does not record `--bidir`);
+/// `is_back`: the figure's own direction is from server to client.
 fn with_ways(report: &StatedReport, mut figure: StatedFigure, is_back: bool) -> StatedFigure {
     let rate = |stream: &StreamSums| {
         let udp = stream.udp.as_ref().map(arrived_of);

@@ -59,12 +59,12 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
     Ok(figures)
 }
 
-/// A number other than 0, which marks an operation that the kernel lacks.
+/// Returns the number after `label` unless it is 0: the kernel then has no such operation.
 fn other_than_zero(text: &str, label: &str) -> Option<f64> {
     number_after(text, label).ok().filter(|number| *number != 0.0)
 }
 
-/// The operation with as many loads and stores; by default a copy, which moves as much or more.
+/// Returns plimsoll's operation with as many loads and stores; a copy for unknown kernels.
 fn op(kernel: &str) -> &'static str {
     let first = kernel.split('_').next().unwrap_or_default();
     match first {
@@ -76,7 +76,7 @@ fn op(kernel: &str) -> &'static str {
     }
 }
 
-/// The peak of its FMA kernels; the other kernels mix operations differently.
+/// Returns the case for the peak of an FMA kernel. Fails for a kernel with other operations.
 fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
     let no = || "plimsoll derives no limit for the operations of this kernel".to_owned();
     let rest = kernel.strip_prefix("peakflops").ok_or_else(no)?;

@@ -41,8 +41,8 @@ fn operation(case: &Case) -> Option<Operation> {
     Some(Operation { name, arrays, bytes: stream.site.size / arrays })
 }
 
-/// Environment that shortens lmbench's calibration: least µs of a measurement, and no correction
-/// for clock and loop, which is negligible for these loops.
+/// Returns environment that shortens lmbench's calibration: least `microseconds` of a measurement,
+/// and no correction for clock and loop, negligible for these loops.
 pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }

@@ -34,7 +34,7 @@ const BEYOND: u64 = 4;
 /// µs that it would spend on calibration.
 const CALIBRATION_MICROS: u64 = 5_000;
 
-/// Bytes of its working set: the case's, but at most [`BEYOND`] times the last-level cache.
+/// Returns the bytes of its working set: the case's, at most [`BEYOND`] × last-level cache.
 fn area(chase: &PointerChase, machine: &Machine) -> u64 {
     let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
     chase.site.size.min(far)
@@ -44,7 +44,7 @@ fn stride(area: u64) -> u64 {
     if area > SMALL_WORKING_SET { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
-/// Estimate: 23 sizes up to 1 MiB and two per further doubling, 0.12 s each, and set-up.
+/// Estimates seconds for `area` bytes: 23 sizes to 1 MiB and two per doubling, 0.12 s each; set-up.
 fn seconds(area: u64) -> f64 {
     let mib = (area as f64 / BYTES_PER_MIB).max(1.0);
     2.7 + 0.23 * mib.log2() + mib / 60.0

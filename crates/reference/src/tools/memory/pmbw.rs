@@ -30,7 +30,8 @@ enum PmbwWalk {
 }
 
 impl PmbwWalk {
-    /// The walk for a case. It has no copies: those of `memory.block` are paired with reads.
+    /// Returns the walk for a case; `None` if it has none. As it has no copies, those of
+    /// `memory.block` are paired with reads.
     fn of(case: &Case) -> Option<Self> {
         if let Ok(stream) = MemoryStream::of(case) {
             return match stream.op {
@@ -50,7 +51,7 @@ impl PmbwWalk {
         }
     }
 
-    /// Start of its kernels' names; how wide they are depends on the machine.
+    /// Returns how its kernels' names start; the width that follows depends on the machine.
     fn lead(self) -> &'static str {
         match self {
             Self::Read => "ScanRead",
@@ -59,7 +60,7 @@ impl PmbwWalk {
         }
     }
 
-    /// Difference from blocks.
+    /// Returns how the walk differs from `memory.block`, for the reader.
     fn paired_read(self) -> &'static str {
         match self {
             Self::Read => {
@@ -83,13 +84,13 @@ impl PmbwWalk {
     }
 }
 
-/// Whether the time of an access is compared instead of bytes/s.
+/// Returns whether the time of an access is compared; else bytes/s are.
 fn is_time(case: &Case) -> bool {
     let small = case.number("block").is_some_and(|block| block <= SMALL);
     case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
 }
 
-/// Bytes of all threads.
+/// Returns the bytes of the working sets of all threads together.
 fn area(case: &Case) -> u64 {
     MemorySite::of(case).total()
 }
@@ -101,7 +102,7 @@ const AREAS_KIB: [u64; 49] = [
     20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 ];
 
-/// The nearest size that it measures.
+/// Returns the size in bytes nearest to `bytes` that it measures.
 fn nearest(bytes: u64) -> u64 {
     let areas = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=40).map(|power| 1 << power));
     areas.min_by_key(|area| area.abs_diff(bytes)).unwrap_or(bytes)
@@ -116,7 +117,7 @@ const LOADS: f64 = (1_u64 << 27) as f64;
 /// Estimated seconds of a load from memory.
 const LOAD_SECONDS: f64 = 100e-9;
 
-/// Bytes that it must allocate for a size: a power of two, else it measures nothing.
+/// Returns the bytes to allocate for a working set of `area` bytes: a power of two.
 fn allocated(area: u64, threads: u64) -> u64 {
     let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(MIN_DISTANCE_BYTES);
     part.saturating_mul(threads).next_power_of_two()
@@ -213,7 +214,7 @@ impl RefTool for Pmbw {
     }
 }
 
-/// `key=value` pairs of a result line.
+/// Returns the `key=value` pairs of a result line.
 fn fields(line: &str) -> Vec<(&str, &str)> {
     line.split('\t').filter_map(|field| field.split_once('=')).collect()
 }

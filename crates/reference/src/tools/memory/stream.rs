@@ -26,7 +26,7 @@ pub(crate) struct StreamTableKernel {
     arrays: u64,
 }
 
-/// The kernel of the case's operation.
+/// Returns the kernel of the case's operation; `None` if STREAM has none.
 pub(crate) fn kernel(case: &Case) -> Option<StreamTableKernel> {
     let op = MemoryStream::of(case).ok()?.op;
     let row = match op {
@@ -40,7 +40,7 @@ pub(crate) fn kernel(case: &Case) -> Option<StreamTableKernel> {
 }
 
 impl StreamTableKernel {
-    /// Name in the table.
+    /// Returns the name in the table without its colon: `Triad`.
     pub(crate) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
     }
@@ -63,8 +63,8 @@ pub(crate) struct StreamRow {
 }
 
 impl StreamRow {
-    /// Reads the line of a kernel on arrays of `elements`; `unit` converts its rates to bytes/s.
-    /// Fails if the line is incomplete, or the best rate is not that of the shortest time.
+    /// Parses the line of a kernel on arrays of `elements` numbers; `unit` is the bytes/s of a
+    /// printed 1. Fails if the line is incomplete, or best rate and shortest time differ.
     pub(crate) fn of(
         table: &str,
         kernel: &StreamTableKernel,
@@ -88,7 +88,7 @@ impl StreamRow {
         }
     }
 
-    /// The mean rate; the best one if the mean time is imprecise or inconsistent.
+    /// Returns the mean rate; the best one if the mean time is imprecise or inconsistent.
     pub(crate) fn mean(&self) -> Result<ToolFigure, String> {
         /// Largest rounding of the mean time.
         const MEAN_TIME_ROUNDING: f64 = 0.02;
@@ -100,7 +100,7 @@ impl StreamRow {
         ToolFigure::of(bytes / mean.value(), Account::of(bytes, mean))
     }
 
-    /// The rate of the best repetition.
+    /// Returns the rate of the best repetition.
     pub(crate) fn best(&self) -> Result<ToolFigure, String> {
         Ok(ToolFigure::of(self.best, Account::of(self.bytes, self.least))?.best())
     }

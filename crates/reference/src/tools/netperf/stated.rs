@@ -26,7 +26,7 @@ pub(super) fn recognises(text: &str) -> bool {
         || is_bare(text)
 }
 
-/// Results start at banners, and at keys that belong to no earlier banner or keys.
+/// Returns the byte offsets of results: banners, and keys that continue no earlier result.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut is_in_keys, mut has_banner) = (false, false);
@@ -75,8 +75,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to HOST () port 0 AF_INET`; the
-/// first versions have only the host.
+/// Returns whether a line is a banner: `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0
+/// AF_INET to HOST () port 0 AF_INET`; in the first versions with the host only.
 fn is_banner(line: &str) -> bool {
     const TESTS: [&str; 6] = ["STREAM", "SEND", "RESPONSE", "MAERTS", "SENDFILE", "OMNI"];
     let name = line.split_once(" TEST from ").or_else(|| line.split_once(" TEST to "));
@@ -110,7 +110,7 @@ fn is_bare(text: &str) -> bool {
     rows.first().is_some_and(is_row) && rows.iter().all(|row| is_row(row) || is_second(row))
 }
 
-/// Converts a unit of tables and keys to bit/s.
+/// Returns the bit/s of a unit in tables and keys, such as `10^6bits/s`.
 fn unit(text: &str) -> Option<f64> {
     // `-f` selects powers of 1000 for bits, of 1024 for bytes (netlib.c, `format_units`).
     let units = [
@@ -126,7 +126,7 @@ fn unit(text: &str) -> Option<f64> {
     units.into_iter().find(|(name, _)| words.contains(name)).map(|(_, bits)| bits)
 }
 
-/// The server, and whether its address is IPv6: `to HOST (ADDRESS) port 0 AF_INET`.
+/// Parses `to HOST (ADDRESS) port 0 AF_INET`: the server, and whether its address is IPv6.
 fn server(banner: &str) -> (Option<String>, bool) {
     let to = banner.split_once(" to ").map(|(_, rest)| rest.split(" port ").next().unwrap_or(rest));
     let address = to.map(|to| match to.split_once('(') {
@@ -181,13 +181,13 @@ fn table(text: &str, banner: &str) -> Vec<StatedFigure> {
     }
 }
 
-/// The numbers of a line that has only numbers.
+/// Parses a line that has only numbers; `None` for another line.
 fn numbers(line: &str) -> Option<Vec<f64>> {
     let all: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
     all.filter(|all| !all.is_empty())
 }
 
-/// Throughput and unit in the table of an omni test; the unit follows in the same row.
+/// Returns throughput and unit in the table of an omni test, `941.5 10^6bits/s` in one row.
 fn omni_row(text: &str) -> Option<(f64, &str)> {
     let is_unit = |word: &str| word == "Trans/s" || word.ends_with("bits/s") || word.ends_with("Bytes/s");
     text.lines().filter(|line| !line.contains("Interim")).find_map(|line| {
@@ -217,7 +217,7 @@ trait CountedFigures {
 }
 
 impl CountedFigures for StatedFigure {
-    /// Adds separately counted data to the figure.
+    /// Adds data that were counted separately, `bits` in `seconds`, to check the figure by.
     fn counted(mut self, bits: f64, seconds: f64) -> Self {
         self.account = (bits > 0.0 && seconds > 0.0).then(|| Account::of(bits, Seconds::of(seconds)));
         self
@@ -230,7 +230,7 @@ fn round_trips(banner: &str, rate: f64) -> StatedFigure {
     StatedFigure { absurd: BoundedEvent::RoundTrip.too_short(rate.recip()), ..figure }
 }
 
-/// The figures of an omni test. Fails if the unit is unknown.
+/// Returns the figures of an omni test; `banner` is its heading. Fails if the unit is unknown.
 fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String> {
     let number = |key: &str| fields.number(key);
     if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {

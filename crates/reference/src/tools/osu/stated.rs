@@ -38,7 +38,7 @@ impl Osu {
         }
     }
 
-    /// The figure of a line: size (not for a barrier), then value.
+    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs.
     fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {

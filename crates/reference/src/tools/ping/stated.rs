@@ -39,7 +39,7 @@ struct PingSummary {
     times: Option<[f64; 3]>,
 }
 
-/// All statistics: `--- HOST ping statistics ---`, a line of counts, later one of times.
+/// Parses all statistics: `--- HOST ping statistics ---`, a line of counts, later one of times.
 fn summaries(text: &str) -> Vec<PingSummary> {
     let mut found: Vec<PingSummary> = Vec::new();
     let mut is_below_heading = false;
@@ -57,14 +57,14 @@ fn summaries(text: &str) -> Vec<PingSummary> {
     found
 }
 
-/// The first two numbers of `3 packets transmitted, 3 received, 0% packet loss`, in any language.
+/// Parses sent and received: `3 packets transmitted, 3 received, 0% packet loss`, any language.
 fn counts(line: &str) -> Option<(f64, f64)> {
     let mut numbers =
         line.split(|c: char| !(c.is_ascii_digit() || c == '-')).filter_map(|word| word.parse().ok());
     line.contains('%').then_some((numbers.next()?, numbers.next()?))
 }
 
-/// The number before the percent sign, which some languages write behind it.
+/// Returns the number before the percent sign, which some languages write behind it.
 fn percent(line: &str) -> Option<f64> {
     let (before, _) = line.split_once('%')?;
     let before = before.trim_end();
@@ -74,7 +74,7 @@ fn percent(line: &str) -> Option<f64> {
     before[from..].replace(',', ".").parse().ok()
 }
 
-/// Parses `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
+/// Parses min, mean, max in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
 fn times(line: &str) -> Option<[f64; 3]> {
     let (_, values) = line.split_once(" = ").filter(|(names, _)| names.contains('/'))?;
     let mut values = values.split_whitespace().next()?.split('/').map(|value| value.parse::<f64>().ok());

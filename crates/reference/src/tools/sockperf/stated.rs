@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The mean time of messages, with their counts.
+/// Returns the figure for a mean time of `micros` µs per `event`, with the counts in `text`.
 fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigure {
     let mut figure = StatedFigure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
     let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);
@@ -60,7 +60,7 @@ fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigur
     figure
 }
 
-/// Why a mean of `micros` is not that of the observations: it is below or above all of them.
+/// Returns why a mean of `micros` µs is below or above all observations in `text`.
 fn other_mean(text: &str, micros: f64) -> Option<String> {
     let [least, most] =
         ["<MIN>", "<MAX>"].map(|end| number_after(text, &format!("{end} observation =")).ok());
@@ -69,8 +69,8 @@ fn other_mean(text: &str, micros: f64) -> Option<String> {
         .then(|| format!("its mean is {micros} us, and its observations took {least} to {most} us"))
 }
 
-/// The rate of a throughput test, as sent. MB are 2²⁰ bytes, GB (`--giga-size`) 1000 MB. Older
-/// versions print MB, with nine decimals, as GB.
+/// Returns the figure for the printed `rate` of a throughput test, as sent. MB are 2²⁰ bytes, GB
+/// (`--giga-size`) 1000 MB. Older versions print MB, with nine decimals, as GB.
 fn throughput(text: &str, rate: f64) -> StatedFigure {
     let word = word_after(text, "Summary: BandWidth is ").unwrap_or_default();
     let is_short = word.split_once('.').is_some_and(|(_, decimals)| decimals.len() <= 3);

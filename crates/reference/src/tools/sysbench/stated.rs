@@ -124,7 +124,7 @@ fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     Ok(vec![figure])
 }
 
-/// Parses `10240.00 MiB`, `1KiB`, `1K` or `8388608`: powers of 1024, also for MB in old versions.
+/// Parses `10240.00 MiB`, `1KiB`, `1K` or `8388608` as bytes; powers of 1024 also for old MB.
 fn bytes(text: &str) -> Option<f64> {
     let text = text.trim();
     let word = text.split_whitespace().next()?;

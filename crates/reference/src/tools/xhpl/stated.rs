@@ -13,7 +13,7 @@ use crate::{Account, Seconds};
 /// Lower-case words that occur only in results of builds for accelerators.
 const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "tesla"];
 
-/// hpcc's results contain the same lines.
+/// Returns whether a text is HPL's output and not hpcc's, which contains the same lines.
 pub(super) fn recognises(text: &str) -> bool {
     !text.contains("HPC Challenge") && (text.contains("HPLinpack") || text.lines().any(is_result))
 }
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The figure of a line `WR11C2R4 N NB P Q Time Gflops`.
+/// Parses a result line, split into words; a figure of accelerators has no limit.
 fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> {
     let number = |at: usize| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();

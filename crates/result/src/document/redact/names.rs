@@ -68,7 +68,7 @@ impl Names {
         names
     }
 
-    /// Records the replacement of a case id that names machines.
+    /// Records the new id of a case whose id names machines.
     fn rename(&mut self, case: &Case) {
         let (from, to) = (case.id(), self.case(case).id());
         if from != to && self.cases.iter().all(|c| c.from != from.as_str()) {
@@ -94,7 +94,7 @@ impl Names {
         }
     }
 
-    /// Records machine names and case ids in the evidence of a finding.
+    /// Records machine names in the evidence of a finding; case ids are parsed into `lost`.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),
@@ -239,7 +239,7 @@ impl Names {
         }
     }
 
-    /// Redacts plimsoll's own words: only a case can name a machine there.
+    /// Redacts values that are plimsoll's own words: only a case can name a machine there.
     fn walk_own(&self, json: &mut Json, key: &str) {
         match json {
             Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
@@ -279,7 +279,7 @@ impl Names {
         self.text(&text)
     }
 
-    /// Replaces word by word, and paths as a whole.
+    /// Returns the text with names replaced word by word, and paths as a whole.
     pub(super) fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -337,7 +337,7 @@ impl Names {
         self.addresses.get(&ip).map_or_else(|| ADDRESS.to_owned(), |number| format!("{ADDRESS}-{number}"))
     }
 
-    /// Replaces names that are parts of a word, as in `db7-data`, except names of letters only.
+    /// Returns the word with names in its parts replaced, as in `db7-data`; letters alone are kept.
     fn parts(&self, word: &str) -> String {
         /// Limit of consecutive parts matched together.
         const MAX_MATCHED_PARTS: usize = 8;

@@ -119,8 +119,8 @@ pub(super) fn is_kernels(name: &str) -> bool {
     KERNEL_NAME_PREFIXES.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
 }
 
-/// Replaces the components of a path that a user chose. `keeps` selects further components to keep;
-/// `word` redacts components below system prefixes.
+/// Returns the path with components that a user chose replaced. `keeps` returns whether to keep a
+/// further component; `word` redacts components below system prefixes.
 pub(super) fn redacted(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
     let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
     let is_device = path.starts_with("/dev/");
@@ -152,7 +152,7 @@ fn is_number(part: &str) -> bool {
     part.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Matches control groups of logins: `user-1000.slice`, `session-3.scope`, `user@1000.service`.
+/// Returns whether it is a login's control group: `user-1000.slice`, `session-3.scope`.
 fn is_login(part: &str) -> bool {
     let number = |begin: &str, end: &str| {
         part.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).is_some_and(is_number)

@@ -10,7 +10,7 @@ pub(super) fn in_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':')
 }
 
-/// Parses an IP address and its port; `None` for loopback and unspecified addresses.
+/// Parses an IP address with or without port; `None` also for loopback and unspecified addresses.
 pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     let tells = |ip: &IpAddr| !ip.is_loopback() && !ip.is_unspecified();
     if let Ok(ip) = word.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -20,7 +20,7 @@ pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((socket.ip(), Some(socket.port()))).filter(|(ip, _)| tells(ip))
 }
 
-/// Matches hardware addresses: Ethernet (6 bytes), FireWire or Thunderbolt (8), InfiniBand (20).
+/// Returns whether it is a hardware address: 6 bytes (Ethernet), 8 (FireWire) or 20 (InfiniBand).
 pub(super) fn is_mac(word: &str) -> bool {
     let separator = if word.contains(':') { ':' } else { '-' };
     let parts: Vec<&str> = word.split(separator).collect();
@@ -32,7 +32,7 @@ pub(super) fn is_uuid(word: &str) -> bool {
     word.len() == 36 && uuid::Uuid::try_parse(word).is_ok()
 }
 
-/// Replaces identifiers within a word, as in `docker-4f0c….scope`.
+/// Replaces UUIDs and long hexadecimal numbers in a word, as in `docker-4f0c….scope`.
 pub(super) fn without_long_hex(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;

@@ -24,7 +24,7 @@ fn sample(at: usize, metric: &str, value: f64, clock: f64, more: &[(&str, f64)])
     }
 }
 
-/// The measurement of these samples, written to a document and read again.
+/// Returns the measurement of `samples` under a limits file's text, as read from its document.
 fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -> Measurement {
     let user_limits = match limits {
         "" => UserLimits::default(),
@@ -44,7 +44,7 @@ fn read_again(machine: &Machine, id: &str, samples: Vec<Sample>, limits: &str) -
     read.measurements[0].clone()
 }
 
-/// How the limit of the headline varies, and the share of the limit.
+/// Returns how the limit of the headline varies, and the share of the limit.
 fn held_to(one: &Measurement) -> (Option<Varies>, Option<f64>) {
     let headline = &one.metrics[0];
     let limit = headline.limit.as_ref().filter(|limit| limit.value.is_some());

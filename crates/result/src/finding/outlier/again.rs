@@ -83,7 +83,7 @@ fn suspects(run: &Run) -> Vec<SuspectFigure> {
     found.into_iter().map(|(_, suspect)| suspect).collect()
 }
 
-/// Returns the node with the result nearest to the median.
+/// Returns the node with the result nearest to the median, except nodes `named` as outliers.
 fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)>) -> Option<String> {
     let median = number(outlier, "median")?;
     let watched = watched(outlier);
@@ -231,7 +231,7 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
     run.findings.splice(place..place, not_confirmed(&gone.into_values().collect::<Vec<_>>()));
 }
 
-/// Changes a finding whose control node also differed in the retest.
+/// Marks a finding as not confirmed, as its control node also differed in the retest.
 fn unsure(finding: &mut Finding) {
     finding.code = NOT_CONFIRMED.to_owned();
     finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
@@ -250,7 +250,7 @@ struct Second<'a> {
 }
 
 impl<'a> Second<'a> {
-    /// Returns `None` if a node has no result.
+    /// Compares the outlier with its control node in a retest; `None` if either has no result.
     fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
@@ -270,7 +270,8 @@ impl<'a> Second<'a> {
         self.away.ln_1p().abs()
     }
 
-    /// Adds the retest and its cause to the finding; `times` retests repeated the outlier.
+    /// Adds the retest and its cause to the finding; `times` retests repeated the outlier. An
+    /// unconfirmed one gets another code.
     fn add_retest(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
@@ -302,7 +303,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// Lists the outliers that did not repeat, in one finding.
+/// Lists the outliers that did not repeat in one finding; `None` without any.
 fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
     once.iter().for_each(|one| *by_node.entry(&one.suspect.node).or_default() += 1);

@@ -221,7 +221,7 @@ fn another_device_is_a_cause_of_cases_with_files_alone() {
     assert!(text.ends_with("its files are on a slow disk, those of most others on a fast disk"), "{text}");
 }
 
-/// Nodes n0 to n7; only n2 has this control group.
+/// Returns the facts of `names`: the second machine for n2, the first for the rest.
 fn with_group<'a>(names: &'a [String], machines: &'a [Machine; 2]) -> Machines<'a> {
     let known = |i: usize| NodeFacts { machine: &machines[usize::from(i == 2)], device: None };
     names.iter().enumerate().map(|(i, name)| (name.as_str(), known(i))).collect()

@@ -49,7 +49,7 @@ impl KnownLinks {
         Self(nodes)
     }
 
-    /// Returns the visible cause for a node that is slow in this role.
+    /// Returns the visible cause, in words, why node `number` is slow in role `part`.
     pub(super) fn cause(&self, number: u32, part: PairRole, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
         let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
@@ -59,7 +59,7 @@ impl KnownLinks {
             .or_else(|| self.full(number, node))
     }
 
-    /// Returns the median over the other nodes.
+    /// Returns the median of `read` over the nodes except `number`.
     fn usual(&self, number: u32, read: impl Fn(&LinkFacts) -> Option<f64>) -> Option<f64> {
         median(
             self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
@@ -86,7 +86,7 @@ impl KnownLinks {
         Some(format!("its link runs at {}, the others' at {}", shown(own), shown(others)))
     }
 
-    /// Reports interface errors or drops if there are more than twice as many as usual.
+    /// Describes interface errors or drops of node `number` above twice the usual count.
     fn counted(&self, number: u32, node: &LinkFacts) -> Option<String> {
         let more = |own: f64, read: fn(&LinkFacts) -> f64| {
             own > 0.0 && self.usual(number, |node| Some(read(node))).is_none_or(|others| own > 2.0 * others)

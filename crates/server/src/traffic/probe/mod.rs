@@ -1,5 +1,4 @@
-//! Client side of round trips, one in flight per path. A message that is not back within the
-//! timeout counts as lost, even if it arrives later.
+//! Client side of round trips, one in flight per path. A message after the timeout is lost.
 
 pub mod path;
 pub mod payload;
@@ -68,7 +67,7 @@ pub struct TripResults {
 }
 
 impl TripResults {
-    /// Returns empty results.
+    /// Returns results without any round trip.
     pub fn none() -> Self {
         let (times, zero) = (Times::default(), Duration::ZERO);
         TripResults {
@@ -84,7 +83,7 @@ impl TripResults {
         }
     }
 
-    /// Adds the results of a concurrent path.
+    /// Adds the results of a concurrent path: sums, but the longest `elapsed`.
     pub fn add(&mut self, other: &TripResults) {
         self.times.add(&other.times);
         self.total += other.total;
@@ -103,8 +102,8 @@ impl TripResults {
     }
 }
 
-/// Makes round trips over `path` until the end condition or `stop`. Message numbers start with
-/// `first`. Fails with `TimedOut` if the peer is absent.
+/// Makes round trips over `path` as `manner` states, until its end or `stop`. Message numbers start
+/// with `first`. Fails with `TimedOut` if the peer is absent.
 pub fn round_trips(
     path: &mut impl TripPath,
     payload: &mut Payload,
@@ -180,7 +179,7 @@ fn nobody(messages: u64, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// Waits until a message is due or `stop` is set. Returns the time then.
+/// Waits until `due` or `stop`, asleep or polling as in `manner`. Returns the time then.
 fn pause(due: Instant, mut now: Instant, manner: TripManner, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
@@ -200,7 +199,7 @@ impl TripResults {
 }
 
 impl TripsEnd {
-    /// Returns the end of a time that started at `started`; `None` for a number of trips.
+    /// Returns when a time that started at `started` is over; `None` for a number of trips.
     fn end(self, started: Instant) -> Option<Instant> {
         match self {
             TripsEnd::Elapsed(time) => started.checked_add(time),
@@ -208,7 +207,7 @@ impl TripsEnd {
         }
     }
 
-    /// Returns the share of path `part` of `parts`: a part of the trips, or the whole time.
+    /// Returns the end for path `part` (from 0) of `parts`: its part of the trips, or all the time.
     #[must_use]
     pub fn part(self, parts: u64, part: u64) -> Self {
         match self {

@@ -25,7 +25,7 @@ const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// A path of messages and their echoes.
 pub trait TripPath {
-    /// Sets how to wait; a wait returns after `look` at the latest.
+    /// Sets how [`TripPath::receive`] waits; it returns after `look` at the latest.
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
 
     /// Sends one message.
@@ -35,7 +35,7 @@ pub trait TripPath {
     /// `buffer` has one byte more than a message, to detect a longer echo.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Whether received data can only come from the peer. Datagrams can be forged.
+    /// Returns whether received data can only come from the peer. Datagrams can be forged.
     fn is_stream(&self) -> bool {
         false
     }
@@ -54,7 +54,7 @@ pub struct TcpPath<'a> {
 }
 
 impl<'a> TcpPath<'a> {
-    /// Creates a path over `stream`.
+    /// Creates a path over `stream`, which then sends small messages at once.
     pub fn new(stream: &'a TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
@@ -104,7 +104,7 @@ impl TripPath for TcpPath<'_> {
     }
 }
 
-/// Waits until a stream accepts data again, at most [`MAX_WRITE_TIME`].
+/// Waits until `stream` accepts data; fails with `TimedOut` after [`MAX_WRITE_TIME`].
 fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let longest = Timespec::try_from(MAX_WRITE_TIME).map_err(io::Error::other)?;
@@ -152,8 +152,7 @@ const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// Path of ICMP echoes over an unprivileged socket (`net.ipv4.ping_group_range`; icmp(7)), else a
-/// raw one (`CAP_NET_RAW`). The kernel of the target answers.
+/// Path of ICMP echoes over an unprivileged socket (`net.ipv4.ping_group_range`), else a raw one.
 #[derive(Debug)]
 pub struct IcmpPath {
     socket: OwnedFd,
@@ -182,7 +181,7 @@ impl IcmpPath {
         Ok(IcmpPath { socket, request, raw, packet: Vec::new(), sequence: 0, nonblocking: false })
     }
 
-    /// Returns the echo in a received packet, if it is one. Raw IPv4 packets include the IP header.
+    /// Returns the message if `packet` is a reply. Raw IPv4 packets include the IP header.
     fn echoed<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let is_v4 = self.request == ECHO_REQUEST;
         let skipped = if self.raw.is_some() && is_v4 { usize::from(packet.first()? & 0xf) * 4 } else { 0 };
@@ -200,7 +199,7 @@ fn new_identifier() -> u16 {
     (std::process::id() as u16).wrapping_mul(31).wrapping_add(number)
 }
 
-/// Checksum of an ICMP packet whose checksum field is 0 (RFC 1071).
+/// Returns the checksum (RFC 1071) of an ICMP packet whose checksum field is 0.
 fn checksum(packet: &[u8]) -> [u8; 2] {
     let pairs = packet
         .chunks(2)

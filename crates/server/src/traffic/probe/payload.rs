@@ -46,7 +46,7 @@ impl Payload {
     /// Length of the smallest message with a token, bytes.
     pub const WITH_TOKEN: usize = TOKEN_AT.end;
 
-    /// Creates a message from these bytes, at least one.
+    /// Creates a message from `filler`; a random token replaces a part of it, if there is room.
     pub fn new(mut filler: Vec<u8>) -> Self {
         if filler.is_empty() {
             filler.push(0);
@@ -62,7 +62,7 @@ impl Payload {
         payload
     }
 
-    /// Writes the number and the check of a message.
+    /// Writes the number of the next message, and its check, into the message.
     pub fn stamp(&mut self, number: u64) {
         self.number = number;
         let numbered = self.bytes.len().min(NUMBER);
@@ -73,12 +73,12 @@ impl Payload {
         }
     }
 
-    /// Returns the message.
+    /// Returns the whole message, as last stamped.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Checks an echo.
+    /// Classifies an echo: equal to the message, an earlier one, a changed one, or foreign.
     pub fn judge(&self, echo: &[u8]) -> Judgement {
         if echo == self.bytes {
             return Judgement::Right;
@@ -98,7 +98,7 @@ impl Payload {
         if own { Judgement::Late } else { self.broken(echo) }
     }
 
-    /// Classifies a changed echo by its token.
+    /// Classifies a changed echo by its token: wrong if most of it is ours, else foreign.
     fn broken(&self, echo: &[u8]) -> Judgement {
         let (Some(own), Some(other)) = (self.bytes.get(TOKEN_AT), echo.get(TOKEN_AT)) else {
             return Judgement::Foreign;

@@ -186,8 +186,7 @@ fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
     std::thread::spawn(move || io::copy(&mut &far, &mut &far));
     for size in [1, 1024, 65_536, 1 << 20] {
         for wait in [Wait::Block, Wait::Poll] {
-            // The echo server returns data piece by piece, so that both directions are never full
-            // at once.
+            // The echo server returns data in pieces: both directions are never full at once.
             let manner = TripManner { wait, ..manner(5, Duration::from_secs(20)) };
             let mut path = TcpPath::new(&near).unwrap();
             let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();

@@ -36,7 +36,7 @@ const MAX_INTERFACE_DEPTH: usize = 4;
 /// Most levels of nested classes that are followed: `htb` has eight.
 const LEVELS: usize = 8;
 
-/// Returns the rate limits of the interface; none if the kernel does not report them.
+/// Returns the rate limits of the interface, bit/s; none if the kernel does not report them.
 pub fn of(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
@@ -80,7 +80,7 @@ fn of_one(interface: &str) -> Option<Shaping> {
     Some(known.shaping())
 }
 
-/// Requests all objects of a kind, and parses those of the interface.
+/// Requests all objects of a kind, and parses those of interface `index`; `None` without a reply.
 fn dump<T>(
     socket: &OwnedFd,
     what: u16,
@@ -129,7 +129,7 @@ impl KnownInterface {
         }
     }
 
-    /// Limits that all packets pass at the root, and below one that only delays.
+    /// Returns the limits that all packets pass at the root, and below one that only delays.
     fn passed(&self, root: &Discipline) -> Shaping {
         let out = |out| Shaping { out, ..Shaping::default() };
         match root.kind {
@@ -151,8 +151,8 @@ impl KnownInterface {
         }
     }
 
-    /// Highest rate that the classes allow a packet: of the default class, or of all if filters
-    /// choose. Without a default class, unmatched packets have no limit.
+    /// Returns the highest rate, bit/s, of the default class, or of all classes if filters choose.
+    /// Without a default class, unmatched packets have no limit.
     fn class(&self, root: &Discipline, default: u32) -> Option<u64> {
         let default = self.classes.iter().find(|one| one.handle == root.handle & MAJOR | default)?;
         if !self.sorted {
@@ -164,7 +164,7 @@ impl KnownInterface {
         all?.into_iter().max()
     }
 
-    /// Lowest ceiling of the class and its ancestors; the outermost one cannot borrow.
+    /// Returns the lowest ceiling, bit/s, from a class outwards; the outermost cannot borrow.
     fn ceiling(&self, class: &Class) -> Option<u64> {
         let (mut lowest, mut outermost) = (None, class);
         for _ in 0..LEVELS {
@@ -176,7 +176,7 @@ impl KnownInterface {
     }
 }
 
-/// Lowest rate of the policers that all packets pass.
+/// Returns the lowest rate, bit/s, of the policers that all packets pass.
 fn policed(filters: &[Filter]) -> Option<u64> {
     filters.iter().filter_map(|filter| filter.policed).min()
 }

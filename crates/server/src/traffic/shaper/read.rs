@@ -1,5 +1,4 @@
-//! Parser of the kernel's replies (linux/rtnetlink.h, linux/pkt_sched.h, linux/pkt_cls.h). Rates
-//! are converted from bytes/s to bit/s.
+//! Parser of the kernel's replies (linux/rtnetlink.h, pkt_sched.h, pkt_cls.h). Rates in bit/s.
 
 /// Lengths of `struct nlmsghdr` and `struct tcmsg`.
 const MESSAGE_HEADER_BYTES: usize = 16;
@@ -95,7 +94,7 @@ pub(super) enum NetlinkReply {
     Last,
 }
 
-/// Parses the messages of one reply that belong to the interface.
+/// Parses the messages of one reply that belong to interface `index` into `found`.
 pub(super) fn reply<T>(
     mut bytes: &[u8],
     index: u32,
@@ -140,8 +139,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
     Some(Discipline { handle: u32_at(message, 8)?, parent: u32_at(message, 12)?, kind })
 }
 
-/// Parses a class. `struct tc_htb_opt` starts with a `struct tc_ratespec` each for rate and
-/// ceiling.
+/// Parses a class: `struct tc_htb_opt` starts with `tc_ratespec` for rate and for ceiling.
 pub(super) fn class(message: &[u8]) -> Option<Class> {
     let options = attribute(message.get(TRAFFIC_CONTROL..)?, TCA_OPTIONS).unwrap_or_default();
     let own = rate(options, TCA_HTB_RATE64, TCA_HTB_PARMS, 8);
@@ -163,7 +161,7 @@ pub(super) fn filter(message: &[u8]) -> Option<Filter> {
     Some(Filter { policed })
 }
 
-/// Whether a selector matches all packets: the masks of its keys are zero.
+/// Returns whether a `u32` selector matches all packets: the masks of its keys are zero.
 fn matches_all(selector: &[u8]) -> bool {
     let keys = selector.get(SELECTOR..).unwrap_or_default();
     let stated = selector.get(2).copied().map(usize::from);
@@ -179,14 +177,14 @@ fn actions(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// In `struct tc_police` the action is at byte 4, and the rate in a `struct tc_ratespec` at byte
-/// 20.
+/// Returns the rate of a dropping policer, bit/s. In `struct tc_police` the action is at byte 4,
+/// and the rate in a `struct tc_ratespec` at byte 20.
 fn police(options: &[u8]) -> Option<u64> {
     let drops = u32_at(attribute(options, TCA_POLICE_TBF)?, 4)? == DROP;
     rate(options, TCA_POLICE_RATE64, TCA_POLICE_TBF, 28).filter(|_| drops)
 }
 
-/// Returns a rate from a 64-bit attribute, or from 32 bits at offset `at` of a structure.
+/// Returns a rate, bit/s, from attribute `in_64`, or from 32 bits at `at` in a `structure`.
 fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
     let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(bits);
     wide(options, in_64).or_else(narrow)
@@ -196,7 +194,7 @@ fn wide(options: &[u8], wanted: u16) -> Option<u64> {
     attribute(options, wanted).and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?))).and_then(bits)
 }
 
-/// Returns the rate to which `fq` limits each connection; `u32::MAX` means no limit.
+/// Returns the rate, bit/s, to which `fq` limits each connection; `None` without a limit.
 fn each(options: &[u8]) -> Option<u64> {
     let rate = u32_at(attribute(options, TCA_FQ_FLOW_MAX_RATE)?, 0)?;
     (rate != u32::MAX).then(|| bits(u64::from(rate)))?

@@ -25,7 +25,7 @@ pub enum DatagramLayout {
 }
 
 impl DatagramLayout {
-    /// Returns the layout of datagrams of `size` bytes.
+    /// Returns the layout with the most header fields that fit in datagrams of `size` bytes.
     pub const fn of(size: usize) -> Self {
         match size {
             0..8 => DatagramLayout::Bare,
@@ -34,8 +34,7 @@ impl DatagramLayout {
         }
     }
 
-    /// Writes the header. `sent` is in ns of the sender's clock. The number is truncated to 32
-    /// bits.
+    /// Writes the header fields of the layout: `tag`, `number` (32 bits), `sent` (sender's ns).
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
             DatagramLayout::Bare => return,
@@ -146,12 +145,12 @@ pub struct Impossible {
 }
 
 impl StreamAccount {
-    /// Creates an account of datagrams of `size` bytes with `tag`.
+    /// Creates an account of one stream's datagrams of `size` bytes with the transfer's `tag`.
     pub fn new(size: usize, tag: u32) -> Self {
         StreamAccount::with_layout(DatagramLayout::of(size), size, tag)
     }
 
-    /// Creates an account of datagrams with this layout; `size` must have room for it.
+    /// Creates an account with this layout, for which `size` bytes must have room.
     pub fn with_layout(layout: DatagramLayout, size: usize, tag: u32) -> Self {
         let words = if layout == DatagramLayout::Bare { 0 } else { WORDS as usize };
         StreamAccount {
@@ -171,7 +170,7 @@ impl StreamAccount {
         }
     }
 
-    /// Records a datagram that arrived at `now`, in nanoseconds of the receiver's clock.
+    /// Records a datagram received at `now` ns; a wrong size, tag or number means foreign.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
             self.foreign += 1;
@@ -209,7 +208,7 @@ impl StreamAccount {
         self.timeline.transit(now, now.wrapping_sub(sent));
     }
 
-    /// Records a number given by its low 32 bits; false for one before the first.
+    /// Records a datagram by its number's low 32 bits. Returns false for one before the first.
     fn number(&mut self, low: u32) -> bool {
         let ahead = low.wrapping_sub(self.next as u32).cast_signed();
         let Some(number) = self.next.checked_add_signed(i64::from(ahead)) else { return false };
@@ -236,7 +235,7 @@ impl StreamAccount {
         true
     }
 
-    /// Returns the arrivals over time.
+    /// Returns the arrivals over time, with the transit times if the layout has them.
     pub fn timeline(&self) -> &Recorder {
         &self.timeline
     }
@@ -246,7 +245,7 @@ impl StreamAccount {
         self.unique
     }
 
-    /// Closes the account with the sender's count. Fails if a higher number arrived.
+    /// Closes the account with the sender's count of datagrams. Fails if a higher number arrived.
     pub fn conclude(self, sent: u64) -> Result<DatagramTally, Impossible> {
         if self.next > sent {
             return Err(Impossible { stated: sent, seen: self.next - 1 });
@@ -273,7 +272,7 @@ impl DatagramTally {
         self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
-    /// Combines the tallies of several streams.
+    /// Combines the tallies of several streams; the jitter is their mean.
     pub fn and(self, other: DatagramTally) -> DatagramTally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {

@@ -75,14 +75,14 @@ pub struct FlowReceived {
     pub dropped: Option<u64>,
 }
 
-/// Opens a socket on `local` with large buffers. Port 0 selects a free port.
+/// Opens an unconnected socket on `local` with large buffers. Port 0 selects a free port.
 pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(local)?;
     enlarge_buffers(&socket)?;
     Ok(socket)
 }
 
-/// Sets the buffers of a socket to the size that a stream needs, as far as allowed.
+/// Sets the buffers of a socket to the size that a stream needs, as far as this user may.
 pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     // Above `net.core.rmem_max` only with CAP_NET_ADMIN; without it, up to that.
     sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
@@ -92,7 +92,7 @@ pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel may segment datagrams of `size` bytes, which must each fit in a packet.
+/// Returns whether the kernel segments datagrams: they must fit in packets and be due in bursts.
 fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> Segmentation {
     let headers = match socket.peer_addr().map(|remote| remote.ip()) {
         Ok(IpAddr::V6(_)) => 48,
@@ -110,8 +110,8 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> 
     }
 }
 
-/// Sends datagrams until the end condition or `stop`. Fails with `ConnectionRefused` if the other
-/// end no longer listens.
+/// Sends datagrams of `shape`, with the content `filler`, until the end condition or `stop`. Fails
+/// with `ConnectionRefused` if the other end no longer listens.
 pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBool) -> io::Result<FlowSent> {
     socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
     let mut sender = Sender::new(socket, shape, filler)?;
@@ -186,8 +186,7 @@ impl<'a> Sender<'a> {
         prepared
     }
 
-    /// Sends up to `due` datagrams with one timestamp, numbered from `first`. Returns how many were
-    /// sent.
+    /// Sends up to `due` datagrams from number `first` with the time `now`, ns. Returns how many.
     fn burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
         for index in 0..count {
@@ -219,7 +218,7 @@ fn is_no_room(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
-/// Whether the device has no checksum offload, or a smaller packet than assumed.
+/// Returns whether the device lacks checksum offload, or has smaller packets than assumed.
 fn is_unsplittable(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
@@ -278,7 +277,7 @@ struct TailPatience {
 }
 
 impl TailPatience {
-    /// Called in each iteration after the sender has ended.
+    /// Returns whether to give up. Call it in each iteration after the sender has ended.
     fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         if arrived {
@@ -358,8 +357,7 @@ mod tests {
     fn a_pace_is_never_exceeded() {
         let pace = DatagramPace::new(20e6, 1000, 1);
         let (sent, received) = run(FlowShape { pace, ..shape(1000, FlowEnd::Datagrams(500)) });
-        // The first is due at once, the last after 499 intervals of 400 µs, however busy the
-        // machine.
+        // The first is due at once, the last after 499 intervals of 400 µs.
         assert!(sent.elapsed >= Duration::from_micros(499 * 400), "{:?}", sent.elapsed);
         assert!(!sent.segmented);
         let tally = received.account.conclude(sent.datagrams).unwrap();

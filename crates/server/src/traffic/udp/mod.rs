@@ -53,7 +53,8 @@ pub struct UdpOutcome {
     pub there: Option<UdpReport>,
 }
 
-/// Performs one transfer, which the client has requested; the server sends `Ready` here.
+/// Performs one transfer that the client requested; the server sends `Ready` here. Returns this
+/// end's report, and at the client also the server's.
 pub fn transfer(
     channel: &mut Channel,
     work: &UdpOrder,
@@ -149,7 +150,7 @@ impl<'env> UdpRun<'env> {
         Ok(outcome)
     }
 
-    /// Joins threads that have ended, and sends the other end the totals.
+    /// Joins threads that have ended, reports what they did, and sends the other end the totals.
     fn advance(
         &self,
         progress: &mut UdpProgress<'_>,
@@ -233,7 +234,7 @@ fn sent(streams: &[FlowSent]) -> UdpSent {
     }
 }
 
-/// Concludes each stream's account with the sender's count, and combines them.
+/// Concludes each stream's account with the sender's count in `totals`, and combines them.
 fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();

@@ -1,5 +1,4 @@
-//! Schedule of an open loop: datagrams are due at fixed times from the start, so that a delayed
-//! sender still offers the same load.
+//! Schedule of an open loop: due times are fixed, so a delayed sender still offers the same load.
 
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ impl DatagramPace {
         (per_second.is_finite() && per_second > 0.0).then_some(DatagramPace { per_second })
     }
 
-    /// Returns what is due after `elapsed` if `sent` datagrams have left. The first is due at once.
+    /// Returns the datagrams due after `elapsed` if `sent` have left, or the time to wait.
     pub fn turn(self, elapsed: Duration, sent: u64) -> OpenLoopTurn {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
@@ -40,7 +39,7 @@ impl DatagramPace {
         OpenLoopTurn::Wait(next.saturating_sub(elapsed).max(GRAIN))
     }
 
-    /// Whether datagrams are due faster than a thread can sleep, and so leave in bursts.
+    /// Returns whether datagrams are due faster than a thread can sleep, and so leave in bursts.
     pub fn is_bursty(self) -> bool {
         self.per_second * GRAIN.as_secs_f64() > 2.0
     }

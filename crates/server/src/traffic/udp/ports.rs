@@ -43,12 +43,12 @@ fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
     Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
-/// Whether two addresses are the same host, IPv4-mapped or not.
+/// Returns whether two addresses are the same host, IPv4-mapped or not.
 fn same(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// Opens the server's UDP port; sockets of this process may share it.
+/// Opens the server's nonblocking UDP port; sockets of this process may share it.
 pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let listener = UdpSocket::bind(address)?;
     sockopt::set_socket_reuseport(&listener, true)?;
@@ -56,7 +56,7 @@ pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(listener)
 }
 
-/// Opens a socket on the server's port that receives only from `remote`.
+/// Opens a socket on the server's port that receives only from `remote`, with large buffers.
 fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -104,7 +104,7 @@ impl Expected {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a new token from `remote` for each of `streams`; sockets get the address `local`.
+    /// Expects a new token from `remote` for each of `streams`; sockets get the address `local`.
     fn expect(&self, local: SocketAddr, remote: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
         let waiting = WaitingSession { remote, local, streams: (0..streams).collect(), arrivals: sender };
@@ -112,7 +112,7 @@ impl Expected {
         Ok(WaitingPlace { expected: self, token, arrivals })
     }
 
-    /// Reads datagrams from the server's port, and gives sessions the sockets for proved addresses.
+    /// Reads datagrams from the server's port; sessions get the sockets for proved addresses.
     pub fn take_from(&self, listener: &UdpSocket) {
         // One byte more detects datagrams that are too long.
         let mut bytes = [0; HELLO_BYTES + 1];
@@ -137,8 +137,7 @@ impl Expected {
     }
 }
 
-/// Server side: waits until the token has arrived for each stream; `None` if one is missing in
-/// time.
+/// Server side: returns a socket per stream once the token has arrived for each; else `None`.
 pub fn admit(
     channel: &mut Channel,
     expected: &Expected,
@@ -206,7 +205,7 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     }
 }
 
-/// Whether the error means that the other port or host is gone or unreachable.
+/// Returns whether the other port or host is gone or unreachable.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

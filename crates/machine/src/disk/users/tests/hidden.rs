@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// An overlay shows device numbers of its own, and even lower inodes of copied-up files.
 #[test]
 fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     let with = |layers: &str, more: &str| {
@@ -46,7 +45,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Start of an erofs image with this number of extra devices.
+/// Returns the start of an erofs image with this number of extra devices.
 fn erofs(others: u16) -> String {
     let mut bytes = vec![0; 1024 + 128];
     bytes[1024..1028].copy_from_slice(b"\xe2\xe1\xf5\xe0");
@@ -54,7 +53,6 @@ fn erofs(others: u16) -> String {
     bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// The kernel shows only the source path of the mount, which may be outdated.
 #[test]
 fn a_file_that_may_be_mounted_without_a_loop_device_is_in_use() -> Result<(), Fault> {
     let mount = |source: &str, more: &str| {

@@ -68,7 +68,7 @@ fn file() -> File {
     toml::from_str(FILE).unwrap()
 }
 
-/// Numbers by key, with one key per width: `fma.256`.
+/// Returns numbers by key, with one key per width: `fma.256`.
 fn numbers(facts: &BTreeMap<String, WorkFact>) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for (key, fact) in facts {
@@ -109,7 +109,7 @@ fn compared(file: &File) -> Vec<Compared<'_>> {
     all
 }
 
-/// Lines of a list without duplicates.
+/// Returns the lines of a list; fails if a line is listed twice or without reason.
 fn lines(listed: &[Listed]) -> BTreeSet<String> {
     let all: Vec<_> = listed.iter().flat_map(|listed| listed.of.clone()).collect();
     let lines: BTreeSet<_> = all.iter().cloned().collect();

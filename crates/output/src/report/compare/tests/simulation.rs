@@ -1,6 +1,5 @@
-//! A thousand synthetic pairs of runs, with noise, planted differences, losses and invalid results.
-//! Unchanged cases are not called changed, changed ones are found, and no case of either side is
-//! dropped silently.
+//! A thousand synthetic pairs of runs with noise, planted differences and losses: changes are
+//! found, unchanged cases are not called changed, and no case is dropped silently.
 
 use std::sync::LazyLock;
 
@@ -168,7 +167,6 @@ impl Made {
     }
 }
 
-/// Totals over all pairs.
 #[derive(Default)]
 struct Seen {
     pairs_wrong: usize,
@@ -285,8 +283,8 @@ fn the_gate_is_honest(made: &Made, comparison: &Comparison) {
     }
 }
 
-/// Removes a case from the second side, in one run or on one of two nodes, or sets it to zero: the
-/// gate and the requirements fail.
+/// Removes a case from the second side, in one run or on one node, or sets it to zero: gate and
+/// requirements fail.
 fn what_is_gone_is_noticed(mut made: Made, number: u64) -> bool {
     let of = |n: usize| &WHOLE.measurements[n];
     let falls = number % 3 == 2;

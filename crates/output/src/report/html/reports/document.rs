@@ -39,7 +39,7 @@ enum TableWidth {
 }
 
 impl TableWidth {
-    /// Returns the least width for the cells, in characters, and for the charts beside each other.
+    /// Returns the least width for the cells, and for `charts` charts beside each other.
     fn of(sheet: &TableSheet, charts: usize) -> Self {
         const LETTERS: [(usize, TableWidth); 2] = [(74, TableWidth::Third), (116, TableWidth::Half)];
         let longest = |at: usize| {
@@ -57,7 +57,7 @@ impl TableWidth {
         }
     }
 
-    /// Number of tables of this width that fit beside each other.
+    /// Returns how many tables of this width fit beside each other.
     const fn count(self) -> usize {
         match self {
             Self::Third => 3,
@@ -82,7 +82,7 @@ struct MachinePartTables<'a> {
     series: Vec<DrawnChart>,
 }
 
-/// Builds the document of a report; `folded` holds the other parts of its runs' pages.
+/// Builds the document of a page's report `index`; `folded` holds other parts of its runs' pages.
 pub(in crate::report::html) fn document(
     report: &FilledReport<'_>,
     index: usize,
@@ -139,7 +139,7 @@ pub(in crate::report::html) fn document(
     ReportDocument { body, charts: all }
 }
 
-/// Links to all tables and following sections.
+/// Builds the links to all tables and to the sections with the ids `ends`.
 fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {
@@ -214,7 +214,7 @@ fn parts_of<'a>(
     found.into_iter().map(|(_, part)| part).collect()
 }
 
-/// Widens tables so that each row of the layout fills the page.
+/// Widens tables so that each row of the layout (one to three tables) fills the page.
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
@@ -238,7 +238,7 @@ fn anchor(index: usize, number: usize) -> String {
     format!("d{index}-table-{number}")
 }
 
-/// Returns the time series of the plan, with their subsystems.
+/// Returns a chart per time series that the plan requests, each with its subsystem.
 pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
@@ -305,7 +305,7 @@ fn content(section: &TableSection<'_>) -> Markup {
     }
 }
 
-/// Merges standard deviations and shares into the lines of their numbers.
+/// Merges standard deviations, shares and ratios into the cells of their numbers: `103 ± 2`.
 fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> {
     let mut found: Vec<(SheetLine, Vec<String>)> = Vec::new();
     for (line, cells) in lines {

@@ -41,7 +41,8 @@ impl ReportLines {
         !self.series.is_empty()
     }
 
-    /// Adds a value to a line; lines break between bands and at columns with several values.
+    /// Adds a positive value to line `name`; lines break at bands and at columns with several
+    /// values.
     pub(super) fn add(&mut self, name: &str, role: SeriesRole, at: FigureAt) {
         if !(at.value.is_finite() && at.value > 0.0) {
             return;
@@ -63,7 +64,8 @@ impl ReportLines {
         line.labels.push(at.label);
     }
 
-    /// Builds the chart, with lines sorted by role and shifted sideways to avoid overlap.
+    /// Builds the chart, x axis named `axis`; lines are sorted by role, and shifted against
+    /// overlap.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);

@@ -1,5 +1,5 @@
-//! Charts of the published report that a run replays: one per operation and metric, with this run's
-//! results beside the published ones. Doubted numbers have a mark with the reason.
+//! Charts of the published report that a run replays, with this run's results beside published
+//! ones.
 
 mod document;
 mod lines;

@@ -40,7 +40,7 @@ pub(super) fn plots(baseline: &PublishedReport) -> Vec<Plot<'_>> {
 }
 
 impl<'a> Plot<'a> {
-    /// Sorts by band in the report's order, then by thread count.
+    /// Sorts points by band (block and precision) in the report's order, then by thread count.
     fn sort(&mut self) {
         let mut bands: Vec<String> = Vec::new();
         for point in &self.points {
@@ -62,7 +62,7 @@ impl<'a> Plot<'a> {
         format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
     }
 
-    /// Builds the charts of results and efficiencies; empty if the run has none of the points.
+    /// Builds the charts of results and efficiencies; empty if `run` has none of the points.
     pub(super) fn charts(&self, baseline: &PublishedReport, run: &Run) -> Vec<Chart> {
         let today: Vec<PointToday<'_>> = self.points.iter().map(|p| PointToday::of(run, p.matched)).collect();
         let measured = today.iter().filter(|today| today.figure().is_some()).count();
@@ -110,7 +110,7 @@ impl<'a> Plot<'a> {
         self.points.iter().find_map(|p| Some(p.matched.value?.1))
     }
 
-    /// Returns the published numbers of reference tools and theory for a point.
+    /// Yields the published numbers of reference tools, theory and efficiencies for a point.
     pub(super) fn published_numbers(
         &self,
         baseline: &'a PublishedReport,
@@ -156,7 +156,7 @@ impl<'a> Plot<'a> {
         lines
     }
 
-    /// Returns the measured tools of a point's case, or of its published tool's case.
+    /// Returns the results of tools with this point's case, or with the case of its published tool.
     fn tools(
         &self,
         baseline: &'a PublishedReport,
@@ -177,7 +177,8 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Adds a published number to the line of its kind, or of its verdict if it is doubted.
+/// Adds a published number at `column` to line `NAME, TITLE`, or to that of its verdict if it is
+/// doubted; ignored if its unit is not `unit`.
 #[expect(clippy::too_many_arguments)]
 fn published(
     lines: &mut ReportLines,
@@ -207,7 +208,7 @@ fn published(
 }
 
 impl PlottedPoint<'_> {
-    /// Returns block and precision, which neighbouring points share.
+    /// Returns precision and block size, such as `f64 4 KiB`, which neighbouring points share.
     pub(super) fn band(&self) -> String {
         let block = self.figure.bytes.parse().map_or(String::new(), size);
         let words = [self.figure.precision.to_owned(), block];
@@ -232,7 +233,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns whether all properties that `figure` states match the point.
+/// Returns whether `figure` matches the point in all properties that it states.
 pub(super) fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;

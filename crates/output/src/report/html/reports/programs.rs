@@ -15,7 +15,7 @@ struct ProgramFigures<'a> {
     all: Vec<(&'a PublishedFigure, &'a Matched)>,
 }
 
-/// Builds a chart per reference tool that the run has cases for, with its subsystem.
+/// Builds a chart per reference tool of which the run has cases, with its subsystem.
 pub(super) fn of(baseline: &PublishedReport, run: &Run) -> Vec<(&'static str, Chart)> {
     let chart = |program: &ProgramFigures<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
     programs(baseline).iter().filter_map(chart).collect()
@@ -101,7 +101,7 @@ impl ProgramFigures<'_> {
         lines.has(SeriesRole::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 
-    /// Returns the parameters that differ between the cases; the first one for a single case.
+    /// Returns the parameters that differ between the cases; the first parameter for a single case.
     fn varying(&self) -> Vec<&'static str> {
         let Some((_, first)) = self.all.first() else { return Vec::new() };
         let names = || first.case.params().iter().map(|(name, _)| *name);
@@ -116,7 +116,7 @@ impl ProgramFigures<'_> {
         self.varying().into_iter().map(word).collect::<Vec<_>>().join(", ")
     }
 
-    /// Names a case by what differs, with the scaled matrix order if it was scaled.
+    /// Names a case by the parameters that differ; a scaled matrix order is `500 of 1000`.
     fn name(&self, matched: &Matched, scale: f64) -> String {
         let value = |name: &str| {
             let order = matched.smaller_order(scale).filter(|_| name == "n");

@@ -8,7 +8,8 @@ use super::plot::{Plot, covers};
 use super::today::PointToday;
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 
-/// Builds the efficiency chart of a plot; `None` if the report prints no efficiencies.
+/// Builds the chart of shares of the limit in percent, `today` beside the published ones; `None` if
+/// the report prints no efficiencies.
 pub(super) fn chart(
     plot: &Plot<'_>,
     baseline: &PublishedReport,
@@ -74,7 +75,7 @@ pub(super) fn chart(
 }
 
 /// Returns whether an efficiency belongs to this point. One in the text belongs to the points with
-/// the number that the text states, if there are any.
+/// the number that the text states, or to all if there are none.
 fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &PublishedFigure) -> bool {
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;

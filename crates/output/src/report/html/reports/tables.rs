@@ -107,7 +107,7 @@ fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'
     places
 }
 
-/// Removes the word "threads", which the axis has.
+/// Removes the word "threads" (`8 threads` becomes `8`), which the axis has.
 fn short(name: &str) -> String {
     let number = name.strip_suffix(" threads").or_else(|| name.strip_suffix(" thread"));
     number.unwrap_or(name).to_owned()
@@ -162,7 +162,7 @@ fn figure(
     DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
-/// Adds today's result of a point, or the reason why there is none.
+/// Adds today's result of a point at `column`, or to `why` the reason why there is none.
 fn of_today(lines: &mut ReportLines, why: &mut Vec<String>, column: usize, place: &ChartPlace<'_, '_>) {
     let at = |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
     let today = &place.own.today;
@@ -204,19 +204,20 @@ fn add(all: &mut Vec<String>, text: String) {
     }
 }
 
-/// Returns the base unit: the report's, or today's if the report's is unknown.
+/// Returns the unit of the values: the report's, or today's if the report prints none.
 fn unit(places: &[ChartPlace<'_, '_>]) -> Option<Unit> {
     let printed = places.iter().find_map(|place| Some(place.own.figure.base?.1));
     printed.or_else(|| places.iter().find_map(|place| Some(place.own.today.metric?.unit)))
 }
 
-/// Returns whether both units fit one axis, such as operations and floating-point operations.
+/// Returns whether the units are equal, or operations and floating-point operations per second.
 fn is_alike(one: Unit, other: Unit) -> bool {
     let counts = |unit: Unit| matches!(unit, Unit::OpPerSecond | Unit::FlopPerSecond);
     one == other || counts(one) && counts(other)
 }
 
-/// Adds a published number to the line of its source, or of doubted numbers.
+/// Adds a published number at `column` to the line of its source, or of doubted numbers; if its
+/// unit does not fit `unit`, adds that to `note` instead.
 fn published(
     lines: &mut ReportLines,
     note: &mut Vec<String>,
@@ -258,14 +259,14 @@ fn published(
     lines.add(&name, role, FigureAt { column, value, range, label });
 }
 
-/// Returns minimum and maximum of the published samples of a point.
+/// Returns minimum and maximum of the published samples of a point, in base units.
 fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
     let is_sample = |cell: &&&FilledCell<'_>| matches!(cell.part, ComparablePart::Sample(_));
     let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));
     samples().reduce(f64::min).zip(samples().reduce(f64::max)).map(|(least, most)| [least, most])
 }
 
-/// Builds the chart of shares of the limit; limit ÷ measured for latencies.
+/// Builds the chart of shares of the limit in percent; for latencies limit ÷ measured.
 fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = lines(places);
     for (column, place) in places.iter().enumerate() {

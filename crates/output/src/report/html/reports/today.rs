@@ -36,7 +36,8 @@ impl<'a> PointToday<'a> {
         &self.all
     }
 
-    /// Returns mean, minimum and maximum of the samples, as the report counts.
+    /// Returns mean, minimum and maximum of the samples in the report's unit; `None` without a
+    /// result.
     pub(super) fn figure(&self) -> Option<[f64; 3]> {
         let samples = self.metrics().flat_map(|metric| &metric.samples);
         let samples: Vec<f64> = samples.map(|sample| self.matched.as_published(*sample)).collect();
@@ -51,7 +52,8 @@ impl<'a> PointToday<'a> {
         Some(self.matched.as_published(limit))
     }
 
-    /// Returns the share of the limit for `figure`, as the report counts.
+    /// Returns the share of the limit (1 is all) of `figure`, in the report's unit, if there is a
+    /// limit.
     pub(super) fn share(&self, figure: f64) -> Option<f64> {
         let limit = self.metrics().find_map(|metric| metric.limit.as_ref().filter(|l| l.value.is_some()))?;
         Some(limit.share(figure, self.matched.as_published(limit.value?)))
@@ -61,7 +63,7 @@ impl<'a> PointToday<'a> {
         self.metrics().map(|metric| metric.unit).next()
     }
 
-    /// Returns the tools' results for this metric, converted from another metric if necessary.
+    /// Returns the tools' results in the report's unit, converted from another metric if necessary.
     pub(super) fn tools(&self) -> Vec<ToolToday<'a>> {
         let mut found: Vec<ToolToday<'a>> = Vec::new();
         for measurement in &self.all {

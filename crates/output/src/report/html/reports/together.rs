@@ -14,7 +14,7 @@ use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSer
 /// Charted metrics, as named in the reports.
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
-/// Builds the charts; none if no run of the page replays a report.
+/// Builds the charts of all published reports together; none if no run replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
@@ -75,7 +75,7 @@ fn chart(reports: &[PublishedReport], runs: &[Run], subsystem: &str, metric: &st
     })
 }
 
-/// Names a run by its plan if there are several, and by id if several have one plan.
+/// Names one of `runs` runs: "this run", or by plan; adds its id if `known` has that name.
 fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     let name = match runs {
         1 => "this run".to_owned(),
@@ -84,7 +84,7 @@ fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     if known.iter().any(|dots| dots.name == name) { format!("{name} ({})", run.id) } else { name }
 }
 
-/// Shifts each series sideways within the column of its thread count.
+/// Converts dots (thread count, value, label) to series, each shifted sideways in its column.
 fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<ChartSeries> {
     let count = lines.len() as f64;
     let one = |(index, dots): (usize, Dots)| {
@@ -102,7 +102,7 @@ fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<ChartSeries> {
     lines.into_iter().enumerate().map(one).collect()
 }
 
-/// Returns the measured points of all reports, each case once.
+/// Returns threads, mean and label of the measured points for which `is` holds, each case once.
 fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&PlottedPoint<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

@@ -63,7 +63,7 @@ fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
 }
 
 impl Directory {
-    /// Opens the directory of a site; a new or empty directory becomes a site.
+    /// Opens and locks the directory of a site; a new or empty directory becomes a site.
     ///
     /// # Errors
     /// It contains other files, another process writes to it, or it cannot be written.
@@ -85,7 +85,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes a file of the site unless its text is unchanged. Returns whether it was written.
+    /// Writes file `name` of the site unless its text is unchanged; returns whether it was written.
     ///
     /// # Errors
     /// The name is taken by something else, or the file cannot be written.
@@ -103,7 +103,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes pages that are not in `files`. Returns the number of removed pages.
+    /// Removes pages of the site that are not in `files` (relative names). Returns their number.
     ///
     /// # Errors
     /// A page cannot be removed.

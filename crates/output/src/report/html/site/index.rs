@@ -10,7 +10,7 @@ use crate::report::html::parts::verdict;
 const MOST_RUNS: usize = 4;
 const MOST_CHANGES: usize = 4;
 
-/// Builds the page; `machines` may be in any order.
+/// Builds the front page of the site, the machine with the newest run first.
 pub fn index(machines: &[OfMachine<'_>]) -> String {
     let mut order: Vec<&OfMachine<'_>> = machines.iter().collect();
     let newest = |of: &OfMachine<'_>| of.runs.last().map(|run| run.entry.line.started.clone());

@@ -19,7 +19,7 @@ use crate::report::trend::between;
 
 const BASE: &str = "../";
 
-/// Builds the page.
+/// Builds the page of a machine: header, changes, results over time, runs.
 pub fn machine(of: &OfMachine<'_>) -> String {
     let body = html! {
         nav { a href="../index.html" { "all machines" } }
@@ -67,7 +67,7 @@ fn changed(of: &OfMachine<'_>) -> Markup {
     }
 }
 
-/// Charts of results that more than one run has, by subsystem.
+/// Builds the charts of results that more than one run has, by subsystem, headlines first.
 fn trends(of: &OfMachine<'_>) -> Markup {
     let (drawn, once): (Vec<&TrendSeries>, Vec<&TrendSeries>) =
         of.series.iter().partition(|series| series.trend.points.len() > 1);
@@ -135,7 +135,7 @@ fn trend(series: &TrendSeries) -> Markup {
     }
 }
 
-/// Returns the case's label, without its subsystem.
+/// Returns the label of a case id, without its subsystem; an invalid id unchanged.
 fn describe(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }

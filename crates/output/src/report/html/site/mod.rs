@@ -1,7 +1,5 @@
-//! Static site of all runs of a history: index, a page per machine, and the report of each run.
-//!
-//! Index and machine pages need no scripts. The report of a run equals that of `report --html`, but
-//! all reports load the chart library from one common file.
+//! Static site of all runs of a history: index, a page per machine, and the report of each run,
+//! like `report --html` but with one common file for the chart library.
 
 mod directory;
 mod index;
@@ -51,7 +49,7 @@ pub struct ListedRun<'a> {
 }
 
 impl<'a> ListedRun<'a> {
-    /// Collects what the pages show of a run; `run` must be redacted if the site is.
+    /// Collects what pages show of a run; `run` has no private names if the site is redacted.
     pub fn new(entry: &'a StoredRun, run: &Run) -> Self {
         Self {
             entry,
@@ -83,7 +81,7 @@ pub struct OfMachine<'a> {
 }
 
 impl OfMachine<'_> {
-    /// Returns whether a run was on this machine.
+    /// Returns whether the run of `entry` was on this machine: same fingerprint and host.
     pub fn is_of(&self, entry: &StoredRun) -> bool {
         self.fingerprint == entry.machine && self.host == entry.line.host.as_deref()
     }
@@ -105,7 +103,7 @@ pub struct TrendSeries {
     pub headline: bool,
 }
 
-/// Computes levels of a machine's results. Repetitions of a case in a run become their median.
+/// Computes the levels of a machine's results; repetitions of a case in a run become their median.
 pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
     let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
@@ -124,7 +122,7 @@ pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     trends.into_iter().zip(levels).map(one).collect()
 }
 
-/// Uses run numbers as time, because clocks can be set back.
+/// Converts a trend to timed points; time is the run's number, because clocks can be set back.
 fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
     trend
         .points
@@ -134,7 +132,7 @@ fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
         .collect()
 }
 
-/// Reduces a trend to one value per run.
+/// Reduces a trend to one value per run, the median of its repetitions.
 fn of_runs(mut trend: MetricTrend) -> MetricTrend {
     let same = |a: &plimsoll_history::TrendPoint, b: &plimsoll_history::TrendPoint| a.run.id == b.run.id;
     let points = trend.points.chunk_by(same).filter_map(|all| {
@@ -147,12 +145,12 @@ fn of_runs(mut trend: MetricTrend) -> MetricTrend {
     trend
 }
 
-/// Returns file name and text of the chart library.
+/// Returns file name and text of the JavaScript chart library.
 pub fn library() -> (String, &'static str) {
     (names::library(LIBRARY), LIBRARY)
 }
 
-/// Builds the report of a run; `machine` is the path of its machine's page.
+/// Builds the page of a run; `machine` is its machine's page, relative to the site.
 ///
 /// # Errors
 /// A number cannot be represented in JSON.
@@ -168,7 +166,7 @@ pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
     Ok(with_scripts(&made.bodies, &made.island, &title, &sources, &scripts).into_string())
 }
 
-/// Builds the script of a report that loads the library from a separate file.
+/// Builds the script of a run's page, which loads the library from a separate file.
 fn script() -> String {
     let source = format!("../{}", names::library(LIBRARY));
     let integrity = format!("sha256-{}", STANDARD.encode(Sha256::digest(LIBRARY)));
@@ -201,7 +199,7 @@ struct Since<'a> {
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
-/// Groups the changes of a machine by first run, the newest first; changes of headlines come first.
+/// Groups a machine's changes by first run with them, newest first; headlines come first.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
     let mut found: Vec<Since<'a>> = Vec::new();
     for series in &of.series {
@@ -224,7 +222,7 @@ fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
     found
 }
 
-/// Returns the CSS class of a change; metrics without a direction have `change`.
+/// Returns the CSS class `improvement` or `regression`; `change` for metrics without a direction.
 fn class(series: &TrendSeries, change: &LevelChange<'_>) -> &'static str {
     match change.is_good(&series.trend) {
         Some(true) => "improvement",
@@ -233,13 +231,13 @@ fn class(series: &TrendSeries, change: &LevelChange<'_>) -> &'static str {
     }
 }
 
-/// Returns the case, with the metric if it is not the headline.
+/// Returns the text `case`, with the metric's name if it is not the case's headline.
 fn name(series: &TrendSeries, case: &str) -> String {
     let metric = if series.headline { String::new() } else { format!(", {}", series.trend.metric) };
     shown_within(&format!("{case}{metric}"), 200)
 }
 
-/// Names the first run; `base` is the path to the site's root.
+/// Builds the link to the first run with a change; `base` is the path to the site's root.
 fn since(since: &Since<'_>, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "

@@ -12,7 +12,7 @@ const BUFFERED_BYTES: f64 = (8 << 20) as f64;
 /// Tolerated relative difference between the times of two sums.
 const SAME_TIME: f64 = 0.03;
 
-/// Why nothing arrived in a direction, as far as the document shows.
+/// Returns why nothing arrived in a direction; `None` if something may have.
 pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let Sums { sent, received, sum, .. } = sums;
     let losses = [received, sum].into_iter().filter_map(|sum| sum.as_ref()?.lost_percent);
@@ -33,7 +33,7 @@ pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<
         .then(|| "nothing was sent and nothing was received".to_owned())
 }
 
-/// Which number of a direction's sums is impossible on any machine.
+/// Returns why a number of a direction's sums is impossible on any machine.
 pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     sums.all().find_map(|sum| {
         let in_no_time = sum.seconds == Some(0.0) && sum.bytes.is_some_and(|bytes| bytes > 0.0);
@@ -46,7 +46,7 @@ pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// Counts of datagrams that the sum's end knows.
+/// Returns the counts of datagrams that the sum's end knows.
 fn datagrams(sum: &IntervalSum) -> Messages {
     Messages {
         what: "datagrams",
@@ -57,13 +57,13 @@ fn datagrams(sum: &IntervalSum) -> Messages {
     }
 }
 
-/// Datagrams that do not match the bytes of their sum, or the lost share.
+/// Returns why the datagrams do not match the bytes of their sum, or the lost share.
 fn other_than_datagrams(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let size = report.start.test_start.blksize.filter(|_| is_udp(report));
     sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
 }
 
-/// A rate of more than twice the target rate.
+/// Returns why a sum, less `buffers` bytes, exceeds twice the target rate.
 fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     const TIMES: f64 = 2.0;
     let start = &report.start;
@@ -79,9 +79,9 @@ fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Opti
     Some(format!("it moved {rate} where {asked} was asked for"))
 }
 
-/// A TCP stream that sent far more than its congestion window allows per round trip. Both are
-/// sampled once per interval, so the window may have been larger in between; only Linux counts them
-/// in bytes and microseconds.
+/// Returns why a TCP stream sent far more than its congestion window allows per round trip. Both
+/// are sampled once per interval, so the window may have been larger between; only Linux counts
+/// them in bytes and microseconds.
 fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     const TIMES: f64 = 20.0;
     let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
@@ -102,7 +102,7 @@ fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// The first contradiction to the sums of a direction.
+/// Returns the first contradiction to the sums of a direction.
 pub(super) fn contradiction(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let buffers = report.start.test_start.num_streams.unwrap_or(1.0).max(1.0) * BUFFERED_BYTES;
     more_than_sent(sums, buffers)
@@ -119,7 +119,7 @@ fn more_than_sent(sums: &Sums<'_>, buffers: f64) -> Option<String> {
     is_more.then(|| format!("its sender sent {} and its receiver received {}", moved(sent), moved(received)))
 }
 
-/// For TCP, each end of a stream counts its own bytes.
+/// Returns why the streams' received bytes contradict their TCP sum by over `buffers` bytes.
 fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     let streams = &report.end.streams;
     if is_udp(report) || is_both_ways(report) || sums.is_back() || streams.is_empty() {
@@ -132,7 +132,7 @@ fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> O
         .then(|| format!("its streams received {} and their sum is {}", bytes(of_streams), bytes(sum)))
 }
 
-/// The intervals count what one end moved.
+/// Returns why the intervals, which count what one end moved, contradict the sums.
 fn other_than_intervals(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     if is_both_ways(report) || sums.is_back() {
         return None;
@@ -170,13 +170,13 @@ fn is_both_ways(report: &StatedReport) -> bool {
     back.into_iter().any(Option::is_some) || directions.contains(&true) && directions.contains(&false)
 }
 
-/// Whether two counts of the same bytes agree; NaN contradicts nothing.
+/// Returns whether two counts of the same bytes agree within `buffers`; NaN agrees with all.
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
     most <= least * ENDS_TOLERANCE + buffers
 }
 
-/// The bytes and rate of a sum.
+/// Shows the bytes and rate of a sum.
 fn moved(sum: &IntervalSum) -> String {
     let rate = sum.bits_per_second.map(|rate| format!(" ({})", Quantity::new(rate, Unit::BitPerSecond)));
     format!("{}{}", bytes(sum.bytes.unwrap_or(f64::NAN)), rate.unwrap_or_default())

@@ -13,7 +13,7 @@ pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_row)
 }
 
-/// Results start at the heading, or with `-q` at the first row.
+/// Returns the byte offsets of results, which start at the heading, or with `-q` at the first row.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut is_inside = false;
     line_starts(text, |line| {
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// For each line of means, why it is not the mean of the runs of its method and size above it.
+/// Returns for each row of a mean why it is not the mean of the runs of its method and size above.
 fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     let mut runs: Vec<(&str, f64)> = Vec::new();
     let mut found = Vec::new();
@@ -66,12 +66,12 @@ fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     found
 }
 
-/// The method and seconds of a line.
+/// Parses the method and seconds of a row; `None` for other lines.
 fn elapsed(line: &str) -> Option<(&str, f64)> {
     Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
 }
 
-/// Why a mean time is not that of the runs: it is below or above all of them.
+/// Returns why a mean time is not that of the `runs` (method, seconds): it is below or above all.
 fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
     /// Times are rounded to 10 µs.
     const ROUNDED: f64 = 1.1e-5;
@@ -83,8 +83,8 @@ fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<Strin
         .then(|| format!("its mean time is {mean} s, and its runs took {least} to {most} s"))
 }
 
-/// The figure of a line. A copied byte counts as read and as written; MCBLOCK may copy one cached
-/// block repeatedly, so only its writes count.
+/// Parses the figure of a row. A copied byte counts as read and as written; MCBLOCK may copy one
+/// cached block repeatedly, so only its writes count.
 fn copied(line: &str) -> Result<StatedFigure, String> {
     let method = word_after(line, "Method:")?;
     let (op, times, note) = match method {

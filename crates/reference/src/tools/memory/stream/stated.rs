@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 impl BestRepetition {
-    /// Rate and shortest time of a kernel in the table.
+    /// Parses rate and shortest time of a kernel in the table.
     fn of(table: &str, kernel: &StreamTableKernel) -> Result<Self, String> {
         let line = table.lines().find_map(|line| line.strip_prefix(kernel.row)).ok_or("no line")?;
         let words: Vec<&str> = line.split_whitespace().collect();

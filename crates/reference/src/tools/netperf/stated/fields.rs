@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// The fields of the first result of a text.
+    /// Parses the fields of the first result of a text; `None` if it has none.
     pub(super) fn of(text: &str) -> Option<Self> {
         Self::all(text).into_iter().next()
     }
 
-    /// The fields of each result: all KEY=VALUE lines, or a row of CSV below a heading.
+    /// Parses the fields of each result: all KEY=VALUE lines, or a row of CSV below a heading.
     pub(super) fn all(text: &str) -> Vec<Self> {
         let lines = text.lines().filter_map(key_value);
         let known: BTreeMap<String, String> =
@@ -62,7 +62,7 @@ pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
         .then_some((key, value.trim()))
 }
 
-/// The cells of a line of CSV; a quoted cell may contain commas.
+/// Returns the cells of a line of CSV; a quoted cell may contain commas.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     line.split(move |c: char| {
@@ -72,7 +72,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
     .map(|cell| cell.trim().trim_matches('"'))
 }
 
-/// The key of `-k` for a column name in CSV.
+/// Returns the key of `-k` for a column name in CSV: `RT_LATENCY` for its long form.
 fn key(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let key = words.map(str::to_ascii_uppercase).collect::<Vec<_>>().join("_");

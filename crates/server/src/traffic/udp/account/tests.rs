@@ -32,7 +32,7 @@ fn account(size: usize, numbers: &[u64]) -> StreamAccount {
     account
 }
 
-/// (number, copies, delay) of each datagram: a stream on a bad path.
+/// Returns the sent count and the numbers as they arrive: a stream on a bad path.
 fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
     let fate = (0usize..4, 0u64..40);
     prop::collection::vec(fate, 0..400).prop_map(|fates| {
