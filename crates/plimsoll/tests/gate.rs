@@ -46,10 +46,18 @@ fn half_a_cpu_is_sick_with_the_quota_as_its_cause() {
     };
     group.limit(0.5);
     let dir = scratch();
-    let output =
-        group.run(dir.path(), "gate --store none --output gate.json --format nagios").output().unwrap();
-    let line = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(2), "{line}");
+    let made = |_| {
+        let output = group.run(dir.path(), "gate --store none --output gate.json --format nagios").output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // On a busy machine a gate's time may be over before a figure is decided.
+    let is_decided = |(_, line): &(Option<i32>, String)| !line.contains(" - unknown: ");
+    let Some((code, line)) = (0..10).map(made).find(is_decided) else {
+        assert!(short_of_cpu(), "no gate was decided in time");
+        return skipped(name, "a gate gets too little CPU time");
+    };
+    assert_eq!(code, Some(2), "{line}");
     assert!(line.starts_with("PLIMSOLL CRITICAL - sick: CPU quota of 0.50 CPUs, throttled "), "{line}");
     let (_, figures) = line.split_once(" | ").unwrap();
     assert!(figures.starts_with("'cpu fma f64 ") && line.lines().count() == 1, "{line}");
