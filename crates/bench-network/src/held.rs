@@ -153,10 +153,10 @@ impl RateBounds {
 
     pub(super) fn warnings(&self) -> Vec<NetworkWarning> {
         let mut found: Vec<NetworkWarning> = Vec::new();
-        for direction in self.bounds() {
-            let believed = direction.iter().filter(|bound| bound.came <= REFUTING_SHARE * bound.rate);
+        for bounds in self.bounds() {
+            let believed = bounds.iter().filter(|bound| bound.came <= REFUTING_SHARE * bound.rate);
             let tightest = believed.map(|bound| bound.rate).fold(f64::INFINITY, f64::min);
-            for warning in direction.iter().filter_map(|bound| self.warning(bound, tightest)) {
+            for warning in bounds.iter().filter_map(|bound| self.warning(bound, tightest)) {
                 if !found.contains(&warning) {
                     found.push(warning);
                 }

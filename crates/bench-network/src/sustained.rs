@@ -67,11 +67,11 @@ impl Watch {
             return;
         }
         let at = began.saturating_duration_since(self.began).as_secs_f64();
-        for (direction, timeline) in self.ways.iter_mut().zip(timelines) {
-            direction.push(stretches(timeline, at).collect());
+        for (transfers, timeline) in self.ways.iter_mut().zip(timelines) {
+            transfers.push(stretches(timeline, at).collect());
             // The first one, which has the largest burst, is kept.
-            if direction.len() > MAX_KEPT_RATES {
-                direction.remove(1);
+            if transfers.len() > MAX_KEPT_RATES {
+                transfers.remove(1);
             }
         }
     }
@@ -104,10 +104,10 @@ impl Watch {
                 break;
             }
         }
-        for ((found, base), direction) in self.found.iter_mut().zip(bases).zip(&self.ways) {
+        for ((found, base), transfers) in self.found.iter_mut().zip(bases).zip(&self.ways) {
             // The largest burst of all transfers is the capacity of the bucket.
             let bursts = base.map(|base| {
-                direction.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base))
+                transfers.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base))
             });
             *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.held.total_cmp(&b.held)));
         }
@@ -153,9 +153,9 @@ impl Watch {
     }
 
     pub(super) fn record_facts(&self, facts: &mut Facts) {
-        for (direction, found) in self.found.iter().enumerate() {
+        for (index, found) in self.found.iter().enumerate() {
             let Some(Bucket { burst, base, held, until }) = *found else { continue };
-            let word = match (self.direction, direction) {
+            let word = match (self.direction, index) {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
             };
@@ -195,11 +195,11 @@ fn proofs(
     timelines: &[ArrivalTimeline],
     before: Option<[Option<f64>; 2]>,
 ) -> [Option<f64>; 2] {
-    let one = |direction: usize| {
-        let again: Vec<ArrivalStretch> = stretches(timelines.get(direction)?, 0.0).collect();
-        let base = proof(&steps[direction]?, &again)?;
+    let one = |index: usize| {
+        let again: Vec<ArrivalStretch> = stretches(timelines.get(index)?, 0.0).collect();
+        let base = proof(&steps[index]?, &again)?;
         match before {
-            Some(before) => Some(base.max(before[direction]?)),
+            Some(before) => Some(base.max(before[index]?)),
             None => Some(base),
         }
     };

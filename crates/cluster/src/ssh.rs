@@ -108,8 +108,8 @@ pub fn run_on_node(
     hold: &Hold,
 ) -> Result<(String, RunEnd), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
-    let run_on_node = session.ordered(stdin, order).and_then(|()| session.text());
-    run_on_node.map_err(|wrong| session.describe_failure(wrong))
+    let answered = session.ordered(stdin, order).and_then(|()| session.text());
+    answered.map_err(|wrong| session.describe_failure(wrong))
 }
 
 fn connected<'a>(
@@ -162,8 +162,8 @@ impl Connection<'_> {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
-        let run_on_node = self.hold.send_line(&wire::asked(ask)).map_err(|_| NoResult::Gone);
-        let found = run_on_node.and_then(|()| answer(self));
+        let sent = self.hold.send_line(&wire::asked(ask)).map_err(|_| NoResult::Gone);
+        let found = sent.and_then(|()| answer(self));
         self.hold.rests();
         found.map_err(|wrong| self.describe_failure(wrong))
     }
@@ -210,17 +210,17 @@ impl Connection<'_> {
     }
 
     fn text(&mut self) -> Result<(String, RunEnd), NoResult> {
-        let mut run_on_node = String::new();
+        let mut text = String::new();
         let ended = self.until(|line| match line {
-            ReceivedLine::Other(line) if run_on_node.len() + line.len() < LARGEST_TEXT => {
-                run_on_node += &line;
-                run_on_node.push('\n');
+            ReceivedLine::Other(line) if text.len() + line.len() < LARGEST_TEXT => {
+                text += &line;
+                text.push('\n');
                 None
             }
             ReceivedLine::Ended(ended) => Some(ended),
             _ => None,
         })?;
-        Ok((run_on_node, ended))
+        Ok((text, ended))
     }
 
     fn result(&mut self) -> Result<(Run, RunEnd), NoResult> {
@@ -337,15 +337,14 @@ fn gone(
     complained: &[u8],
     programs: &[ProgramCopy],
 ) -> String {
-    let run_on_node = last_line(complained);
-    let after =
-        |text: &str| if run_on_node.is_empty() { text.to_owned() } else { format!("{text}: {run_on_node}") };
+    let last = last_line(complained);
+    let after = |text: &str| if last.is_empty() { text.to_owned() } else { format!("{text}: {last}") };
     let libraries =
         "this plimsoll needs the shared libraries of this machine; give a static one with --program";
     let is_static = programs.iter().all(|program| program.is_static);
     let name = launcher.name();
     match status.and_then(|status| status.code()) {
-        Some(code) if launcher.could_not_connect(code) && run_on_node.is_empty() => {
+        Some(code) if launcher.could_not_connect(code) && last.is_empty() => {
             format!("the {name} connection failed, or the shell there was killed")
         }
         Some(code) if launcher.could_not_connect(code) => after(&format!("the {name} connection failed")),
@@ -354,7 +353,7 @@ fn gone(
             after("the copy of plimsoll may not be started there")
         ),
         // The message comes from the loader, or from the shell if that loader is missing.
-        Some(code) if !is_static && (code == CANNOT_START || run_on_node.contains("GLIBC")) => {
+        Some(code) if !is_static && (code == CANNOT_START || last.contains("GLIBC")) => {
             format!("{}; {libraries}", after("the copy of plimsoll cannot be started there"))
         }
         Some(code) => after(&format!("{name} ended with exit code {code} and no result")),

@@ -566,7 +566,7 @@ fn listens(at: Listens) -> bool {
 impl Prepared for Runs {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let begun = std::time::Instant::now();
-        let (answer, prepare_tools) = self.read_output()?;
+        let (answer, taken_for) = self.read_output()?;
         let ref_tool = self.found.ref_tool;
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
         let version = ref_tool.tool().version(&answer.text).map(|version| (fact::VERSION, version));
@@ -574,7 +574,7 @@ impl Prepared for Runs {
         let aside = ref_tool.aside(&answer.stderr).into_iter().chain(version).chain(digest);
         aside.for_each(|(row, value)| reading.record(&row, value));
         self.facts.achieved = reading.achieved;
-        self.facts.achieved.set_some(&fact::TAKEN_DURING_CASE, prepare_tools.map(|case| case.to_string()));
+        self.facts.achieved.set_some(&fact::TAKEN_DURING_CASE, taken_for.map(|case| case.to_string()));
         if !self.libraries.is_empty() {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }

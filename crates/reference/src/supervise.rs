@@ -42,8 +42,8 @@ pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
 
 /// Returns a socket that gets a byte when this process receives SIGTERM.
 fn asked_to_end() -> std::io::Result<UnixStream> {
-    let (hears, reported) = UnixStream::pair()?;
-    low_level::pipe::register(SIGTERM, reported)?;
+    let (hears, wakes) = UnixStream::pair()?;
+    low_level::pipe::register(SIGTERM, wakes)?;
     Ok(hears)
 }
 

@@ -254,10 +254,10 @@ impl Harness<'_> {
                 + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
             (self.emit)(RunEvent::Preparing { case, index, cases: plan.len(), left_s });
-            let prepare_tools = left_of_tools.map(|left| left * share(&tools_s[index..]));
+            let tools = left_of_tools.map(|left| left * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
-            let outcome = self
-                .outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, prepare_tools });
+            let outcome =
+                self.outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
                 (self.emit)(RunEvent::Interrupted);
                 self.mark_wrong_rate(outcomes.iter_mut().skip(done));
@@ -363,7 +363,7 @@ impl Harness<'_> {
         let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
-        let mut reference_tools = self.reference_tools(planned, prepared.as_mut(), seed, room.prepare_tools);
+        let mut reference_tools = self.reference_tools(planned, prepared.as_mut(), seed, room.tools);
         let sampling_began = self.clock.now();
         self.clock.begin_case();
         let ending = loop {
@@ -423,8 +423,8 @@ impl Harness<'_> {
         let looking = self.clock.now();
         let mut offer = prepared.offer();
         offer.writable = self.station.reference_writes(planned).then(|| prepared.provide_file());
-        let prepare_tools = self.station.prepare_tools(planned, &offer);
-        let mut reference_tools = ReferenceRuns::new(prepare_tools, seed, allowed);
+        let prepared_tools = self.station.prepare_tools(planned, &offer);
+        let mut reference_tools = ReferenceRuns::new(prepared_tools, seed, allowed);
         reference_tools.seconds = self.clock.now() - looking;
         reference_tools
     }
@@ -496,7 +496,7 @@ struct CaseTime {
     own: Option<OwnTime>,
     /// Seconds reserved for later cases.
     later: f64,
-    prepare_tools: Option<f64>,
+    tools: Option<f64>,
 }
 
 #[derive(Clone, Copy)]

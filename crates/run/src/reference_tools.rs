@@ -68,9 +68,9 @@ impl ReferenceRuns {
             return Ok(());
         }
         own.pause();
-        let finish = turns.iter().try_for_each(|i| self.take_reading(*i));
+        let result = turns.iter().try_for_each(|i| self.take_reading(*i));
         own.resume();
-        finish
+        result
     }
 
     fn take_reading(&mut self, index: usize) -> Result<(), CannotMeasure> {

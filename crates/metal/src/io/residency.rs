@@ -38,10 +38,10 @@ fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     let range = CachestatRange { off: 0, len };
     let mut counts = CachestatCounts::default();
     // SAFETY: the kernel reads one and writes the other live value of the documented layout.
-    let reported = unsafe {
+    let status = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut counts, 0 as libc::c_uint)
     };
-    if reported != 0 {
+    if status != 0 {
         return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOSYS));
     }
     Ok(counts.cached.saturating_mul(rustix::param::page_size() as u64).min(len))
@@ -68,11 +68,11 @@ fn window_pages(file: BorrowedFd<'_>, offset: u64, window: u64) -> Result<u64, E
         rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, offset)
     }?;
     // SAFETY: the mapping has `length` bytes and is page-aligned; `pages` has a byte for each page.
-    let reported = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
+    let status = unsafe { libc::mincore(place, length, pages.as_mut_ptr()) };
     let failed = std::io::Error::last_os_error();
     // SAFETY: the mapping made above, unmapped once, and no reference into it exists.
     unsafe { rustix::mm::munmap(place, length) }?;
-    match reported {
+    match status {
         0 => Ok(pages.iter().filter(|page| **page & 1 == 1).count() as u64),
         _ => Err(Errno::from_io_error(&failed).unwrap_or(Errno::NOSYS)),
     }

@@ -148,12 +148,12 @@ const REAPING: Duration = Duration::from_secs(2);
 
 /// Removes what killed runs of this user left behind; `None` if that takes too long.
 pub(super) fn reaped() -> Option<Reaped> {
-    let (sender, reported) = bounded(1);
+    let (sender, receiver) = bounded(1);
     let work = move || {
         let _ = sender.send(Registry::here().reap());
     };
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
-    reported.recv_timeout(REAPING).ok()
+    receiver.recv_timeout(REAPING).ok()
 }
 
 pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Failure> {

@@ -256,13 +256,13 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         ..LinkUse::default()
     };
     let message = number("LOCAL_SEND_SIZE").or(number("REMOTE_SEND_SIZE")).filter(|bytes| *bytes >= 1.0);
-    let figure = |direction: &ReceiverKeys, rate: f64| {
-        let figure = stream(direction.rate, rate * bits, message, used.clone(), is_udp);
-        let moved = number(direction.bytes).unwrap_or(0.0) * 8.0;
+    let figure = |keys: &ReceiverKeys, rate: f64| {
+        let figure = stream(keys.rate, rate * bits, message, used.clone(), is_udp);
+        let moved = number(keys.bytes).unwrap_or(0.0) * 8.0;
         let mut figure = figure.counted(moved, used.seconds.unwrap_or(0.0));
-        let sent = number(direction.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
+        let sent = number(keys.sent).filter(|sent| *sent > 0.0 && rate > sent * RECEIVED_TOLERANCE);
         figure.contradiction =
-            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", direction.rate, direction.sent));
+            sent.map(|sent| format!("its {} is {rate} and its {} is {sent}", keys.rate, keys.sent));
         figure
     };
     let direction = fields.word("DIRECTION").unwrap_or_default();
@@ -278,8 +278,8 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
             vec![stream("THROUGHPUT", rate * bits, message, used, is_udp)]
         }
-        ([], Some((direction, rate)), _) => vec![figure(direction, *rate)],
-        (some, ..) => some.iter().map(|(direction, rate)| figure(direction, *rate)).collect(),
+        ([], Some((keys, rate)), _) => vec![figure(keys, *rate)],
+        (some, ..) => some.iter().map(|(keys, rate)| figure(keys, *rate)).collect(),
     })
 }
 

@@ -277,8 +277,8 @@ impl<'a> Second<'a> {
         let is_worse = is_worse(&self.own, self.away);
         let cause = cause(&self.own, self.away, &UsualLosses::of(std::slice::from_ref(&self.control)))
             .or(before.clone());
-        let add_retest = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
-        let head = finding.text.strip_suffix(&add_retest(before.as_deref())).unwrap_or(&finding.text);
+        let because_of = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
+        let head = finding.text.strip_suffix(&because_of(before.as_deref())).unwrap_or(&finding.text);
         let again = match self.away {
             ..0.0 => format!("{} below", percent(-self.away, 2)),
             _ => format!("{} above", percent(self.away, 2)),
@@ -289,7 +289,7 @@ impl<'a> Second<'a> {
         finding.text = format!(
             "{head}. Measured again alone{often}: {}, {again} {node}{}{unsure}",
             self.own.shown(),
-            add_retest(cause.as_deref())
+            because_of(cause.as_deref())
         );
         if !is_confirmed {
             finding.code = NOT_CONFIRMED.to_owned();
