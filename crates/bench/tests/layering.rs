@@ -18,7 +18,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
 const SUBSYSTEMS: [&str; 5] = ["bench-cpu", "bench-memory", "bench-disk", "bench-network", "bench-mpi"];
 
 /// Names of the limits module that functions called `limits` use; measuring code must not.
-const OF_LIMITS: &[&str] = &["Kind", "Limit", "Question", "self"];
+const OF_LIMITS: &[&str] = &["LimitKind", "Limit", "Question", "self"];
 
 /// A working set beyond the caches depends on chip data, as guests are not shown their caches.
 const BESIDES: &[(&str, &str)] = &[("bench-memory/working_set", "microarchitecture")];
@@ -119,7 +119,7 @@ fn a_subsystem_knows_no_other() {
 
 #[test]
 fn a_measuring_file_that_knows_a_limit_is_found() {
-    let plain = "mod limit;\nuse plimsoll_model::limit::{Kind, Limit, Question};\nfn f() { self.limit; }\n\
+    let plain = "mod limit;\nuse plimsoll_model::limit::{LimitKind, Limit, Question};\nfn f() { self.limit; }\n\
                  impl B {\n    fn limits(&self) {\n        limit::limits()\n    }\n}\n";
     assert!(limits_known(plain).is_empty(), "{:?}", limits_known(plain));
     assert!(limits_known("Descriptor {\n    limits: limit::limits,\n}").is_empty());
