@@ -1,9 +1,11 @@
+//! Help text of parameters.
+
 use plimsoll_model::case::Key;
 
-use crate::Subsystem;
+use crate::{Benchmark, Subsystem};
 
-/// Returns the help text of parameter `key` in subsystem `part`: its own, else the texts of its
-/// benchmarks (`names: text; names: text` if they differ), else the general one.
+/// Returns the help of `key` in the command of `part`. Meanings that differ between benchmarks
+/// have the benchmark's name, and benchmarks that do not run by default have `--only`.
 pub fn help_of(part: &Subsystem, key: &Key) -> String {
     let own = |help: &[(&str, &'static str)]| {
         help.iter().find(|(name, _)| *name == key.name).map(|(_, text)| *text)
@@ -11,20 +13,31 @@ pub fn help_of(part: &Subsystem, key: &Key) -> String {
     if let Some(text) = own(part.help) {
         return text.to_owned();
     }
-    let mut texts: Vec<(Vec<&str>, &str)> = Vec::new();
+    let mut texts: Vec<(Vec<&dyn Benchmark>, &str)> = Vec::new();
     for benchmark in part.benchmarks.iter().filter(|benchmark| benchmark.keys().contains(&key.name)) {
         let text = own(benchmark.descriptor().help).unwrap_or(key.help);
         match texts.iter_mut().find(|(_, other)| *other == text) {
-            Some((names, _)) => names.push(benchmark.name()),
-            None => texts.push((vec![benchmark.name()], text)),
+            Some((benchmarks, _)) => benchmarks.push(*benchmark),
+            None => texts.push((vec![*benchmark], text)),
         }
     }
     match texts.as_slice() {
         [] => key.help.to_owned(),
-        [(_, text)] if *text == key.help => (*text).to_owned(),
+        [(benchmarks, text)] if *text == key.help && benchmarks.iter().any(|b| b.descriptor().by_default) => {
+            (*text).to_owned()
+        }
         texts => {
-            let stated = texts.iter().map(|(names, text)| format!("{}: {text}", names.join(", ")));
+            let stated = texts.iter().map(|(benchmarks, text)| format!("{}: {text}", applies_to(benchmarks)));
             stated.collect::<Vec<_>>().join("; ")
         }
+    }
+}
+
+/// Returns the names of `benchmarks`, after "with --only" if none of them runs by default.
+fn applies_to(benchmarks: &[&dyn Benchmark]) -> String {
+    let names: Vec<&str> = benchmarks.iter().map(|benchmark| benchmark.name()).collect();
+    match benchmarks.iter().any(|benchmark| benchmark.descriptor().by_default) {
+        true => names.join(", "),
+        false => format!("with --only {}", names.join(" or ")),
     }
 }

@@ -84,6 +84,12 @@ pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
 
 /// Returns a conflict of engine with `--cache`, operation or blocks, in one line; `None` without.
 fn refused_engine(job: &DiskTransfers) -> Option<String> {
+    if job.engine.is_one_at_a_time() && job.depth > 1 && job.target.is_none() {
+        let engine = job.engine.word();
+        return Some(format!(
+            "--depth above 1 is not supported with --engine {engine}: it does one transfer at a time; use io_uring or libaio, or --threads"
+        ));
+    }
     if job.engine == DiskEngine::Mmap && job.cache == CacheMode::Direct {
         return Some(
             "--engine mmap requires --cache buffered or cold: a mapping goes through the page cache"

@@ -44,7 +44,7 @@ impl Benchmark for DiskNull {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.null",
-            about: "no transfers at all: the floor of disk.io (by --only)",
+            about: "no transfers at all: the floor of disk.io",
             keys: &["engine", "depth"],
             by_default: false,
             ..Descriptor::USUAL

@@ -32,7 +32,7 @@ impl Benchmark for DiskSaturation {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.knee",
-            about: "depth and threads at which the rate stops growing (by --only)",
+            about: "queue depth and threads at which the rate stops growing",
             file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
             words: &[
                 LabelPart::Word("saturation point,"),

@@ -20,7 +20,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     about: "Bandwidth, latency, loaded latency",
     help: &[(
         "size",
-        "working set: bytes per thread over all arrays, or sweep for a size in each cache and in memory",
+        "working set: bytes per thread of all its arrays together; sweep: one size in each cache and one in memory",
     )],
     context: |machine, first| {
         let mut parts = context(machine);

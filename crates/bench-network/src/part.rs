@@ -18,10 +18,14 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     help: &[
         (
             "rate",
-            "target rate of network.udp, bit/s over all streams, such as 1G [default: as fast as possible]",
+            "target rate of all streams together, in bit/s, such as 1G; only network.udp [default: as fast as possible]",
         ),
-        ("volume", "bytes of each sample; with --scaling strong divided among the streams"),
-        ("count", "messages of each sample; with --scaling strong divided among the streams"),
+        ("volume", "bytes in each sample, per stream; with --scaling strong of all streams together"),
+        ("count", "messages in each sample, per stream; with --scaling strong of all streams together"),
+        (
+            "scaling",
+            "amount of a sample: weak (each stream moves it) or strong (the streams share it) [default: weak]",
+        ),
     ],
     cpus: |machine, _| place(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),

@@ -58,7 +58,7 @@ impl Address {
                 plimsoll_units::text::shown(text)
             )
         };
-        if text.contains("://") {
+        if text.contains("://") || text.starts_with("iperf3:") {
             return Err(bad("the only URL is iperf3://HOST[:PORT]"));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

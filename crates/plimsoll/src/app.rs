@@ -272,6 +272,9 @@ fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u
         resume::same(&begun.run, &mut prepared)?;
     }
     if common.list || common.dry_run {
+        for file in [&common.json, &common.html].into_iter().flatten() {
+            target(file)?;
+        }
         let text = if common.list {
             prepared::listed(&prepared) + &prepared::kernels(&prepared, what)
         } else {

@@ -48,10 +48,10 @@ fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
         .with("op", words(&["write"]))
         .with("pattern", words(&["random"]))
         .with("block", sizes(&[4096, 8192]))
-        .with("depth", vec![Value::Count(4)])
+        .with("depth", vec![Value::Count(1)])
         .with("engine", words(&["psync"]))
         .with("size", sizes(&[1 << 20]));
-    let tail = "depth=4/size=1M/threads=1/engine=psync/cache=direct";
+    let tail = "depth=1/size=1M/threads=1/engine=psync/cache=direct";
     assert_eq!(
         ids(&group),
         ["4K", "8K"].map(|block| format!("disk.io/op=write/pattern=random/block={block}/{tail}"))
@@ -446,7 +446,7 @@ fn an_open_loop_reports_the_rate_that_it_reached() {
         measured(&settled_case(&format!("{base}/rate=2000/arrivals=even")), SampleAmount::Seconds(0.05));
     assert_eq!(sample.histograms[0].metric, "latency");
     assert!(facts.achieved.get(&TRANSFER_RATE).is_some_and(|rate| rate > 0.0));
-    let (_, facts) = measured(&settled_case(&format!("{base}/rate=1e9")), SampleAmount::Seconds(0.01));
+    let (_, facts) = measured(&settled_case(&format!("{base}/rate=9e6")), SampleAmount::Seconds(0.01));
     assert!(facts.warnings.iter().any(|w| w.code() == "rate-not-held"), "{:?}", facts.warnings);
 }
 

@@ -65,9 +65,8 @@ impl Benchmark for Block {
             help: &[
                 ("op", "read, write, read-write or all"),
                 ("block", "block size of a transfer"),
-                ("pattern", "sequential, random"),
-                ("volume", "bytes of each sample; with --scaling strong divided among the threads"),
-                ("count", "blocks of each sample; with --scaling strong divided among the threads"),
+                ("pattern", "sequential or random"),
+                ("volume", "bytes in each sample, per thread; with --scaling strong of all threads together"),
             ],
             by_default: false,
             look: super::look,

@@ -7,13 +7,13 @@ use clap::Args;
 /// A disk and a network.
 #[derive(Args, Clone, Debug)]
 pub struct DiskAndNetwork {
-    /// Also measure the disk of this directory; the test file is removed at the end
+    /// Also measure the disk of this directory, with a test file that is removed at the end
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Also measure the network to this running plimsoll serve
+    /// Also measure the network to this host, where plimsoll serve runs
     #[arg(long, value_name = "HOST[:PORT]")]
     pub server: Option<String>,
-    /// File with the key of --server [default: the environment's PLIMSOLL_KEY]
+    /// File with the key of --server [default: PLIMSOLL_KEY in the environment]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }

@@ -12,26 +12,26 @@ use super::values::{precision, whole};
 /// `plimsoll gate`.
 #[derive(Args, Clone, Debug)]
 pub struct GateCommand {
-    /// How much is measured: 1 takes up to 15 seconds, 2 up to 2 minutes, 3 up to 15 minutes
+    /// How much to measure: 1 takes up to 15 seconds, 2 up to 2 minutes, 3 up to 15 minutes
     #[arg(long, value_name = "1|2|3", default_value_t = 1, value_parser = whole::<1, 3>)]
     pub level: u32,
-    /// How the answer is printed
+    /// Format of the answer on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: AnswerForm,
-    /// Also write the answer to FILE: as JSON, or as --format says where that is not text
+    /// Also write the answer to FILE, in the format of --format (for text: as JSON)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print what would be measured, where each threshold comes from and what it can find, and end
+    /// Print what would be measured, the source of each threshold and the smallest loss it finds,
+    /// and exit
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
-    /// Also measure all cores at once; use it only while no other work runs
+    /// Also measure with all cores loaded at once; only while no other work runs
     #[arg(long)]
     pub exclusive: bool,
-    /// Machines of the same kind that say what is usual: a document that plimsoll gather --json
-    /// wrote
+    /// Document of plimsoll gather --json: its machines, of the same kind, define the usual figures
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
-    /// The history whose runs of this machine say what is usual; none: use limits only [default:
+    /// History whose runs of this machine define the usual figures; none: use only limits [default:
     /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
@@ -41,14 +41,14 @@ pub struct GateCommand {
     /// Smallest loss to find, as a share of the usual figure
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = loss, allow_hyphen_values = true)]
     pub loss: f64,
-    /// Highest probability that a gate calls a healthy machine sick
+    /// Highest accepted probability that a healthy machine is called sick
     #[arg(long, value_name = "SHARE", default_value = "0.0001", value_parser = rate, allow_hyphen_values = true)]
     pub false_alarms: f64,
-    /// Exit code where the answer is unknown or nothing could be measured, such as 0 in a prolog
-    /// [default: 6, or what stopped it: 2 to 5, 130; nagios: 3; npd: 2]
+    /// Exit code if the answer is unknown or the gate could not run, such as 0 in a Slurm prolog
+    /// [default: 6 for unknown, 2 to 5 and 130 for errors; with --format nagios 3, npd 2]
     #[arg(long, value_name = "CODE", value_parser = code)]
     pub exit_unknown: Option<u32>,
-    /// No progress line
+    /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -56,15 +56,15 @@ pub struct GateCommand {
 /// Output format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AnswerForm {
-    /// The line, and a table of the checks.
+    /// One line with the answer, and a table of the checks.
     Text,
-    /// A document: schema/gate.v1.json.
+    /// A JSON document, as schema/gate.v1.json defines it.
     Json,
-    /// A line with performance data; exit codes 0, 2 and 3, as Nagios and Icinga read them.
+    /// One line with performance data; exit codes 0, 2 and 3, as Nagios and Icinga expect.
     Nagios,
-    /// The line alone; exit codes 0, 1 and 2, as Node Problem Detector reads them.
+    /// One line; exit codes 0, 1 and 2, as Node Problem Detector expects.
     Npd,
-    /// Gauges for node_exporter's textfile collector.
+    /// Gauges for the textfile collector of node_exporter.
     Openmetrics,
 }
 

@@ -121,6 +121,8 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmoun
         }
         Some("help") => {
             words.remove(1);
+            // Options would require their values.
+            words.retain(|word| !word.as_encoded_bytes().starts_with(b"-"));
             words.push("--help".into());
         }
         Some("version") => words[1] = "--version".into(),

@@ -10,7 +10,7 @@ use super::values::duration;
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryCommand {
-    /// The directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR", global = true)]
     pub store: Option<PathBuf>,
     #[command(subcommand)]
@@ -27,10 +27,10 @@ impl HistoryCommand {
 /// `plimsoll import`: the same as `plimsoll history import`.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Import {
-    /// Run documents as --json or export wrote them, or pages that hold some
+    /// Run documents, as --json or plimsoll export writes them, or HTML pages that contain some
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The directory of the history
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 }
@@ -46,73 +46,75 @@ impl From<Import> for HistoryCommand {
 pub enum HistoryRequest {
     /// List the runs (the default)
     List,
-    /// Print a stored run, or figures over time: 'memory.*'
+    /// Print a stored run, or the figures of a benchmark over time
     Show {
-        /// A run (its id, the beginning of it, last, last~1, a tag), a benchmark (memory,
-        /// network.tcp) or a glob on case ids
+        /// Run (its id or the first characters of it, last, last~1, a tag), or benchmark (such as
+        /// memory or network.tcp), or pattern of case ids ('memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
-        /// Figures of runs that began so long ago at most
+        /// Figures over time: only of runs that began at most this long ago, such as 30d
         #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         since: Option<Duration>,
-        /// Of this metric [default: the headline]
+        /// Figures over time: of this metric [default: the headline]
         #[arg(long, value_name = "NAME")]
         metric: Option<String>,
-        /// Of this machine: its name or fingerprint
+        /// Figures over time: of the machine with this name or fingerprint
         #[arg(long, value_name = "MACHINE")]
         machine: Option<String>,
     },
     /// Give a run a tag, such as before-upgrade
     ///
-    /// More than one run may bear it: compare and report then take them all.
+    /// Several runs may have the same tag: compare and report then use all of them.
     Tag {
-        /// The run
+        /// Run to tag: its id or the first characters of it, last or last~1
         #[arg(value_name = "RUN")]
         run: String,
-        /// Letters, digits, '.', '_' and '-', the first a letter
+        /// Tag: letters, digits, '.', '_' and '-'; starts with a letter
         #[arg(value_name = "TAG", value_parser = tag)]
         tag: String,
-        /// Take it away instead
+        /// Remove the tag from the run
         #[arg(long)]
         remove: bool,
     },
-    /// Write a note for a run
+    /// Write a note on a run
     Note {
-        /// The run
+        /// Run to write it on: its id or the first characters of it, last or last~1
         #[arg(value_name = "RUN")]
         run: String,
-        /// At most 2000 characters; empty removes it
+        /// Text of the note, at most 2000 characters; an empty one removes it
         #[arg(value_name = "TEXT", value_parser = note)]
         text: String,
     },
-    /// Accept a lasting change: baselines begin with the first run at the level of this one
+    /// Accept a lasting change of figures as the new normal
     ///
-    /// Until then, runs since a lasting loss are in no baseline:lastN, and compare --fail-on fails.
-    /// The first run of the level gets the tag 'accepted'; 'history tag RUN accepted --remove'
-    /// takes it back.
+    /// Baselines (baseline:lastN) then start with the first run at the level of this one, which
+    /// gets the tag 'accepted'. Until then they leave out all runs since a lasting loss, and
+    /// compare --fail-on fails. Undo it with 'history tag RUN accepted --remove'.
     Accept {
-        /// A run at the new level: its id, the beginning of it, last, last~1
+        /// A run at the new level: its id or the first characters of it, last or last~1
         #[arg(value_name = "RUN")]
         run: String,
     },
     /// Delete runs, with their tags and notes
     Delete {
-        /// A run (its id, the beginning of it, last, last~1) or a tag: all runs that bear it
+        /// Runs to delete: an id or its first characters, last, last~1, or a tag (all runs that
+        /// have it)
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },
     /// Delete old runs, with their tags and notes
     Prune {
-        /// Runs that began longer ago than this, such as 1y, 90d
+        /// Delete runs that began longer ago than this, such as 90d or 1y
         #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         older: Duration,
         /// Keep runs that have a tag
         #[arg(long)]
         keep_tagged: bool,
     },
-    /// Enter runs from run documents and pages; those that are here already stay as they are
+    /// Copy runs from run documents and HTML pages into the history; runs that it has already stay
+    /// as they are
     Import {
-        /// As --json or export wrote them, or a page that holds some
+        /// Run documents, as --json or plimsoll export writes them, or HTML pages that contain some
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },

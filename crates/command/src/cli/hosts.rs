@@ -17,24 +17,25 @@ pub const SLURM: &str = "slurm";
 /// Other machines that run the command instead of this one.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Hosts {
-    /// Do this on these machines and join their results: names as your ssh (or other launcher)
-    /// knows them, @FILE with a name on each line, or slurm for the nodes of this allocation
+    /// Run on these machines and join the results: names as ssh (or another launcher) knows them,
+    /// @FILE with one name on each line, or slurm for the nodes of this allocation
     #[arg(long, value_name = "HOST,…|@FILE|slurm", value_delimiter = ',', help_heading = "Other machines")]
     pub hosts: Vec<String>,
-    /// Do this on the hosts of this Ansible inventory (INI form)
+    /// Run on the hosts of this Ansible inventory (in INI format)
     #[arg(long, value_name = "FILE", help_heading = "Other machines", conflicts_with = "hosts")]
     pub inventory: Option<PathBuf>,
-    /// Do this on N hosts at a time [default: all]
+    /// Run on N hosts at the same time [default: all]
     #[arg(long, value_name = "N", value_parser = whole::<1, 10_000>, help_heading = "Other machines")]
     pub parallel: Option<u32>,
-    /// How a program is started on a host: ssh, srun, kubectl, mpirun, or a command that contains
-    /// {host}, such as 'docker exec -i {host}' [default: ssh; srun with --hosts slurm]
+    /// How to start a program on a host: ssh, srun, kubectl, mpirun, or a command that contains
+    /// {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]
     #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
     pub launcher: Option<String>,
-    /// A static plimsoll for hosts of another architecture [default: this program, for all]
+    /// Static plimsoll binary to copy to hosts of another architecture; may be repeated [default:
+    /// this program]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub program: Vec<PathBuf>,
-    /// Configuration file for ssh, as ssh -F [default: your own]
+    /// Configuration file for ssh, as its -F [default: your own]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub ssh_config: Option<PathBuf>,
 }

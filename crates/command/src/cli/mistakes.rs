@@ -92,7 +92,7 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
 }
 
 fn foreign(option: &str, value: &str, here: &str) -> String {
-    format!("{option} has no value '{value}', which is another tool's: write {here}")
+    format!("{option} has no value '{value}': write {here}")
 }
 
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
@@ -165,6 +165,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| other_tools::answer(&argument, sub(&command), |_| false))
+            .or_else(|| positional(&argument, sub(&command)))
             .unwrap_or_else(|| {
                 format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
             }),
@@ -283,6 +284,49 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
         .then(|| format!("{before} requires its value after '=': write {before}={word}"))
 }
 
+/// Returns the message for a word that is the value of an option: a host, directory or benchmark.
+fn positional(word: &str, command: &str) -> Option<String> {
+    let shown = shown(word);
+    if command == "run" {
+        return Some(format!("unexpected argument '{shown}': plimsoll run measures one plan"));
+    }
+    if command == "machine" {
+        return Some(format!("unexpected argument '{shown}': plimsoll machine --json prints to stdout"));
+    }
+    let part = plimsoll_bench::subsystem(command)?;
+    let full = |name: &str| name == word || name.split_once('.').is_some_and(|(_, last)| last == word);
+    if let Some(benchmark) = part.benchmarks.iter().find(|benchmark| full(benchmark.name())) {
+        return Some(format!(
+            "'{shown}' is a benchmark: write plimsoll {command} --only {}",
+            benchmark.name()
+        ));
+    }
+    let option = match part.on_files {
+        true if word.contains('/') => "--dir",
+        false if part.uses_interfaces && word.contains(['.', ':']) => "--server",
+        _ => return None,
+    };
+    Some(format!("unexpected argument '{shown}': write plimsoll {command} {option} {shown}"))
+}
+
+/// Words that users try as commands: after which command, the words, and the command.
+const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
+    ("", &["bench", "benchmark", "measure", "start", "test"], "run"),
+    ("", &["mem", "ram"], "memory"),
+    ("", &["storage", "io", "file"], "disk"),
+    ("", &["net", "tcp", "udp"], "network"),
+    ("", &["server"], "serve"),
+    ("", &["info", "hardware", "system"], "machine"),
+    ("", &["diff"], "compare"),
+    ("", &["runs", "ls"], "history"),
+    ("", &["plans"], "plan list"),
+    ("plan", &["convert", "export", "print", "dump", "save"], "show"),
+    ("plan", &["validate", "lint", "verify"], "check"),
+    ("history", &["ls"], "list"),
+    ("history", &["rm", "remove"], "delete"),
+    ("key", &["gen", "generate", "create", "make"], "new"),
+];
+
 fn conflict(error: &clap::Error, option: &str) -> String {
     let others = texts(error, ContextKind::PriorArg);
     match others.first().map(|other| bare(other)) {
@@ -322,7 +366,18 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
-    let known: Vec<String> = options(here).collect();
+    if let Some(near) = other_tools::slip(option, sub(&command), is_slip)
+        && let Some(answer) = other_tools::answer(near, sub(&command), takes)
+    {
+        return format!("{shown} is not an option of {command}; {answer}");
+    }
+    let positional = here.get_positionals().find(|argument| format!("--{}", argument.get_id()) == option);
+    if let Some(positional) = positional {
+        let value = positional.get_value_names().and_then(<[_]>::first).map_or("VALUE", |name| name.as_str());
+        return format!("{shown} is not an option of {command}: write {command} {value}");
+    }
+    let built_in = if path.len() == 1 { &["--help", "--version"][..] } else { &["--help"] };
+    let known: Vec<String> = options(here).chain(built_in.iter().map(|name| (*name).to_owned())).collect();
     // Dashes are common to all options, so they are not compared.
     let bare = option.trim_start_matches('-');
     let names = known.iter().filter_map(|known| known.strip_prefix("--"));
@@ -372,9 +427,21 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     }
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
-    // Three letters match too many words.
-    let alike = names().filter(|name| word.chars().count() > 3 && is_slip(word, name));
-    match nearest(word, alike) {
+    let lower = word.to_lowercase();
+    let synonym = COMMAND_SYNONYMS
+        .iter()
+        .find(|(of, words, _)| *of == sub(&command) && words.contains(&lower.as_str()));
+    if let Some((.., meant)) = synonym {
+        return format!("{command} has no command '{shown}'; did you mean {command} {meant}?");
+    }
+    // Three letters match too many words, except with the same first letter.
+    let first = lower.chars().next();
+    let is_alike = |name: &&str| {
+        (lower.chars().count() > 3 || name.chars().next() == first && lower.len() == 3)
+            && is_slip(&lower, name)
+    };
+    let alike = names().chain(["help"]).filter(is_alike);
+    match nearest(&lower, alike) {
         Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),
         None => format!(
             "{command} has no command '{shown}'; its commands are {}",

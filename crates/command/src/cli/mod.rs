@@ -30,11 +30,11 @@ pub use hosts::{Hosts, SLURM};
 pub use plans::{PlanWork, built_in_list, built_in_rows};
 pub use results::{CheckCommand, Compare, Doctor, Export, Gather, ReportCommand, SiteCommand};
 pub use serve::Serve;
-use values::{duration, named_path, named_server, precision, sample_time, scale, seed, whole};
+use values::{duration, events_file, named_path, named_server, precision, sample_time, scale, seed, whole};
 pub use watch::WatchCommand;
 
 use plimsoll_bench::benchmarks;
-use plimsoll_bench::{Consent, RawTarget};
+use plimsoll_bench::{Consent, Descriptor, RawTarget};
 use plimsoll_model::case::{KEYS, Key, ValueKind};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};
@@ -70,7 +70,7 @@ pub enum TypedCommand {
         hosts: Box<Hosts>,
         /// Command and options for each machine.
         words: Vec<String>,
-        /// Whether progress is hidden.
+        /// Print no progress line
         quiet: bool,
     },
     /// Measure for the launcher that copied this program here.
@@ -89,7 +89,7 @@ pub enum TypedCommand {
     },
     /// Print the discovered machine.
     Machine {
-        /// Whether stdout gets a JSON document too.
+        /// Write the run as JSON to FILE; with - to stdout instead of the table
         json: bool,
         /// Archive or directory to save it to, instead of printing it.
         save: Option<PathBuf>,
@@ -185,81 +185,79 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these benchmarks or globs on case ids
+    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches,
+    /// such as 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// List the cases and end
+    /// List the cases, and exit
     #[arg(long)]
     pub list: bool,
-    /// Show what would be measured, and end
+    /// Show what would be measured and how long it takes, and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads; a list makes a case of each [default: 1 and all CPUs, or as many as a
-    /// quota gives, where it matters]
+    /// Number of threads, or a list to measure each [default: 1 and all CPUs; a quota counts as
+    /// fewer CPUs]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
-    /// Take exactly N samples of each case [default: 6 to 30, as --precision needs]
+    /// Take exactly N samples of each case [default: 6 to 30, until --precision is reached]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
     pub samples: Option<u32>,
-    /// Time of one sample [default: 200ms]
+    /// Length of one sample [default: the plan's, or 200ms]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
-    /// Take samples until the 95 % confidence interval is within ± this share of the median
+    /// Stop sampling a case when its 95 % confidence interval is within ± this share of the median
     /// [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Time limit for the samples of all cases together, such as 10m; reference tools (--against)
-    /// and pairs of machines take additional time [default: none]
+    /// Limit the time for the samples of all cases together, such as 10m; reference tools and pairs
+    /// of machines take extra time [default: the plan's, or none]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
-    /// Measure everything N times, in a new random order each time
+    /// Measure all cases N times, each time in a new random order
     #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply the plan's volumes, work and file sizes by this, such as 0.01; the number of
-    /// samples stays
+    /// Multiply volumes, operations and file sizes of the plan by this factor, such as 0.01; the
+    /// number of samples stays the same
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run on the same machine, with its own plan: the run's id as plimsoll
-    /// history shows it, or last
+    /// Continue an interrupted run on the same machine: last, or the id that plimsoll history shows
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
-    /// Directory for test files: selects the disk that is measured [default: .]
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-    /// Limits of your own, such as from a data sheet: see examples/limits.toml, and limits-vm.toml
-    /// there for a rented machine
+    /// File with limits of your own, such as from a data sheet (examples: examples/limits.toml,
+    /// examples/limits-vm.toml)
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Measure reference tools in the same run: installed (the best one for each case), all, or
-    /// names (see plimsoll references)
+    /// Also measure reference tools in the same run: installed (the best installed one for each
+    /// case), all, or names from plimsoll references
     #[arg(long, value_name = "NAME,…|installed|all", value_delimiter = ',')]
     pub against: Vec<String>,
-    /// Two tools are equivalent within this share [default: 3%]
+    /// Call a tool's figure equivalent to plimsoll's if they differ by at most this share [default:
+    /// 3%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub margin: Option<f64>,
-    /// Path of a reference tool that is not on PATH
+    /// Path of a reference tool that is not in PATH, such as stream=./stream
     #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
     pub reference_path: Vec<(String, PathBuf)>,
     /// Server of a reference tool on another host, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
-    /// End with exit code 1 unless this holds: 'memory.bandwidth/* bandwidth >= 80% of limit', '…
-    /// of baseline' (the last 10 runs of the plan), '… >= 10 GB/s'
+    /// Exit with code 1 unless this holds, such as 'memory.bandwidth/* bandwidth >= 80% of limit';
+    /// instead of 80% of limit also 95% of baseline (the plan's last 10 runs) or 10 GB/s
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// Seed of all random numbers [default: a new one each time]
+    /// Seed of all random numbers [default: a new one for each run]
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
-    /// Write the run as JSON; -: to stdout, without the table
+    /// Write the run as JSON to FILE; with - to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write the report to FILE, as one HTML page
+    /// Write the report to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write events as JSON lines to FILE, or to stdout (-)
-    #[arg(long, value_name = "FILE|-")]
+    /// Write progress and samples as JSON lines to FILE, or to stdout (-)
+    #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
-    /// Keep the run in the history in this directory; none: keep no history [default: plimsoll in
+    /// Directory of the history that keeps the run; none: do not keep it [default: plimsoll in
     /// $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
@@ -267,15 +265,19 @@ pub struct Common {
     /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// No progress line
+    /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
-    /// No colour (also: the environment's NO_COLOR)
+    /// Print without colours, as with NO_COLOR in the environment
     #[arg(long)]
     pub no_color: bool,
-    /// A block device in the place of test files: `plimsoll disk` alone takes it.
+    /// Block device to measure instead of a file in --dir; it is only read, unless
+    /// --destroy-data-on allows writing
     #[arg(skip)]
     pub target: Option<RawTarget>,
+    /// Directory for test files: a flag of `plimsoll disk` and `plimsoll run`.
+    #[arg(skip)]
+    pub dir: Option<PathBuf>,
     /// The servers that a plan's network cases are measured to: `plimsoll run` alone takes them
     /// here, `plimsoll network` among its parameters.
     #[arg(skip)]
@@ -286,24 +288,29 @@ pub struct Common {
     pub ignore_unsupported: bool,
 }
 
-/// Flags of `plimsoll disk`, and of `plimsoll run` with a fio job file. No plan file can give them.
+/// Flags of commands that measure a disk. No plan file can give them.
 #[derive(Args, Clone, Debug, Default)]
-struct DeviceFlags {
-    /// Measure this block device itself instead of a file in --dir; it is only read
+struct DiskFlags {
+    /// Directory for test files; its disk is measured [default: .]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Block device to measure instead of a file in --dir; it is only read, unless
+    /// --destroy-data-on allows writing
     #[arg(long, value_name = "DEVICE", help_heading = "Devices")]
     target: Option<PathBuf>,
-    /// Also write to it: ALL DATA ON IT IS LOST. Names the device of --target once more. SERIAL as
-    /// lsblk -o NAME,SERIAL shows it (without one: the size in bytes). Refused while anybody uses
-    /// the device or anything is recognised on it
+    /// Also write to the device of --target: ALL DATA ON IT IS LOST. Repeat its name, with its
+    /// serial number as lsblk -o NAME,SERIAL shows it (without one: its size in bytes). Refused if
+    /// the device is in use or contains anything known
     #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
     destroy_data_on: Option<Consent>,
 }
 
-impl DeviceFlags {
-    /// Returns the device to measure, with consent to write. Consent alone names no device
+impl DiskFlags {
+    /// Sets directory and device of `common`. Consent to write alone names no device
     /// ([`mistakes::requirements`]): nothing is written if `--target` is missing or mistyped.
-    fn target(self) -> Option<RawTarget> {
-        self.target.map(|device| RawTarget { device, consent: self.destroy_data_on })
+    fn apply(self, common: &mut Common) {
+        common.dir = self.dir;
+        common.target = self.target.map(|device| RawTarget { device, consent: self.destroy_data_on });
     }
 }
 
@@ -328,7 +335,7 @@ fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
 
 fn subsystem(name: &'static str) -> Command {
     let all = benchmarks().filter(|b| b.name().starts_with(name));
-    let list: Vec<(&str, String)> = all.map(|b| (b.name(), b.descriptor().about.to_owned())).collect();
+    let list: Vec<(&str, String)> = all.map(|b| (b.name(), described(b.descriptor()))).collect();
     let part = plimsoll_bench::subsystem(name);
     let about = part.map(|part| part.about).unwrap_or_default();
     let flags = keys_of(name).map(|key| {
@@ -356,9 +363,17 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if plimsoll_bench::on_files(name) { DeviceFlags::augment_args(command) } else { command };
+    let command = if plimsoll_bench::on_files(name) { DiskFlags::augment_args(command) } else { command };
+    let takes_threads = part.is_none_or(|part| part.instead_of_threads.is_none());
+    let command = command.mut_arg("threads", |threads| threads.hide(!takes_threads));
     // Overrides the doc comments of the structs.
     command.about(about).after_help(help::listed("Benchmarks", &list))
+}
+
+/// Returns the description of a benchmark for the list of its command.
+fn described(benchmark: &Descriptor) -> String {
+    let only = if benchmark.by_default { "" } else { " (only with --only)" };
+    format!("{}{only}", benchmark.about)
 }
 
 fn secret() -> Arg {
@@ -367,27 +382,29 @@ fn secret() -> Arg {
         .alias("key-file")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("File with the key of --server [default: the environment's PLIMSOLL_KEY]")
+        .help("File with the key of --server [default: PLIMSOLL_KEY in the environment]")
 }
 
 /// Defines `plimsoll run`; it has --server, as a plan cannot name a server.
 fn run() -> Command {
     let names = built_in::names().join(", ");
-    let help = format!("{names}, a TOML file, or a fio job file, FILE.fio [default: quick]");
+    let help = format!(
+        "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick]"
+    );
     let plan = Arg::new("plan").value_name("PLAN").help(help);
     let server = Arg::new("server")
         .long("server")
         .value_name("HOST[:PORT],…")
         .action(ArgAction::Append)
         .value_delimiter(',')
-        .help("Measure the plan's network cases to this running `plimsoll serve`, or iperf3://HOST[:PORT]");
+        .help("Measure the network cases of the plan to this host, where plimsoll serve runs; or to iperf3://HOST[:PORT]");
     let ignore = Arg::new("ignore-unsupported").long("ignore-unsupported").action(ArgAction::SetTrue).help(
-        "Leave out what of a fio job file has no counterpart, and say so in the run [default: refuse it]",
+        "Ignore options of a fio job file that plimsoll cannot follow, and name them in the run [default: refuse the file]",
     );
     let run =
         Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
-    Hosts::augment_args(DeviceFlags::augment_args(Common::augment_args(run)))
-        .about("Measure a plan [default: quick]")
+    Hosts::augment_args(DiskFlags::augment_args(Common::augment_args(run)))
+        .about("Measure a plan: CPU, memory, disk and network [default: quick]")
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
@@ -399,12 +416,12 @@ fn path(name: &'static str) -> Arg {
 /// Returns the definition of the whole command line.
 pub fn command() -> Command {
     let machine = Command::new("machine")
-        .about("Print the hardware found, and each limit with its derivation")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("As JSON"))
+        .about("Print the hardware, and each limit with its derivation")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON instead of text"))
         .arg(path("save").conflicts_with("json").help(
-            "Save what identifies this machine, without names, addresses and serial numbers, to attach to a bug report",
+            "Save what identifies the hardware for a bug report, without names, addresses and serial numbers",
         ))
-        .arg(path("from").help("Show a saved machine in place of this one"));
+        .arg(path("from").help("Show a machine saved with --save instead of this one"));
     let root = Command::new("plimsoll")
         .about("Measures what a machine can do, and how far each figure is from its limit")
         .version(env!("CARGO_PKG_VERSION"))
@@ -437,7 +454,7 @@ pub fn command() -> Command {
 
 fn serve_command() -> Command {
     Serve::augment_args(Command::new("serve").allow_negative_numbers(true))
-        .about("Serve network benchmarks to clients that have the key")
+        .about("Run the server of network benchmarks, for clients that have the key")
 }
 
 fn compare() -> Command {
@@ -447,16 +464,17 @@ fn compare() -> Command {
 
 fn history() -> Command {
     HistoryCommand::augment_args(Command::new("history"))
-        .about("List and show runs; tags, notes, imports, deletion")
+        .about("List, show, tag, annotate, import and delete stored runs")
 }
 
 fn import() -> Command {
-    Import::augment_args(Command::new("import")).about("Enter runs of documents and pages into the history")
+    Import::augment_args(Command::new("import"))
+        .about("Copy runs from run documents and HTML pages into the history")
 }
 
 fn report() -> Command {
     ReportCommand::augment_args(Command::new("report"))
-        .about("Print stored runs again, or write them as one HTML file")
+        .about("Print stored runs again, or write them as one HTML page")
 }
 
 fn export() -> Command {
@@ -471,28 +489,28 @@ fn check() -> Command {
 
 fn gather() -> Command {
     Gather::augment_args(Command::new("gather"))
-        .about("Join the runs of many machines: which of them is slow, and why")
+        .about("Join the runs of many machines: which one is slow, and why")
 }
 
 fn site() -> Command {
     SiteCommand::augment_args(Command::new("site"))
-        .about("Write all runs as pages for a web server: trends, what changed")
+        .about("Write all runs as pages for a web server: trends and changes")
 }
 
 fn doctor() -> Command {
     Hosts::augment_args(Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true)))
-        .about("Say whether this machine is quiet: noise, clocks, rights")
+        .about("Check whether this machine is quiet enough: noise, clocks, rights")
 }
 
 fn gate() -> Command {
     GateCommand::augment_args(Command::new("gate").allow_negative_numbers(true))
-        .about("Say in seconds: healthy, sick or unknown, for schedulers")
+        .about("Decide in seconds for a scheduler: healthy, sick or unknown")
         .after_help(GATED)
 }
 
 fn watch() -> Command {
     WatchCommand::augment_args(Command::new("watch").allow_negative_numbers(true))
-        .about("Probe for hours: steady or not, the worst hour, when what changed")
+        .about("Probe for hours: was it steady, the worst hour, what changed when")
         .after_help(WATCHED)
 }
 
@@ -500,8 +518,8 @@ fn key() -> Command {
     let file = Arg::new("file")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("A new file, which only its owner can read; without it the key is printed");
-    let new = Command::new("new").about("Make a key: into FILE, or printed").arg(file);
+        .help("New file for the key, readable only by its owner [default: print the key]");
+    let new = Command::new("new").about("Make a key, and write it to FILE or print it").arg(file);
     Command::new("key")
         .about("Make a key for serve and network --server")
         .subcommand_required(true)
@@ -514,13 +532,16 @@ fn ref_tools() -> Command {
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
-    let install = flag("install", "Print the command that installs the missing ones");
+    let install = flag("install", "Print the command that installs the missing tools");
     let command = Command::new("references")
         .visible_alias("peers")
-        .about("List reference tools: what they measure, how to get them")
-        .arg(path.help("Where a tool is, if not on PATH").action(ArgAction::Append))
+        .about("List reference tools: what they measure, how to install them")
+        .arg(
+            path.help("Path of a reference tool that is not in PATH, such as stream=./stream")
+                .action(ArgAction::Append),
+        )
         .arg(install.conflicts_with_all(["hosts", "inventory"]))
-        .arg(flag("yes", "With --install: run that command"));
+        .arg(flag("yes", "With --install: run the command instead of printing it"));
     // The added options would overwrite the description.
     let about = command.get_about().cloned().unwrap_or_default();
     Hosts::augment_args(command).about(about)
@@ -635,7 +656,7 @@ pub fn parse(
 fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
     common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
-    common.target = DeviceFlags::from_arg_matches(m)?.target();
+    DiskFlags::from_arg_matches(m)?.apply(&mut common);
     common.ignore_unsupported = m.get_flag("ignore-unsupported");
     let what = match (m.get_one::<String>("plan"), &common.resume) {
         (Some(named), _) => Measurable::Plan(named.clone()),
@@ -659,7 +680,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::
     let what = Measurable::Subsystem { name: name.to_owned(), lists: lists.collect() };
     let mut common = Common::from_arg_matches(m)?;
     if plimsoll_bench::on_files(name) {
-        common.target = DeviceFlags::from_arg_matches(m)?.target();
+        DiskFlags::from_arg_matches(m)?.apply(&mut common);
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
     Ok(TypedCommand::Measure { what, common: Box::new(common), key })

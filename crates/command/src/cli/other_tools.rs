@@ -11,6 +11,13 @@ struct OtherToolsOption {
     example: &'static str,
 }
 
+impl OtherToolsOption {
+    /// Returns the command of the example.
+    fn command(&self) -> &'static str {
+        self.example.split(' ').next().unwrap_or_default()
+    }
+}
+
 const fn row(
     tool: &'static str,
     typed: &'static [&'static str],
@@ -53,6 +60,8 @@ const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("fio", &["--random_distribution"], "--pattern", "disk --pattern zipf:0.9"),
     row("fio", &["--steadystate", "--ss"], "--steady", "disk --steady"),
     row("fio", &["--randseed"], "--seed", "disk --seed 1"),
+    row("fio", &["--randrepeat"], "--seed", "disk --seed 1"),
+    row("fio", &["--thinktime"], "--rate", "disk --rate 2000"),
     row("fio", &["--output-format"], "--json", "disk --json FILE"),
     row("fio", &["--write_lat_log", "--write_bw_log", "--write_iops_log"], "--events", "disk --events FILE"),
     row("iperf3", &["-c", "--client"], "--server", "network --server HOST"),
@@ -82,11 +91,16 @@ const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("iperf3", &["-O"], "--omit", "network --only network.tcp --omit 2s"),
     row("iperf3", &["-B"], "--bind", "network --bind 127.0.0.1"),
     row("iperf3", &["-S", "--tos"], "--dscp, the upper six bits", "network --only network.tcp --dscp 8"),
+    row("iperf3", &["-A"], "--affinity", "network --affinity 0,1"),
+    row("iperf3", &["-i"], "--sample-time, the time of one figure", "network --sample-time 1s"),
     row("iperf3", &["-J"], "--json", "network --json FILE"),
     row("iperf3", &["--logfile"], "--events", "network --events FILE"),
     row("sysbench", &["--memory-block-size"], "--size", "memory --size 1G"),
     row("sysbench", &["--memory-total-size"], "--volume", "memory --only memory.block --volume 10G"),
     row("sysbench", &["--memory-oper"], "--op", "memory --op read"),
+    row("sysbench", &["--memory-access-mode"], "--pattern", "memory --only memory.block --pattern random"),
+    row("sysbench", &["--memory-scope"], "--layout", "memory --layout shared"),
+    row("sysbench", &["--report-interval"], "--events", "run --events FILE"),
     row("sysbench", &["--file-block-size"], "--block", "disk --block 16K"),
     row("sysbench", &["--file-total-size"], "--size", "disk --size 1G"),
     row("sysbench", &["--file-test-mode"], "--op and --pattern", "disk --op read --pattern random"),
@@ -97,6 +111,7 @@ const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("iperf3", &["iperf3", "iperf"], "a command", "network --server HOST"),
     row("sysbench", &["--file-fsync-freq"], "--sync", "disk --op write --sync fsync:100"),
     row("stress-ng", &["--cpu"], "a command", "cpu --threads 4"),
+    row("stress-ng", &["--cpu-method"], "--op", "cpu --op fma"),
     row("stress-ng", &["--matrix"], "a benchmark", "cpu --only cpu.gemm"),
     row("stress-ng", &["--vm"], "a command", "memory --threads 4"),
     row("stress-ng", &["--vm-bytes"], "--size", "memory --size 1G"),
@@ -104,14 +119,51 @@ const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
     row("stress-ng", &["--hdd"], "a command", "disk --op write --threads 4"),
     row("STREAM", &["--array-size"], "--size, the bytes of all three arrays", "memory --size 240M"),
     row("STREAM", &["stream"], "a benchmark", "memory --only memory.bandwidth"),
+    row("STREAM", &["STREAM_ARRAY_SIZE="], "--size, the bytes of all three arrays", "memory --size 240M"),
+    row("STREAM", &["--ntimes", "NTIMES="], "--samples", "memory --samples 10"),
     row("likwid-bench and lmbench", &["-w", "-s"], "--size", "memory --size 1G"),
+    row("likwid-bench", &["-t"], "--op", "memory --op triad"),
+    row("likwid-bench", &["-W"], "--size and --threads", "memory --size 1G --threads 4"),
     row("mbw", &["-n"], "--samples", "memory --samples 10"),
+    row("dd", &["dd"], "a command", "disk"),
     row("dd", &["bs="], "--block", "disk --block 1M"),
     row("dd", &["count="], "--count", "disk --count 10000"),
-    row("dd", &["if=", "of="], "--dir, or --target for a device", "disk --dir /mnt"),
+    row(
+        "dd",
+        &["if=/dev/zero", "if=/dev/urandom", "of="],
+        "--op write with --dir, or --target for a device",
+        "disk --op write --block 1M --dir /mnt",
+    ),
+    row(
+        "dd",
+        &["if="],
+        "--op read with --dir, or --target for a device",
+        "disk --op read --block 1M --dir /mnt",
+    ),
+    row("dd", &["oflag=", "iflag="], "--cache", "disk --cache direct"),
+    row("dd", &["conv="], "--sync", "disk --op write --sync end"),
     row("other tools", &["/dev/"], "--target", "disk --target DEVICE"),
     row("fio", &[".fio", ".job"], "a plan", "run FILE"),
     row("hyperfine", &["--export-json"], "--json", "run --json FILE"),
+    row("hyperfine", &["-r"], "--samples", "run --samples 10"),
+    row("other tools", &["--format"], "--json, --html or plimsoll export", "run --json FILE"),
+];
+
+/// Options of other tools without an equivalent: tool, options, command, and why.
+const NOT_NEEDED: &[(&str, &[&str], &str, &str)] = &[
+    ("fio", &["--name"], "disk", "the parameters of a case are its name"),
+    ("fio", &["--ramp_time"], "disk", "each case warms up before its samples"),
+    ("fio", &["--group_reporting"], "disk", "the threads of a case are always reported together"),
+    ("fio", &["--percentile_list"], "disk", "the document (--json) has all percentiles"),
+    ("fio", &["--norandommap", "--iodepth_batch", "--iodepth_batch_submit", "--nrfiles"], "disk", ""),
+    ("sysbench", &["--cpu-max-prime"], "cpu", "plimsoll measures arithmetic, not prime numbers"),
+    ("sysbench", &["--file-num"], "disk", "there is one test file"),
+    ("sysbench", &["run", "prepare", "cleanup"], "", "a run prepares its files and removes them"),
+    ("stress-ng", &["--metrics", "--metrics-brief"], "", "figures are always printed"),
+    ("hyperfine", &["-w", "--warmup"], "run", "each case warms up before its samples"),
+    ("iperf3", &["-4", "-6", "--version4", "--version6"], "network", "the address of --server decides"),
+    ("iperf3", &["-V", "--verbose", "--get-server-output"], "network", "--json has all figures of both ends"),
+    ("iperf3", &["-f"], "network", "units follow the size of the figure"),
 ];
 
 /// Options of many tools, with their equivalents in commands that have them.
@@ -120,6 +172,8 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--numjobs", "--num-threads", "--nthreads", "--jobs", "-j", "-T"], "--streams", "4"),
     (&["-i", "--iterations", "--runs", "--min-runs", "--repetitions"], "--samples", "10"),
     (&["--time", "--runtime", "--duration", "--timeout"], "--sample-time", "10s"),
+    (&["--hours", "--duration", "--time"], "--for", "2h"),
+    (&["--interval"], "--every", "5m"),
     (&["--output", "-o"], "--json", "FILE"),
     (&["--output", "-o"], "--html", "FILE"),
 ];
@@ -140,6 +194,33 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("--op", &["Scale"], "--op scale"),
     ("--op", &["Add"], "--op add"),
     ("--op", &["Triad"], "--op triad"),
+    ("--type", &["double", "fp64", "float64"], "--type f64"),
+    ("--type", &["float", "single", "fp32", "float32"], "--type f32"),
+    ("--type", &["half", "fp16", "float16"], "--type f16"),
+    ("--type", &["bfloat16"], "--type bf16"),
+    ("--type", &["long", "int64"], "--type i64"),
+    ("--type", &["int", "int32"], "--type i32"),
+    ("--type", &["short", "int16"], "--type i16"),
+    ("--type", &["char", "int8"], "--type i8"),
+    ("--isa", &["avx-512", "avx512f"], "--isa avx512"),
+    ("--isa", &["sse"], "--isa sse2"),
+    ("--affinity", &["scatter"], "--affinity spread"),
+    ("--affinity", &["close"], "--affinity compact"),
+    ("--pages", &["huge", "hugepages", "hugetlb"], "--pages 2m"),
+    ("--pattern", &["rand", "rnd"], "--pattern random"),
+    ("--pattern", &["seq", "linear"], "--pattern sequential"),
+    ("--cache", &["none", "off", "o_direct"], "--cache direct"),
+    ("--sync", &["fsync"], "--sync fsync:1"),
+    ("--sync", &["fdatasync"], "--sync every:1"),
+    ("--sync", &["dsync", "o_dsync"], "--sync each"),
+    ("--direction", &["send", "upload", "tx"], "--direction up"),
+    ("--direction", &["receive", "recv", "download", "rx", "reverse"], "--direction down"),
+    ("--direction", &["bidir", "bidirectional"], "--direction both"),
+    ("--protocol", &["ping"], "--protocol icmp"),
+    ("--dscp", &["ef", "EF"], "--dscp 46"),
+    ("--dscp", &["cs1", "CS1"], "--dscp 8"),
+    ("--engine", &["uring", "io-uring", "iouring"], "--engine io_uring"),
+    ("--engine", &["aio", "linuxaio", "posixaio"], "--engine libaio"),
     ("--engine", &["sync", "pvsync", "pvsync2", "vsync"], "--engine psync"),
     ("--format", &["prometheus"], "--format openmetrics"),
     ("--format", &["md"], "--format markdown"),
@@ -158,12 +239,15 @@ fn is(known: &str, typed: &str) -> bool {
 /// for the program) lacks; `None` if there is no equivalent. `has` checks for an option here.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
-    let is_for = |row: &&OtherToolsOption| {
-        let of = row.example.split(' ').next().unwrap_or_default();
-        row.typed.iter().any(|known| is(known, typed)) && (command == of || command.is_empty())
-    };
     let what = if typed.starts_with('-') { "an option" } else { "a word" };
-    if let Some(OtherToolsOption { tool, here, example, .. }) = OTHER_TOOLS_OPTIONS.iter().find(is_for) {
+    let is_not_needed = |(_, words, of, _): &&(&str, &[&str], &str, &str)| {
+        words.contains(&typed) && (of.is_empty() || *of == command)
+    };
+    if let Some((tool, _, _, why)) = NOT_NEEDED.iter().find(is_not_needed) {
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        return Some(format!("{shown} is {what} of {tool}, which has no equivalent here{why}"));
+    }
+    if let Some(OtherToolsOption { tool, here, example, .. }) = equivalent(typed, command) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
     let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
@@ -171,6 +255,31 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
         let command = if command.is_empty() { String::new() } else { format!(" {command}") };
         format!("{shown} is not an option of plimsoll{command}: here it is {here}, as in {here} {value}")
     })
+}
+
+/// Returns the row for `typed`: one for this command, or one for another command that measures. A
+/// short option has other meanings in other tools, so it counts only where its tool has an option.
+fn equivalent(typed: &str, command: &str) -> Option<&'static OtherToolsOption> {
+    let rows = || OTHER_TOOLS_OPTIONS.iter().filter(|row| row.typed.iter().any(|known| is(known, typed)));
+    let measures = command == "run" || plimsoll_bench::commands().any(|name| name == command);
+    let is_short = typed.starts_with('-') && !typed.starts_with("--");
+    let has_tool =
+        |tool: &str| OTHER_TOOLS_OPTIONS.iter().any(|other| other.tool == tool && other.command() == command);
+    rows().find(|row| row.command() == command).or_else(|| {
+        let elsewhere = |row: &&OtherToolsOption| match is_short {
+            true => has_tool(row.tool),
+            false => measures || command.is_empty(),
+        };
+        rows().find(elsewhere)
+    })
+}
+
+/// Returns the option of another tool that `typed` is a slip of, for `command`.
+pub(super) fn slip(typed: &str, command: &str, is_slip: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
+    let of_command = OTHER_TOOLS_OPTIONS.iter().filter(|row| row.command() == command);
+    let long = of_command.flat_map(|row| row.typed).filter(|known| known.starts_with("--"));
+    let bare = typed.trim_start_matches('-');
+    long.copied().find(|known| is_slip(bare, known.trim_start_matches('-')))
 }
 
 /// Returns what to write instead of another tool's value of `option`; `None` if it is none.
@@ -253,8 +362,9 @@ mod tests {
     #[test]
     fn a_value_of_another_tool_is_answered_with_the_option_to_write() {
         for (option, values, here) in VALUES {
-            let command = if *option == "--format" { "export last" } else { "disk" };
-            assert_eq!(refused(&format!("plimsoll {command} {here}")), None, "{here}");
+            let commands = ["disk", "memory", "cpu", "network", "export last"];
+            let takes = |command: &&str| refused(&format!("plimsoll {command} {here}")).is_none();
+            let command = commands.into_iter().find(takes).unwrap_or_else(|| panic!("{here} is refused"));
             for value in *values {
                 let why = refused(&format!("plimsoll {command} {option}={value}")).unwrap();
                 assert!(why.ends_with(&format!("write {here}")), "{option} {value}: {why}");

@@ -48,7 +48,7 @@ pub fn built_in_rows() -> Vec<(&'static str, String)> {
 pub(super) fn command() -> Command {
     let words = Arg::new("words")
         .value_name("COMMAND LINE")
-        .help("A plan and flags as after run, or cpu|memory|disk|network and flags")
+        .help("A command line without plimsoll: run PLAN or cpu, memory, disk, network, with options")
         .num_args(0..)
         .allow_hyphen_values(true)
         .trailing_var_arg(true)
@@ -57,16 +57,18 @@ pub(super) fn command() -> Command {
         .value_name("PLAN")
         .num_args(1..)
         .required(true)
-        .help("TOML files, or built-in plans");
+        .help("Plan files (TOML), or names of built-in plans");
     Command::new("plan")
-        .about("List and check plans; turn a command line into a plan file")
+        .about("List and check plans; write a command line as a plan file")
         .subcommand_required(true)
         .after_help(built_in_list(help::HELP_COLUMNS))
         .subcommand(Command::new("list").about("List the built-in plans"))
-        .subcommand(Command::new("show").about("Print the TOML of any command line").arg(words))
+        .subcommand(
+            Command::new("show").about("Print a command line that measures as a plan file").arg(words),
+        )
         .subcommand(
             Command::new("check")
-                .about("Check plan files: every mistake with line, column and nearest key")
+                .about("Check plan files: print every mistake with line and column")
                 .arg(plans),
         )
 }

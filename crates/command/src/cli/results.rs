@@ -9,71 +9,73 @@ use super::values::whole;
 /// `plimsoll compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
-    /// The reference (before): run id, last~1, tag, file, baseline:lastN or published:NAME
+    /// First run, the reference: its id, last, last~1, a tag, a file, baseline:last10 (the last 10
+    /// runs) or published:NAME
     #[arg(value_name = "A")]
     pub a: String,
-    /// The new run (after): likewise
+    /// Second run, compared with the first: named in the same way
     #[arg(value_name = "B")]
     pub b: String,
-    /// More runs, up to 30 in all, each compared with the first and ranked by metric
+    /// More runs, up to 30 in all: each is compared with the first, and all are ranked
     #[arg(value_name = "C")]
     pub others: Vec<String>,
-    /// Also rank figures per money: the price of each run, or a file with NAME=PRICE on each line
+    /// Also rank the runs by figure per money: the price of each run, or a file with NAME=PRICE on
+    /// each line
     #[arg(long, value_name = "A=PRICE/h,B=…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
-    /// Also print one score: the weighted geometric mean of these benchmarks, each as a share of
-    /// the best run
+    /// Also print one score per run: the weighted geometric mean of these benchmarks, each as a
+    /// share of the best run
     #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
     pub weights: Vec<String>,
-    /// End with exit code 1 on a regression of more than this share, or on a lost figure (see
-    /// --missing)
+    /// Exit with code 1 if a figure lost more than this share, or is missing (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
-    /// Whether a figure that A has and another run lacks (or has invalid) fails --fail-on and
-    /// --require
+    /// What a figure does that is valid in A and missing or invalid in another run: fail (--fail-on
+    /// and --require fail) or ignore
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "ignore"])]
     pub missing: String,
-    /// Exit code 1 also where noise hides a regression of the --fail-on size
+    /// With --fail-on: exit with code 1 also if noise is too large to find such a loss
     #[arg(long)]
     pub strict: bool,
-    /// End with exit code 1 unless B, and any further run, meets this: 'memory.bandwidth/*
-    /// bandwidth >= 80% of limit' (or of baseline, or a figure such as 10 GB/s)
+    /// Exit with code 1 unless B (and each further run) meets this, such as 'memory.bandwidth/*
+    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline or 10 GB/s
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// Show every metric, not headlines and changes alone
+    /// Show all metrics; without it only headlines and changes
     #[arg(long)]
     pub all: bool,
-    /// How it is printed
+    /// Format of the comparison on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
-    /// Also write one HTML file that needs no other; it holds the run documents
+    /// Also write the comparison to FILE as one HTML page, which contains the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories, and names of
-    /// files by numbers
+    /// Replace host names, addresses, serial numbers, user names and directories, and file names by
+    /// numbers
     #[arg(long)]
     pub redact: bool,
-    /// The history file
-    #[arg(long, value_name = "FILE")]
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
 
 /// `plimsoll doctor`.
 #[derive(Args, Clone, Debug)]
 pub struct Doctor {
-    /// Runs that are compared with each other; 0 measures nothing
+    /// Number of runs to compare with each other; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these benchmarks (memory, network.tcp) or globs on case ids
+    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files [default: .]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Keep the noise floors in this history file; none: keep them nowhere
-    #[arg(long, value_name = "FILE|none")]
+    /// Directory of the history that keeps the noise floors; none: keep them nowhere [default:
+    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
-    /// No progress line
+    /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -81,48 +83,48 @@ pub struct Doctor {
 /// `plimsoll report`.
 #[derive(Args, Clone, Debug)]
 pub struct ReportCommand {
-    /// The runs: an id, the beginning of one, last, last~1, a tag, or a file
+    /// Runs to print: an id or its first characters, last, last~1, a tag, or a file
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<String>,
-    /// Write one HTML file that needs no other, instead of a table
+    /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: the tables of the report that the run's plan replays, with today's figures;
-    /// several runs of one plan fill them together, and what more than one has is taken from the
-    /// later
+    /// published: print the tables of the published report that the run's plan repeats, with
+    /// today's figures; of several runs the latest figure counts
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
-    /// At most 14 short lines for a forum or a pull request: machine, headlines, share of the
+    /// Print at most 14 short lines for a forum or a pull request: machine, headlines, share of the
     /// limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
-    /// How --tables are written to stdout
+    /// Format of --tables on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
-    /// The history file
-    #[arg(long, value_name = "FILE")]
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
 
 /// `plimsoll check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckCommand {
-    /// Files that other tools wrote; - is stdin
+    /// Files that other tools wrote; - reads stdin
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// The tool that wrote them [default: recognised by their content]
+    /// Tool that wrote the files [default: recognised by their content]
     #[arg(long, value_name = "TOOL")]
     pub format: Option<String>,
-    /// The machine that they are of, as `plimsoll machine --save` saved it [default: this one]
+    /// Machine on which they were measured, as saved by plimsoll machine --save [default: this one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
-    /// Limits of your own, such as the speed of the link or disk: see examples/limits.toml
+    /// File with limits of your own, such as the speed of the link or disk (example:
+    /// examples/limits.toml)
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
-    /// Also write what was found as JSON; - is stdout, without the table
+    /// Write the verdicts as JSON to FILE; with - to stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }
@@ -130,17 +132,17 @@ pub struct CheckCommand {
 /// `plimsoll gather`.
 #[derive(Args, Clone, Debug)]
 pub struct Gather {
-    /// Run documents: files (one may hold many, as a log of several pods does), directories of
-    /// .json files, or - for stdin
+    /// Run documents: files (one may contain several documents), directories of .json files, or -
+    /// for stdin
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub paths: Vec<PathBuf>,
-    /// A file with the names of the machines, one a line: those that are missing are named
+    /// File with one machine name on each line; those without a document are named
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
-    /// Write the document of all machines; - is stdout
+    /// Write the joined document as JSON to FILE; with - to stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write one HTML file that needs no other
+    /// Write one HTML page to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories
@@ -151,44 +153,43 @@ pub struct Gather {
 /// `plimsoll site`.
 #[derive(Args, Clone, Debug)]
 pub struct SiteCommand {
-    /// The directory: a new or empty one, or that of a site, in which only what has changed is
-    /// written again
+    /// Directory of the site: new, empty, or an earlier site, of which only changed pages are
+    /// written
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Replace host names, addresses, serial numbers, user names and directories; leave out tags
-    /// and notes
+    /// Replace host names, addresses, serial numbers, user names and directories; omit tags and
+    /// notes
     #[arg(long)]
     pub redact: bool,
-    /// The history file
-    #[arg(long, value_name = "FILE")]
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
 
 /// `plimsoll export`.
 #[derive(Args, Clone, Debug)]
 pub struct Export {
-    /// The run: an id, the beginning of one, last, last~1, a tag, or a file
+    /// Run to write: its id or the first characters of it, last, last~1, a tag, or a file
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// What is written
+    /// Format to write
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: String,
-    /// Which rows formats of rows have: one for each sample, or one for each reference tool of a
-    /// case
+    /// Rows of csv and ndjson: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Requirements as after a run; a baseline is the last 10 runs before this one. JUnit's
-    /// document has them as tests; exit code 1 unless all hold
+    /// Exit with code 1 unless this holds, as after a run; junit has a test for each; a baseline is
+    /// the last 10 runs before this one
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
-    /// To this file, replaced whole, instead of stdout
+    /// File to write instead of stdout; an existing one is replaced
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
-    /// The history file
-    #[arg(long, value_name = "FILE")]
+    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
 

@@ -55,23 +55,23 @@ fn longest(text: &str) -> Result<Duration, String> {
 /// Flags of `plimsoll serve`.
 #[derive(Args, Clone, Debug)]
 pub struct Serve {
-    /// Addresses of this machine to listen on [default: all, IPv4 and IPv6]
+    /// Local addresses to listen on [default: all, IPv4 and IPv6]
     #[arg(long, value_name = "ADDRESS,…", value_delimiter = ',', value_parser = address)]
     pub bind: Vec<SocketAddr>,
-    /// Port to listen on, TCP and UDP
+    /// TCP and UDP port to listen on
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = whole16::<0, 65_535>)]
     pub port: u16,
-    /// File that holds the key which clients must know (`plimsoll key new FILE` makes one); without
-    /// it a key is made for this time and printed
+    /// File with the key that clients must have (plimsoll key new FILE makes one); without it a new
+    /// key is made and printed
     #[arg(long, alias = "key-file", value_name = "FILE", conflicts_with = "open")]
     pub key: Option<PathBuf>,
-    /// Serve everybody who can reach the port, without a key
+    /// Serve every client, without a key
     #[arg(long)]
     pub open: bool,
-    /// Serve these addresses only; may be repeated
+    /// Serve only clients with this address or prefix, such as 192.0.2.0/24; may be repeated
     #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = net)]
     pub allow: Vec<Net>,
-    /// Let clients measure at the same time; otherwise they queue
+    /// Let clients measure at the same time; otherwise they wait for each other
     #[arg(long)]
     pub parallel: bool,
     /// Highest rate of a session, in bit/s
@@ -80,13 +80,13 @@ pub struct Serve {
     /// Longest transfer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = longest, allow_hyphen_values = true)]
     pub max_duration: Duration,
-    /// Most streams of a session
+    /// Most streams of one session
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole16::<1, { MAX_STREAMS as u32 }>)]
     pub max_streams: u16,
-    /// Most sessions at once
+    /// Most sessions at the same time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = whole16::<1, 4096>)]
     pub max_sessions: u16,
-    /// Serve although this is the superuser
+    /// Serve even if started as root
     #[arg(long)]
     pub allow_root: bool,
 }

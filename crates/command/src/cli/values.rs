@@ -68,6 +68,16 @@ pub(super) fn named_path(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
+/// Parses a file for events; a plain number is sysbench's `--events`.
+pub(super) fn events_file(text: &str) -> Result<PathBuf, String> {
+    match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => Err(format!(
+            "must be a file or -: '{text}' is a number, as sysbench has it: use --samples, --work or --count (as a file: ./{text})"
+        )),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
 pub(super) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!("must be between 0 and {}: '{}' is not a whole number of that range", u64::MAX, shown(text))

@@ -12,52 +12,54 @@ use super::values::{duration, precision};
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug)]
 pub struct WatchCommand {
-    /// What a probe measures: a built-in plan or a plan file, one sample a case
+    /// Plan that each probe measures with one sample per case: built-in, or a file
     #[arg(value_name = "PLAN", default_value = "watch")]
     pub plan: String,
-    /// How long it lasts, stops and reboots included: 10s to 744h
+    /// Total time, including stops and reboots, from 10s to 744h
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = lasting)]
     pub lasts: Duration,
-    /// Mean time between two probes; each comes at a random moment
+    /// Mean time between probes; each starts at a random moment
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
-    /// Measure only these cases of the plan: benchmarks (memory, network.tcp) or globs on case ids
+    /// Measure only these benchmarks of the plan (such as memory or network.tcp), or cases whose id
+    /// matches
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.
     #[command(flatten)]
     pub disk_and_network: DiskAndNetwork,
-    /// Skip a probe while others use the machine
+    /// Skip a probe while other programs use the machine
     #[arg(long)]
     pub idle_only: bool,
-    /// Most that the watch takes of one CPU: probes are delayed to stay below it
+    /// Highest share of one CPU that the watch uses; probes are delayed to stay below it
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
     pub cpu_share: f64,
-    /// Most bytes a day that it reads from and writes to disks
+    /// Most bytes to read from and write to disks per day
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub disk_a_day: u64,
-    /// Most bytes a day that it sends and receives
+    /// Most bytes to send and receive per day
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub network_a_day: u64,
-    /// Go on with the watch that a reboot or a signal stopped, with the options it began with
+    /// Continue the watch that a signal or a reboot stopped, with its own options
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub resume: bool,
-    /// Show what the watch has measured so far
+    /// Show the results so far
     #[arg(long, conflicts_with_all = ["stop", "plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day", "json", "html"])]
     pub status: bool,
-    /// End the watch, and show and keep what it has measured
+    /// End the watch, show its result and keep it
     #[arg(long, conflicts_with_all = ["plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub stop: bool,
-    /// The history that the result goes to; the journal of the watch is in the same directory
-    #[arg(long, value_name = "FILE")]
+    /// Directory of the history for the result; the watch keeps its journal there too [default:
+    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// Write the result as JSON; -: to stdout, without the table
+    /// Write the result as JSON to FILE; with - to stdout instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write the report with its charts to FILE, as one HTML page
+    /// Write the report with charts to FILE, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// No progress line
+    /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
 }

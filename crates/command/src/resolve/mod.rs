@@ -18,7 +18,7 @@ use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
 pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::SCALED_KEYS;
-use refusals::{nobody_takes, of_this_command, refused_by_a_named_one};
+use refusals::{nobody_takes, of_this_command, refuse_unknown_names, refused_by_a_named_one};
 
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Default relative half-width of the confidence interval at which sampling stops.
@@ -42,6 +42,14 @@ pub enum UsageError {
 }
 
 impl UsageError {
+    /// Returns whether it is a mistake in a plan file.
+    pub fn is_of_file(&self) -> bool {
+        match self {
+            Self::Several(all) => all.iter().any(Self::is_of_file),
+            one => matches!(one, Self::File(_)),
+        }
+    }
+
     /// Returns all errors, one line each.
     pub fn lines(&self) -> Vec<String> {
         match self {
@@ -138,6 +146,7 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
     }
+    refuse_unknown_names(&common.only)?;
     if let Some(key) = SCALED_KEYS.into_iter().find(|key| typed.asked(key))
         && common.sample_time.is_some()
     {
@@ -272,12 +281,27 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
 /// Returns advice for a range such as `1..9`, which other tools accept; empty for other text.
 fn of_range(key: &Key, text: &str) -> String {
     let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
-    match ends.filter(|(low, high)| {
+    let valid = |(low, high): &(&str, &str)| {
         key.kind != ValueKind::Word && [low, high].iter().all(|end| key.parse(end).is_ok())
-    }) {
-        Some((low, high)) => format!("; ranges are not supported: list the values, as in {low},{high}"),
-        None => String::new(),
-    }
+    };
+    let Some((low, high)) = ends.filter(valid) else { return String::new() };
+    format!("; ranges are not supported: list the values, as in {}", listed(low, high))
+}
+
+/// Lists the values of a range: all of a short range of whole numbers, otherwise powers of two
+/// times the lower end; `low,high` if the ends are not whole numbers.
+fn listed(low: &str, high: &str) -> String {
+    let (Ok(from), Ok(to)) = (low.parse::<u64>(), high.parse::<u64>()) else {
+        return format!("{low},{high}");
+    };
+    let values: Vec<u64> = match to.saturating_sub(from) {
+        0..=8 => (from..=to).collect(),
+        _ => {
+            let doubled = std::iter::successors(Some(from.max(1)), |n| n.checked_mul(2));
+            doubled.take_while(|n| *n < to).chain([to]).collect()
+        }
+    };
+    values.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {

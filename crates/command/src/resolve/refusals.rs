@@ -18,6 +18,22 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
+/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`.
+pub(super) fn refuse_unknown_names(only: &[String]) -> Result<(), UsageError> {
+    for name in only.iter().filter(|name| plimsoll_bench::find(name).is_none()) {
+        let ends_so = |full: &&str| full.split_once('.').is_some_and(|(_, last)| last == name);
+        let meant: Vec<&str> = benchmarks().map(|benchmark| benchmark.name()).filter(ends_so).collect();
+        if !meant.is_empty() {
+            let shown = plimsoll_units::text::shown(name);
+            return Err(other(format!(
+                "--only {shown} matches no case; did you mean {}?",
+                meant.join(" or ")
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses an `--only` that selects only benchmarks of another command than `command`.
 pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), UsageError> {
     for name in only {
@@ -50,7 +66,8 @@ pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
     };
     let names = of(&|b| typed.lists.keys().all(|key| b.keys().contains(key)));
     if !names.is_empty() {
-        return other(format!("{keys} requires a benchmark that takes it: --only {}", names.join(",")));
+        let (verb, it) = if typed.lists.len() == 1 { ("requires", "it") } else { ("require", "them") };
+        return other(format!("{keys} {verb} a benchmark that takes {it}: --only {}", names.join(",")));
     }
     let takers = typed.lists.keys().map(|key| {
         let names = of(&|b| b.keys().contains(key));

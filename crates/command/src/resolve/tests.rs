@@ -426,7 +426,12 @@ fn what_belongs_to_another_command_is_answered_with_it() {
     assert!(stated("cpu --threads 0x").starts_with("--threads must be a whole number such as"));
     // A typed default is not refused.
     assert!(stated("memory --only memory.latency --pages thp --group 256K").ends_with(" cases"));
-    assert!(stated("disk --depth 1..9").ends_with("ranges are not supported: list the values, as in 1,9"));
+    assert!(
+        stated("disk --depth 1..9")
+            .ends_with("ranges are not supported: list the values, as in 1,2,3,4,5,6,7,8,9")
+    );
+    assert!(stated("disk --threads 2..32").ends_with("as in 2,4,8,16,32"));
+    assert!(stated("cpu --only peak,nothing").ends_with("did you mean cpu.peak?"));
     assert!(stated("disk --block 4k-64k").ends_with("as in 4k,64k"));
     assert!(stated("disk --depth 1-x").ends_with("is not a whole number"));
     assert!(stated("disk --block 4K@60").ends_with("'4K@60' has a weight and only one size"));

@@ -156,32 +156,32 @@ pub const KEYS: &[Key] = &[
     key(
         "op",
         ValueKind::Word,
-        "operation, such as read, write, fma, triad; a wrong name prints the list",
+        "operation, such as read, write, fma or triad; a wrong name prints the list",
     )
     .overlaid().titled(),
-    key("read-share", ValueKind::Count, "percentage of reads of a mixed load"),
-    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8, all").overlaid().titled(),
-    key("n", ValueKind::Count, "order of the matrices [default: one that fits memory and --budget]")
+    key("read-share", ValueKind::Count, "percentage of reads with --op mixed"),
+    key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all").overlaid().titled(),
+    key("n", ValueKind::Count, "rows and columns of the matrices [default: as memory and --budget allow]")
         .of_machine()
         .axis("n", Spacing::Log).amount(ScaledAmount::Order),
-    key("nb", ValueKind::Count, "block size of the factorisation, in columns; rounded up to whole register tiles")
+    key("nb", ValueKind::Count, "columns of a block of the factorisation (HPL's NB), rounded up to whole register tiles")
         .usually("192"),
     key("p", ValueKind::Count, "rows of the process grid (HPL's P)").of_machine(),
     key("q", ValueKind::Count, "columns of the process grid (HPL's Q)").of_machine(),
     key(
         "isa",
         ValueKind::Word,
-        "instruction set: best, all, or portable, sse2, avx2, avx512, amx, neon, sve, mmla",
+        "instruction set: best, all, or one of portable, sse2, avx2, avx512, amx, neon, sve, mmla",
     )
     .of_machine()
     .overlaid(),
-    key("width", ValueKind::Word, "vector width in bits, with --chains: full, all, scalar, 128, 256, 512")
+    key("width", ValueKind::Word, "vector width in bits, only with --chains: full, all, scalar, 128, 256 or 512")
         .of_machine()
         .overlaid(),
     key(
         "chains",
         ValueKind::Count,
-        "independent chains of dependent instructions per thread; 1,2,4,8 shows the step from latency to throughput",
+        "number of independent chains of dependent instructions in a thread; 1,2,4,8 shows the step from latency to throughput",
     )
     .axis_of(Axis {
         name: "independent chains",
@@ -190,7 +190,7 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (of a mix, reads and writes apart), random, strided, backward, same, zipf, zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 %)").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes each in their own order), random, strided, backward, same (one block), zipf or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file)").overlaid().titled(),
     key(
         "size",
         ValueKind::Size,
@@ -200,93 +200,93 @@ pub const KEYS: &[Key] = &[
     .axis("size", Spacing::Log).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
-    key("align", ValueKind::Size, "random transfers begin at multiples of this [default: what divides all blocks]"),
-    key("variant", ValueKind::Word, "kernel of memory.bandwidth and memory.block: best, all, or a name such as memcpy, memset, rep_movsb (of the processor), nt_ahead256_avx2: nt_ non-temporal stores (past the caches), aheadN_ software prefetch N bytes ahead (non-temporal), l1aheadN_ and l2aheadN_ into L1 and L2, then the instruction set").usually("best").overlaid(),
-    key("pages", ValueKind::Word, "page size: 4k (or 16k, 64k: what the kernel has), thp (transparent huge pages), 2m, 1g (from reserved pools)")
+    key("align", ValueKind::Size, "random transfers begin at multiples of this [default: the largest size that divides every block size]"),
+    key("variant", ValueKind::Word, "kernel: best, all, or a name such as memcpy, memset, rep_movsb or nt_ahead256_avx2 (nt_: non-temporal stores, past the caches; aheadN_: prefetch N bytes ahead, l1aheadN_ and l2aheadN_ into that cache; last the instruction set)").usually("best").overlaid(),
+    key("pages", ValueKind::Word, "page size: thp (transparent huge pages), 4k (or 16k, 64k, as the kernel has it), or 2m, 1g from reserved huge pages")
         .usually("thp"),
-    key("layout", ValueKind::Word, "arrays: private to each thread, or shared (each thread a part of one)")
+    key("layout", ValueKind::Word, "private (an array for each thread) or shared (one array, each thread uses a part)")
         .usually("private")
         .unsaid("private"),
-    key("chases", ValueKind::Count, "parallel chains of dependent loads")
+    key("chases", ValueKind::Count, "number of chains of dependent loads in parallel")
         .usually("1")
         .axis("chases at once", Spacing::Linear),
-    key("group", ValueKind::Size, "bytes that a chain visits completely before it goes on [default: 256K]")
+    key("group", ValueKind::Size, "size of the regions that a chain of loads visits one after the other, each completely [default: 256K]")
         .unsaid("256 KiB"),
-    key("node", ValueKind::Count, "NUMA node of the memory [default: the node of each thread]"),
-    key("delay", ValueKind::Word, "pauses of the load threads after each 4 KiB, all in one sweep: 0ns,100ns,1us"),
-    key("depth", ValueKind::Count, "queue depth: transfers in flight per thread")
+    key("node", ValueKind::Count, "NUMA node that memory is allocated on [default: the node of each thread]"),
+    key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us: all are points of one curve"),
+    key("depth", ValueKind::Count, "queue depth: transfers in flight for each thread")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
-    key("engine", ValueKind::Word, "I/O engine: io_uring (also +sqpoll, +iopoll), libaio, psync, mmap")
+    key("engine", ValueKind::Word, "I/O engine: io_uring (also io_uring+sqpoll, io_uring+iopoll), libaio, psync or mmap")
         .usually("io_uring"),
     key(
         "cache",
         ValueKind::Word,
-        "direct (past the page cache, O_DIRECT), buffered (through it), cold (through it, emptied before each pass)",
+        "direct (O_DIRECT: past the page cache), buffered (through it) or cold (through it, emptied before each pass)",
     )
     .usually("direct"),
-    key("verify", ValueKind::Switch, "check every block read: its position, generation and checksum"),
+    key("verify", ValueKind::Switch, "check each block that is read: offset, write generation and checksum"),
     key(
         "steady",
         ValueKind::Switch,
-        "overwrite at random first, then rounds of the sample time until five in a row are steady (SNIA)",
+        "overwrite the file at random first, then measure until five samples in a row are steady (as SNIA defines it)",
     ),
     key(
         "sync",
         ValueKind::Word,
-        "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N (fdatasync), fsync:N, end (of each sample), fsync-end",
+        "when writes become durable: none, each (O_DSYNC), o_sync (O_SYNC), every:N or fsync:N (fdatasync or fsync after N writes), end or fsync-end (at the end of each sample)",
     )
     .unsaid("none")
     .overlaid(),
     key(
         "rate",
         ValueKind::Rate,
-        "target rate. disk: transfers per second, as an open loop; network.udp: bit/s over all streams [default: as fast as possible]",
+        "target rate: disk in transfers per second, network.udp in bit/s",
     ),
     key(
         "latency-target",
         ValueKind::Word,
-        "find the largest queue depth that meets this latency: p99=2ms (p1 to p99.99); --depth is the maximum",
+        "find the largest queue depth at which this latency holds, such as p99=2ms (p1 to p99.99); --depth is the maximum",
     ),
-    key("arrivals", ValueKind::Word, "arrival process of --rate: poisson, even"),
+    key("arrivals", ValueKind::Word, "arrivals of transfers with --rate: poisson or even"),
     key(
         "protocol",
         ValueKind::Word,
-        "protocol of the round trips: tcp, udp, icmp, connect (a new TCP connection each)",
+        "protocol of the round trips: tcp, udp, icmp or connect (a new TCP connection for each)",
     )
     .overlaid().titled(),
     key("message", ValueKind::Size, "message size").axis("message", Spacing::Log).of_one(),
-    key("direction", ValueKind::Word, "which end sends: up (the client), down (the server), both")
+    key("direction", ValueKind::Word, "up (this machine sends), down (the server sends) or both")
         .usually("up")
         .overlaid().titled(),
-    key("streams", ValueKind::Count, "parallel connections, each with its own thread on client and server")
+    key("streams", ValueKind::Count, "number of connections in parallel; each has its own thread on client and server")
         .usually("1")
         .axis_of_workers("streams")
         .overlaid(),
     key(
         "server",
         ValueKind::Word,
-        "a running `plimsoll serve`: HOST[:PORT], or an iperf3 server: iperf3://HOST[:PORT] [default: its own, over loopback]",
+        "server to measure to: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] [default: one of its own, over loopback]",
     ),
-    key("omit", ValueKind::Time, "start of each transfer that is not counted, as iperf3's -O"),
-    key("zerocopy", ValueKind::Switch, "send without a copy (MSG_ZEROCOPY)"),
-    key("discard", ValueKind::Switch, "receive without a copy: the kernel drops the bytes (MSG_TRUNC)"),
-    key("nodelay", ValueKind::Switch, "send small messages at once (TCP_NODELAY)"),
-    key("congestion", ValueKind::Word, "congestion control: cubic, reno, bbr …, as the kernel names it"),
-    key("window", ValueKind::Size, "socket buffer size of a stream"),
-    key("mss", ValueKind::Count, "maximum segment size, in bytes"),
-    key("dscp", ValueKind::Count, "differentiated services code point, 0 to 63"),
+    key("omit", ValueKind::Time, "leave out this time at the start of each transfer, as iperf3 -O"),
+    key("zerocopy", ValueKind::Switch, "send without copying the data (MSG_ZEROCOPY)"),
+    key("discard", ValueKind::Switch, "receive without copying the data: the kernel drops it (MSG_TRUNC)"),
+    key("nodelay", ValueKind::Switch, "send small messages immediately (TCP_NODELAY)"),
+    key("congestion", ValueKind::Word, "TCP congestion control, such as cubic, reno or bbr"),
+    key("window", ValueKind::Size, "socket buffer size of each stream"),
+    key("mss", ValueKind::Count, "TCP maximum segment size, in bytes"),
+    key("dscp", ValueKind::Count, "DSCP of the packets, 0 to 63"),
     key("bind", ValueKind::Word, "local address to send from"),
-    key("search", ValueKind::Word, "'lossless': find the highest rate without loss, RFC 2544"),
-    key("mode", ValueKind::Word, "how client and server wait for a message: block, poll (busy-polls)")
+    key("search", ValueKind::Word, "lossless: find the highest rate without loss, as RFC 2544"),
+    key("mode", ValueKind::Word, "how client and server wait for a message: block (the kernel wakes them) or poll (busy)")
         .usually("block"),
-    key("timeout", ValueKind::Time, "a message without an answer after this time is lost [default: 1s]"),
+    key("timeout", ValueKind::Time, "count a message as lost if it has no answer after this time [default: 1s]"),
     key(
         "interval",
         ValueKind::Time,
-        "time from one message to the next, as ping -i [default: each follows the answer before it]",
+        "time between messages, as ping -i [default: send the next one when the answer arrives]",
     ),
-    key("load", ValueKind::Word, "TCP stream during the round trips: up, down, both"),
+    key("load", ValueKind::Word, "run a TCP stream during the round trips: up, down or both"),
     key("threads", ValueKind::Count, "number of threads")
         .usually("1")
         .axis_of_workers("threads")
@@ -294,15 +294,15 @@ pub const KEYS: &[Key] = &[
     key(
         "affinity",
         ValueKind::Word,
-        "CPUs that the threads are pinned to: spread, compact, or a list such as 0-3",
+        "CPUs to pin the threads to: spread (sockets in turn, one thread per core first), compact (neighbours first), or a list such as 0-3",
     ),
-    key("work", ValueKind::Count, "operations per sample; with strong scaling divided among the threads").amount(ScaledAmount::Operations),
-    key("volume", ValueKind::Size, "bytes per sample; with strong scaling divided among the threads").amount(ScaledAmount::Bytes),
-    key("count", ValueKind::Count, "blocks or messages per sample; with strong scaling divided among the threads").amount(ScaledAmount::Transfers),
+    key("work", ValueKind::Count, "operations in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Operations),
+    key("volume", ValueKind::Size, "bytes in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Bytes),
+    key("count", ValueKind::Count, "blocks in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Transfers),
     key(
         "scaling",
         ValueKind::Word,
-        "what --work, --volume and --count mean: weak (per thread) or strong (in total)",
+        "amount of a sample: weak (each thread does it) or strong (the threads share it) [default: weak]",
     )
     .unsaid("weak"),
 ];

@@ -435,8 +435,15 @@ impl ArrivalProcess {
     const ALL: &'static [(&'static str, Self)] = &[("poisson", Self::Poisson), ("even", Self::Even)];
 }
 
+/// Target rate in transfers per second that is refused: no disk reaches it, and fio's `rate=100M`
+/// means bytes.
+const MAX_TRANSFER_RATE: f64 = 1e7;
+
 fn open_loop(case: &Case) -> Result<Option<OpenLoop>, String> {
     match case.get("rate") {
+        Some(Value::Rate(per_second)) if *per_second >= MAX_TRANSFER_RATE => Err(format!(
+            "--rate must be below {MAX_TRANSFER_RATE:.0} transfers per second: {per_second:.0} is not; for a rate in bytes per second divide it by --block"
+        )),
         Some(Value::Rate(per_second)) => Ok(Some(OpenLoop {
             arrivals: meaning(case, "arrivals", ArrivalProcess::ALL, ArrivalProcess::Poisson)?,
             per_second: *per_second,

@@ -49,15 +49,16 @@ pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the failure for the first mistake, with the number of further ones.
+/// Returns the failure for the first mistake, with the number of further ones in a plan file. A
+/// wrong option of the command line is the same mistake for each benchmark.
 pub(crate) fn usage(error: UsageError) -> Failure {
     let line = error.to_string();
     match error.lines().len() {
-        0 | 1 => Failure::usage(line),
-        n => Failure::usage(format!(
+        n if n > 1 && error.is_of_file() => Failure::usage(format!(
             "{line}; {} (plimsoll plan check FILE lists them)",
             counted(n - 1, "further mistake")
         )),
+        _ => Failure::usage(line),
     }
 }
 
