@@ -16,25 +16,24 @@ pub const PAGES: CaseFact<String> = CaseFact::new("pages", "pages that the kerne
 /// Largest share of other pages than requested without a warning (unaligned ends).
 const OTHER_PAGES: f64 = 0.02;
 
-/// Returns the bytes kept free for the system: a tenth of `available`, but at least 128 MiB (or, if
-/// that is less, a quarter of it).
+/// Returns the bytes kept free for the system: a tenth of the `available` bytes, but at least 128
+/// MiB or, if less, a quarter of `available`.
 pub fn reserve(available: u64) -> u64 {
     (available / 10).max((128 << 20).min(available / 4))
 }
 
-/// Returns the memory a case may use, in bytes: the available memory of `machine` minus
-/// [`reserve`]. `None` if the available memory is unknown.
+/// Returns the bytes that a case may use: the available ones less [`reserve`]; `None` if unknown.
 pub fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
 }
 
-/// Returns the name of base pages of `bytes` bytes: `4k`, `16k` or `64k`; `4k` for any other size.
+/// Returns the name of base pages of `bytes` bytes: `4k`, `16k` or `64k`; `4k` for other values.
 pub fn small_page_name(bytes: Option<u64>) -> &'static str {
     SMALL_PAGES.iter().find(|(_, of)| bytes == Some(*of)).unwrap_or(&SMALL_PAGES[0]).0
 }
 
-/// Records in `facts` the pages that the kernel gave (`resident`: one entry per buffer), and a
-/// warning if they are not those of `asked`. Does nothing if no memory is resident.
+/// Records in `facts` the page sizes of the `resident` buffers, and a warning if most pages are not
+/// those of `asked`. Does nothing if no memory is resident.
 pub fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
     let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();

@@ -1,9 +1,6 @@
-//! Distance between the CPUs of a case while it is measured, in guests: a hypervisor may move
-//! vCPUs.
-//!
-//! vCPUs that share a core halve their joint arithmetic rate; vCPUs on different caches double
-//! their memory bandwidth. The guest is not notified, but the latency between neighbouring CPUs (as
-//! in `cpu.core-to-core`) shows it.
+//! Latency between the CPUs of a guest while a case is measured: it shows if the hypervisor moved
+//! vCPUs. vCPUs that share a core halve their joint arithmetic rate; vCPUs on different caches
+//! double their memory bandwidth.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,8 +27,8 @@ pub enum FixedTopology {
 }
 
 impl FixedTopology {
-    /// Whether the topology differs between two probes: another answer to "one core?" for
-    /// `OnCores`, latencies that differ by more than 50 % for `AtCaches`.
+    /// Returns whether CPUs moved between the two probes: for `OnCores` if only one of them shows a
+    /// shared core, for `AtCaches` if their latencies differ by more than 50 %.
     #[must_use]
     pub fn has_moved(self, one: CpuDistances, other: CpuDistances) -> bool {
         const ANOTHER_CACHE: f64 = 1.5;
@@ -59,7 +56,7 @@ impl CpuDistances {
         conditions.core_to_core.map(|seconds| Self { seconds, clock_hz: conditions.clock_hz })
     }
 
-    /// Returns the median latency and the median clock of several probes; `None` without any.
+    /// Returns the median latency and clock recorded in `of`; `None` if no latency is recorded.
     #[must_use]
     pub fn median<'a>(of: impl Iterator<Item = &'a Conditions>) -> Option<Self> {
         let looks: Vec<Self> = of.filter_map(Self::of).collect();
@@ -67,8 +64,8 @@ impl CpuDistances {
         Some(Self { seconds, clock_hz: median(looks.iter().filter_map(|look| look.clock_hz).collect()) })
     }
 
-    /// Whether the latency is that of two threads of one core: below 75 cycles (15 ns if the clock
-    /// is unknown). Measured: 40 to 62 within a core, 105 between neighbouring cores.
+    /// Returns whether the latency is one between threads of a core: below 75 cycles (15 ns if the
+    /// clock is unknown). Measured: 40 to 62 within a core, 105 between neighbouring cores.
     #[must_use]
     pub fn is_of_one_core(self) -> bool {
         const SAME_CORE_CYCLES: f64 = 75.0;
@@ -87,8 +84,8 @@ pub struct NeighbourDistances {
 }
 
 impl NeighbourDistances {
-    /// Creates a probe thread pair for up to 8 pairs of neighbouring CPU numbers in `cpus`. No
-    /// pairs on bare metal, where CPUs do not move: [`Self::look`] then returns `None`.
+    /// Creates probes for up to 8 pairs of neighbouring CPU numbers in `cpus`. No pairs on bare
+    /// metal, where CPUs do not move. `topology` determines which changes count as a move.
     pub fn of(machine: &Machine, topology: FixedTopology, cpus: &[usize]) -> Self {
         let mut cpus = cpus.to_vec();
         cpus.sort_unstable();
@@ -100,13 +97,12 @@ impl NeighbourDistances {
         Self { topology, pairs, shows_distances, seen: None }
     }
 
-    /// Probes all pairs and returns the mean one-way latency in seconds; `None` if no pair answers.
-    /// `clock_hz` is the clock of the last sample. A pair that stalls is not probed again.
+    /// Probes all pairs of CPUs and returns the mean one-way latency in seconds; `None` if no pair
+    /// answers. `clock_hz` is the core clock of the last sample.
     pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(HandoverMethod::CompareAndSwap, PAIR_LOOK_TIME).ok();
-            // The fastest burst: interruptions only slow bursts down.
             let time = bounced.and_then(|bounced| bounced.one_way.into_iter().reduce(f64::min));
             times.extend(time);
             time.is_some()
@@ -122,8 +118,8 @@ impl NeighbourDistances {
         self.seen = Some([nearer(near, look)[0], nearer(far, look)[1]]);
     }
 
-    /// Returns a warning if the CPUs moved between the probes of the case, or shared a core in all
-    /// of them although they should be on different cores; `None` without a probe.
+    /// Returns a warning if the CPUs moved during the case, or shared one core in all probes though
+    /// the machine shows one core for each; `None` otherwise and without a probe.
     pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
         let together =

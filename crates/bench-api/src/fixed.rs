@@ -13,8 +13,8 @@ pub struct AveragePace {
     pub operations: f64,
 }
 
-/// Estimates the seconds of one sample at `pace`, from the case's `work`, `volume` or `count`;
-/// `None` if it has none of them (a timed case).
+/// Estimates the seconds of one sample at `pace`, from the case's parameter `work`, `volume` or
+/// `count`; `None` for a timed case, which has none of these parameters.
 pub fn seconds(case: &Case, pace: AveragePace) -> Option<f64> {
     let of = |key: &str| case.number(key).map(|number| number as f64);
     let threads = of("threads").or(of("streams")).unwrap_or(1.0);
@@ -29,8 +29,8 @@ pub fn seconds(case: &Case, pace: AveragePace) -> Option<f64> {
     Some(times * (operations / pace.operations).max(bytes / pace.bytes))
 }
 
-/// Returns the part of `total` for thread `index` of `threads`: all of it with weak scaling, else
-/// an equal part; the first threads take the remainder.
+/// Returns the amount for thread `index` of `threads`: all of `total` with weak scaling, else an
+/// equal part of it; the first threads take the remainder.
 pub fn share(scaling: Scaling, total: u64, threads: u64, index: u64) -> u64 {
     match scaling {
         Scaling::Weak => total,

@@ -11,11 +11,10 @@ use plimsoll_machine::cpu::{Ability, Capability};
 
 const SETS: [Isa; 5] = [Isa::Sse2, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Sve];
 
-/// Floating-point kernels; integer ones follow.
 const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
-/// Measures instruction rates and latencies of one allowed CPU per core type and stores them in
-/// `machine.cpu.capabilities`, unless it has some. Skips CPUs without pinning or a known clock.
+/// Measures instruction rates and latencies on one allowed CPU per core type into
+/// `machine.cpu.capabilities`, if that is empty. Skips CPUs without pinning or a known clock.
 pub fn look(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;

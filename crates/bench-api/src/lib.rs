@@ -1,6 +1,4 @@
-//! Interfaces of benchmarks: subsystem, benchmark, prepared case, and shared measuring functions.
-//!
-//! A benchmark lists its cases without accessing the machine. A prepared case takes one sample per
+//! Interfaces of benchmarks, and shared measuring functions. A prepared case takes one sample per
 //! call, in a worker process that isolates its memory and crashes.
 
 #![forbid(unsafe_code)]
@@ -81,7 +79,7 @@ pub struct Subsystem {
     pub uses_interfaces: bool,
     /// Rate limit of this machine that applies to the headline metric, if any.
     pub setting: fn(&Measurement, &Machine) -> Option<Setting>,
-    /// Whether unnoticed use of the measured device by other programs is impossible
+    /// Whether unnoticed use of the measured device by other programs is impossible.
     pub is_alone: fn(&Measurement, &Machine) -> bool,
 }
 
@@ -114,8 +112,8 @@ impl Subsystem {
         words::full(benchmark.map(|benchmark| benchmark.descriptor().words).unwrap_or_default(), case)
     }
 
-    /// Returns the limits of the metric in `question`, as its benchmark computes them; summed over
-    /// the pairs if several pairs of machines are measured. Empty if no benchmark has the case.
+    /// Returns the limits of the metric in `question`, multiplied if several pairs of nodes run at
+    /// once. Empty if the subsystem does not have the case's benchmark.
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
         let limits = benchmark.map(|benchmark| benchmark.limits(question)).unwrap_or_default();
@@ -131,14 +129,13 @@ impl Subsystem {
     }
 }
 
-/// Parameters of a case in the benchmark's own type: parsed when cases are planned, then sent to
-/// the worker. Empty if the case itself is sufficient.
+/// Parameters of a case in the benchmark's own type, sent to the worker; empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parsed(serde_json::Value);
 
 impl Parsed {
-    /// Deserializes the parameters into `T`, the benchmark's type; fails for those of another one.
+    /// Deserializes the parameters as type `T`; fails if another benchmark made them.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, CannotMeasure> {
         let wrong = |e| CannotMeasure::environment(format!("the parameters are of another benchmark: {e}"));
         T::deserialize(&self.0).map_err(wrong)
@@ -157,13 +154,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Creates a candidate without parsed parameters. `feasible`: `Err` with the reason why the
-    /// case is listed but not measured.
+    /// Creates a candidate without parsed parameters; `feasible` is an error if the case is listed
+    /// but cannot be measured.
     pub fn new(case: Case, feasible: Result<(), CannotMeasure>) -> Self {
         Self { case, parsed: Parsed::default(), feasible }
     }
 
-    /// Replaces the parsed parameters by `parameters`, serialized; [`Parsed::read`] returns them.
+    /// Sets the parsed parameters to `parameters`, which [`Parsed::read`] returns.
     #[must_use]
     pub fn parsed(self, parameters: &impl Serialize) -> Self {
         // Serialization of plain numbers and names does not fail.
@@ -198,12 +195,10 @@ pub struct Descriptor {
     pub waits_for_a_device: bool,
     /// Size of the test file that a case with these parameters needs, if any.
     pub file: fn(&Parsed) -> Option<RequestedSize>,
-    /// Measures machine properties that default cases need, and stores them in the machine (at most
-    /// 1 s). Called before a run with default sizes.
+    /// Measures properties that default cases need into the machine; at most 1 s, before a run.
     pub look: fn(&mut Machine),
-    /// Limits of one metric of a case, with formula, inputs and source; [`Limit::unknown`] with
-    /// reason and remedy if not known; empty without meaning. Pure; evaluated after the case, so
-    /// measuring code does not know limits.
+    /// Limits of one metric of a case: [`Limit::unknown`] with reason and remedy if not known,
+    /// empty if a limit has no meaning. Pure.
     pub limits: fn(&Question<'_>) -> Vec<Limit>,
     /// Findings specific to this benchmark on one machine; general rules are in the crate `result`.
     pub findings: fn(&RunView<'_>) -> Vec<PlainFinding>,
@@ -254,16 +249,16 @@ pub trait Benchmark: Sync {
         self.descriptor().keys
     }
 
-    /// Returns all metrics that its cases can have, the usual headline first.
+    /// Returns all metrics that cases of this benchmark can have, the usual headline first.
     fn all_metrics(&self) -> &'static [Metric];
 
     /// Returns `row`, an entry of [`Benchmark::all_metrics`], adapted to a case (such as its unit);
-    /// `None` if the case lacks the metric.
+    /// `None` if the case does not have this metric.
     fn metric_of(&self, _: &Case, row: Metric) -> Option<Metric> {
         Some(row)
     }
 
-    /// Returns the name of the case's headline metric; `None` if it is the first one.
+    /// Returns the name of the headline metric if it is not the first one of the case.
     fn headline(&self, _: &Case) -> Option<&'static str> {
         None
     }
@@ -279,12 +274,11 @@ pub trait Benchmark: Sync {
         found
     }
 
-    /// Returns the cases of `group` (its parameter lists combined) on this machine. Pure:
-    /// `--dry-run` and `--list` stop here. Fails, in one line, for a value that no machine could
-    /// measure (zero threads).
+    /// Returns the cases of `group` (its parameter lists combined) without accessing the machine.
+    /// Fails, in one line, for a value that no machine could measure (zero threads).
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String>;
 
-    /// Whether a case searches, with probes of many sizes in one sample.
+    /// Returns whether a sample of the case is a search that probes many sizes.
     fn searches(&self, _: &Case) -> bool {
         false
     }
@@ -299,18 +293,18 @@ pub trait Benchmark: Sync {
         Vec::new()
     }
 
-    /// See [`Descriptor::limits`].
+    /// Returns the limits of the metric in `question`; see [`Descriptor::limits`].
     fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         (self.descriptor().limits)(question)
     }
 
-    /// Estimates the seconds of a sample on an average machine; `None` for a timed case.
+    /// Estimates the seconds per sample on an average machine; `None` for a timed case.
     fn sample_seconds(&self, _: &Case) -> Option<f64> {
         None
     }
 
-    /// Returns the largest relative difference (0.01: 1 %) of the named metric between runs on a
-    /// quiet machine; `None` if the method guarantees none. `plimsoll doctor` measures it.
+    /// Returns the largest relative difference (0.01: 1 %) of the metric of this name between runs
+    /// on a quiet machine; `None` if no bound is guaranteed.
     fn noise(&self, _: &str) -> Option<f64> {
         None
     }
@@ -324,8 +318,8 @@ pub type PreparedCase = Result<Box<dyn Prepared>, CannotMeasure>;
 
 /// A case ready for sampling. Dropping it releases everything.
 pub trait Prepared {
-    /// Takes one sample of `amount` (seconds, or work in the benchmark's unit); `Err`: why there is
-    /// none. The run loop may use the first sample as warm-up.
+    /// Takes one sample of `amount` (seconds, or operations in the benchmark's unit); fails with
+    /// the reason why there is none.
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure>;
 
     /// Returns the CPUs, file and sizes that a reference tool may use to measure the same thing.
@@ -333,8 +327,8 @@ pub trait Prepared {
         Offer::default()
     }
 
-    /// Creates a file, or a part of the device, for reference tools to write, laid out like the
-    /// case's own. `Err`: why there is none, in one line.
+    /// Creates a file, or an area of the device, for reference tools to write, laid out like the
+    /// case's own; fails with a reason in one line.
     fn provide_file(&mut self) -> Result<Writable, String> {
         Err("the case has no place for what it would write".to_owned())
     }
@@ -345,11 +339,11 @@ pub trait Prepared {
     /// Reverts [`Prepared::pause`].
     fn resume(&mut self) {}
 
-    /// Checks the result after timing. An error (wrong result, see
-    /// [`plimsoll_model::sample::WrongAnswer`], or no check possible) invalidates the measurement.
+    /// Checks the result after timing. Fails if the result is wrong
+    /// ([`plimsoll_model::sample::WrongAnswer`]) or cannot be checked.
     fn verify(&mut self) -> Result<(), CannotMeasure>;
 
-    /// Returns actual properties of the run, and warnings; called after the last sample.
+    /// Returns properties of the case as measured, and warnings; called after the last sample.
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -398,13 +392,13 @@ impl Keep {
         value.downcast::<T>().ok().map(|boxed| *boxed)
     }
 
-    /// Stores `value` as `name` for a later case, which [`Keep::take`]s it.
+    /// Stores `value` as `name` for a later case, which removes it by [`Keep::take`].
     pub fn put<T: Any>(&self, name: &str, value: T) {
         self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
     }
 }
 
-/// Returns the default thread counts: 1, and the largest with one CPU per thread.
+/// Returns the default thread counts: 1 and, if larger, [`Machine::most_threads`].
 pub fn default_threads(machine: &Machine) -> Vec<u64> {
     match machine.most_threads() as u64 {
         0 | 1 => vec![1],
@@ -412,14 +406,14 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
     }
 }
 
-/// Returns the numbers that `group` has for `key`, else `usual`; an error in one line if one of
-/// them is not in 1 to `most`.
+/// Returns the numbers given for parameter `key` in `group`, else `usual`; fails in one line if
+/// one of them is not between 1 and `most`.
 pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
     group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
 }
 
-/// Returns the sizes in bytes that `group` has for `key`, else `usual`. Fails, naming benchmark
-/// `of`, for a mix of sizes such as `4K@70+64K@30`.
+/// Returns the sizes in bytes given for parameter `key` in `group`, else `usual`; fails, naming
+/// benchmark `of`, for a mix of sizes such as `4K@70+64K@30`.
 pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) -> Result<Vec<u64>, String> {
     let mix = |value: &&Value| matches!(value, Value::Mix(_));
     match group.lists.get(key).and_then(|values| values.iter().find(mix)) {
@@ -428,7 +422,7 @@ pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) 
     }
 }
 
-/// Returns `n` if it is within `range`, else an error in one line about parameter `key`.
+/// Returns `n` if it is within `range`, else an error in one line that names parameter `key`.
 pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
     match range.contains(&n) {
         true => Ok(n),

@@ -46,21 +46,19 @@ impl SettingKind {
     }
 }
 
-/// Result ÷ shaper rate above which the traffic bypasses the shaper. Below, a full token bucket may
-/// add to the rate.
+/// Result ÷ rate above which traffic bypasses a shaper. Below, a full token bucket may add to it.
 const PASSED: f64 = 1.5;
-/// This ratio for a result that shows no loss.
 const PASSED_AS_USUAL: f64 = 1.05;
 
 impl Setting {
-    /// Creates a limit of `rate`, in the unit of the headline, which `rate` then bounds.
+    /// Creates a limit of `rate`, which has the unit of the headline metric and is its upper bound.
     pub fn of_rate(kind: SettingKind, rate: Quantity) -> Self {
         Self { kind, rate, bound: rate }
     }
 
-    /// Whether `figure`, a headline in the unit of `rate`, is too high for the limit: by over 50 %
-    /// if `is_low` (below the usual result), else 5 %. I/O limits hold only over slices of 0.1 s
-    /// (Linux `block/blk-throttle.c`) and are never contradicted.
+    /// Returns whether `figure`, a headline in the unit of `rate`, exceeds the limit too far for it
+    /// to apply: by 50 % if `is_low` (below the usual result), else by 5 %. False for I/O limits,
+    /// which hold only over slices of 0.1 s (Linux `block/blk-throttle.c`).
     pub fn is_refuted_by(&self, figure: f64, is_low: bool) -> bool {
         let passed = if is_low { PASSED } else { PASSED_AS_USUAL };
         match self.kind {

@@ -1,7 +1,4 @@
 //! All unsafe code of plimsoll behind safe interfaces: kernels, clocks, threads, memory, I/O.
-//!
-//! The crate does a given amount of work and returns the time; it knows no plans, statistics or
-//! output.
 
 mod arch;
 pub mod backing;

@@ -17,7 +17,6 @@ mod tests {
 
     #[test]
     fn what_is_ignored_is_known() {
-        // The Rust runtime ignores it before main.
         assert!(is_ignored(libc::SIGPIPE));
         assert!(!is_ignored(libc::SIGSEGV));
         assert!(!is_ignored(-1) && !is_ignored(4096));

@@ -1,12 +1,8 @@
 //! Sliced measurement: work in short slices, with a probe of the core clock every 125 to 250 µs.
-//!
 //! Rate and clock come from the same slices, so their quotient is exact even if the clock changes.
-//! Slices with a preemption, steal or timer tick are excluded, so slices are as short as the timer
-//! allows. All threads are under load while any of them counts: early and late ones work uncounted.
-//!
-//! The slices of threads that share a processor go into *one* ledger, and the rate of the processor
-//! is kept work ÷ kept time: four threads on two processors give the rate of two. Load of other
-//! programs lowers no result; it only excludes more time.
+//! Slices with a preemption, steal or timer tick are excluded: load of other programs lowers no
+//! result, it only excludes more time. The rate of a processor is kept work ÷ kept time of all
+//! threads that share it.
 
 mod ledger;
 
@@ -20,22 +16,18 @@ use crate::usage::thread_switches;
 
 use ledger::{ExcludedTime, Slice, SliceLedger, SliceSum};
 
-/// Shortest stretch (slices between two probes). A core may change its clock 1400 times a second
-/// (Emerald Rapids), and two changes between probes look like an interruption.
+/// Shortest time between two probes. A core may change its clock 1400 times a second (Emerald
+/// Rapids), and two changes between probes look like an interruption.
 const STRETCH_SECONDS: f64 = 125e-6;
-/// Length of a stretch in probes, within its bounds. A probe takes about 15 µs, with a coarse timer
-/// 100 µs.
+/// Time between two probes ÷ duration of a probe (15 µs, with a coarse timer 100 µs).
 const TIMES_PROBE: f64 = 8.0;
-/// Longest slice and stretch.
 const LONGEST_SECONDS: f64 = 250e-6;
 /// Shortest slice: one tick in 4 ms costs 0.6 % of the time, one in 1 ms 2.5 %.
 const SLICE_SECONDS: f64 = 25e-6;
 /// Slice duration ÷ uncertainty of its ends (timer step + time of a reading).
 const TIMES_UNCERTAINTY: f64 = 500.0;
-/// Spread above which a load gets the longest slices.
 const STEADY_SPREAD: f64 = 0.05;
-/// Default [`SlicedLoad::spread`]: undisturbed work in registers and near caches agrees to a few
-/// per mille, and the ends of a slice are as uncertain.
+/// Default [`SlicedLoad::spread`]: undisturbed work in registers agrees to a few per mille.
 const SPREAD: f64 = 0.02;
 /// Shortest timing for calibration: 1000 × the timer step.
 const CALIBRATION_SECONDS: f64 = 50e-6;
@@ -43,25 +35,25 @@ const CALIBRATION_TIMINGS: usize = 5;
 
 /// Work that can be cut into slices. One turn is its smallest unit, such as a loop iteration.
 pub trait SlicedLoad: Send {
-    /// Does exactly `turns` units of work (timed).
+    /// Does exactly `turns` units of work; timed.
     fn run(&mut self, turns: u64);
 
-    /// Checks the result of `run` and prepares the next slice: called after each slice, untimed.
+    /// Checks the result of `run` and prepares the next slice; called after each slice, untimed.
     fn settle(&mut self, turns: u64);
 
-    /// Returns the kind of work that `run` does, used for probing the clock.
+    /// Returns the kind of work that `run` does, which a probe of the clock imitates.
     fn work(&self) -> ProbeWork {
         ProbeWork::SCALAR
     }
 
     /// Returns the largest relative deviation of an undisturbed slice's cost from the most common
-    /// one, such as 0.02; slices beyond it are excluded. Shared memory needs more.
+    /// cost, such as 0.02. Shared memory needs more.
     fn spread(&self) -> f64 {
         SPREAD
     }
 
-    /// Returns whether it uses caches or memory shared with other threads, which raise the cost by
-    /// any amount (a busy sibling or another core state raises it by one factor).
+    /// Returns whether the load uses caches or memory shared with other threads, which raise the
+    /// cost by any amount (a busy sibling raises it by one factor).
     fn shares_memory(&self) -> bool {
         false
     }
@@ -99,7 +91,7 @@ pub struct CpuOutcome {
     pub units_shared: Option<f64>,
 }
 
-/// Reasons for excluded time, as shares of the whole time: `switched`, `clock`, `second` and `gaps`
+/// Reasons for excluded time, as shares of the whole time. `switched`, `clock`, `second` and `gaps`
 /// add up to the excluded share.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Causes {
@@ -126,13 +118,12 @@ pub struct TeamOutcome {
     pub elapsed: Duration,
     /// One entry per processor, in order of first appearance in the team.
     pub cpus: Vec<CpuOutcome>,
-    /// Work in all counted slices ÷ their time, interruptions included, summed over threads, in
-    /// turns per second.
+    /// Work in all counted slices ÷ their time, summed over threads, in turns per second.
     pub delivered_turns_per_second: f64,
 }
 
 impl TeamOutcome {
-    /// Undisturbed rate of all processors together, in turns per second.
+    /// Returns the undisturbed rate of all processors together, in turns per second.
     pub fn turns_per_second(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.turns_per_second).sum()
     }
@@ -143,8 +134,8 @@ impl TeamOutcome {
         sum.map(|sum| sum / self.cpus.len() as f64)
     }
 
-    /// Returns the mean reasons over the processors; the second cost is that of the processor with
-    /// most work at one.
+    /// Returns the reasons for excluded time, averaged over the processors, with the second cost of
+    /// the processor that has most work at one.
     pub fn causes(&self) -> Causes {
         let mean = |share: fn(&Causes) -> f64| {
             self.cpus.iter().map(|cpu| share(&cpu.causes)).sum::<f64>() / self.cpus.len() as f64
@@ -161,13 +152,12 @@ impl TeamOutcome {
         }
     }
 
-    /// Returns the largest share per processor of probes with shared vector units; `None` if
-    /// unknown.
+    /// Returns the largest share of clock probes of a processor that found shared vector units.
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
 
-    /// Mean excluded share of the processors' time, 0 to 1.
+    /// Returns the mean excluded share of the processors' time, 0 to 1.
     pub fn excluded_share(&self) -> f64 {
         self.cpus.iter().map(|cpu| cpu.excluded_share).sum::<f64>() / self.cpus.len() as f64
     }
@@ -209,11 +199,9 @@ struct MemberStation<L> {
     ledger: SliceLedger,
     turn_seconds: f64,
     probe_seconds: f64,
-    /// Number of probes, and of those with shared vector units.
     probes: [u64; 2],
 }
 
-/// Number of threads that started and that finished their part.
 struct MeetingWindow {
     threads: usize,
     begun: AtomicUsize,
@@ -255,14 +243,13 @@ impl Drop for Attendance<'_> {
 }
 
 impl<L: SlicedLoad> Sliced<L> {
-    /// Creates a load on each thread with `make`, calibrates the clock there, and chooses the slice
-    /// length. Fails if a thread panicked.
+    /// Creates a load on each thread with `make`, calibrates the clock there and chooses the length
+    /// of slices. Fails if a thread panicked.
     pub fn prepare<F>(mut team: Team, make: F) -> Result<Self, SlicedError>
     where
         F: Fn(TeamMember<'_>) -> L + Sync,
     {
         let stations = team.run(|member| MemberStation::calibrated(make(member)))?;
-        // One number of turns for all, so that equal work leaves equal results.
         let quickest = stations.iter().map(|station| station.turn_seconds).fold(f64::INFINITY, f64::min);
         let spread = stations.iter().map(|station| station.load.spread()).fold(0.0, f64::max);
         let slice = slice_seconds(spread, timer_step() + timer_overhead());
@@ -275,8 +262,6 @@ impl<L: SlicedLoad> Sliced<L> {
         Ok(sliced)
     }
 
-    /// Creates empty ledgers. Threads that share a processor share one clock (calibrated by any of
-    /// them) and one reference cost.
     fn open_books(&mut self) {
         let cpus = self.team.cpus();
         for (at, cpu) in cpus.iter().enumerate() {
@@ -297,10 +282,8 @@ impl<L: SlicedLoad> Sliced<L> {
         }
     }
 
-    /// Measures the amount `until` on every thread and returns the results of the processors.
-    ///
-    /// # Errors
-    /// [`SlicedError::AllDisturbed`] if a processor was always disturbed; [`SlicedError::Team`].
+    /// Measures the amount `until` on every thread and returns the result of each processor. Fails
+    /// if all slices of a processor were disturbed, or a thread panicked.
     pub fn measure(&mut self, until: SliceEnd) -> Result<TeamOutcome, SlicedError> {
         let window = MeetingWindow {
             threads: self.team.count(),
@@ -332,17 +315,17 @@ impl<L: SlicedLoad> Sliced<L> {
         })
     }
 
-    /// Returns the turns per full slice, the same on all threads.
+    /// Returns the number of turns per full slice, the same on all threads.
     pub fn turns_per_slice(&self) -> u64 {
         self.turns_per_slice
     }
 
-    /// Processor of each thread.
+    /// Returns the processor of each thread, in order.
     pub fn cpus(&self) -> &[usize] {
         self.team.cpus()
     }
 
-    /// Loads of the threads, in order.
+    /// Returns the loads of the threads, in order.
     pub fn loads(&self) -> impl Iterator<Item = &L> {
         self.stations.iter().map(|station| &station.load)
     }
@@ -439,7 +422,6 @@ impl<L: SlicedLoad> MemberStation<L> {
         station
     }
 
-    /// Returns the cycles per turn, or seconds without a clock: the ledger only compares costs.
     fn cycles_per_turn(&mut self) -> f64 {
         self.turn_seconds * self.probe().unwrap_or(1.0)
     }
@@ -461,7 +443,7 @@ impl<L: SlicedLoad> MemberStation<L> {
         (0..CALIBRATION_TIMINGS).map(|_| timed()).fold(f64::INFINITY, f64::min)
     }
 
-    /// Marks the clock unknown if the time source drifted; returns whether this is new.
+    /// Marks the clock as unknown if the time source drifted; returns whether it did.
     fn check_time(&mut self) -> bool {
         let why = self.clock.as_ref().ok().and_then(|clock| clock.check_time().err());
         why.map(|why| self.clock = Err(why)).is_some()
@@ -473,8 +455,8 @@ impl<L: SlicedLoad> MemberStation<L> {
         (woven && all > 0).then(|| shared as f64 / all as f64)
     }
 
-    /// Works through `ration` in stretches of `slices`, and on until all threads are done; returns
-    /// the duration of the counted slices.
+    /// Works through `ration`, with a probe every `slices` slices, then uncounted until all threads
+    /// are done; returns the time from the first to the last counted slice.
     fn work(&mut self, mut ration: Ration, slices: u32, window: &MeetingWindow) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
@@ -508,7 +490,6 @@ impl<L: SlicedLoad> MemberStation<L> {
     }
 }
 
-/// Returns the seconds per slice for a load's `spread` and the `uncertainty` (s) of slices' ends.
 fn slice_seconds(spread: f64, uncertainty: f64) -> f64 {
     if spread > STEADY_SPREAD {
         return LONGEST_SECONDS;
@@ -520,7 +501,6 @@ fn stretch_seconds(probe: f64) -> f64 {
     (TIMES_PROBE * probe).clamp(STRETCH_SECONDS, LONGEST_SECONDS)
 }
 
-/// Runs and settles `turns` turns; returns start and end of the work.
 fn timed_run<L: SlicedLoad>(load: &mut L, turns: u64) -> (Instant, Instant) {
     let start = Instant::now();
     load.run(turns);
@@ -534,7 +514,6 @@ fn time<L: SlicedLoad>(load: &mut L, turns: u64) -> f64 {
     end.saturating_duration_since(start).as_secs_f64()
 }
 
-/// Remaining work of one thread. A fixed amount is cut into slices that differ by at most one turn.
 #[derive(Debug)]
 struct Ration {
     until: SliceEnd,
@@ -574,7 +553,6 @@ impl Ration {
     }
 }
 
-/// A full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
 
 /// A kernel as a load. Slices of equal length start from and end in the same bits.
@@ -594,20 +572,20 @@ struct SliceResult {
 }
 
 impl KernelLoad {
-    /// Creates a load of this kernel.
+    /// Creates a load that runs `kernel`.
     #[must_use]
     pub fn new(kernel: LoadedKernel) -> Self {
         Self { kernel, results: Vec::with_capacity(RESULTS_KEPT), deviant: None, deviations: 0 }
     }
 
-    /// Returns the number of slices whose result differed from an earlier one of their length.
+    /// Returns the number of slices whose result differed from an earlier slice of their length.
     #[must_use]
     pub fn deviations(&self) -> u64 {
         self.deviations
     }
 
-    /// Checks that slices agreed with each other and with the portable reference; the error has the
-    /// first difference. `proven` caches checked results, because the reference is slow.
+    /// Fails with the first difference between slices and the portable reference. `proven` caches
+    /// checked results, because the reference is slow.
     pub fn verify(&self, proven: &mut Proven) -> Result<(), WrongResult> {
         for result in self.deviant.iter().chain(&self.results) {
             if !proven.0.contains(result) {

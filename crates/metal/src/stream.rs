@@ -1,7 +1,5 @@
-//! Bandwidth kernels: passes over whole arrays of f64.
-//!
-//! Bytes are counted for the program and for the memory bus (an ordinary store first reads the
-//! line). Arrays hold numbers on which every operation is exact, so each element is compared.
+//! Bandwidth kernels: passes over whole arrays of f64, filled with numbers on which every operation
+//! is exact, so that each element is compared.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,12 +14,10 @@ use crate::isa::{Absence, Isa};
 /// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();
 /// Gap between two arrays in bytes, not a multiple of 4 KiB: else a load waits for the store before
-/// it (4 KiB aliasing), and equal elements share cache set and memory bank.
+/// it (4 KiB aliasing), and equal elements share a cache set.
 const ARRAY_GAP_BYTES: usize = 4096 + 256;
-/// Gap in a small buffer, in bytes.
 const SMALL_GAP: usize = 256;
 const SMALL_BUFFER_BYTES: usize = 256 << 10;
-/// Arrays are multiples of this many elements and start on a cache line of an aligned buffer.
 const ARRAY_BLOCK: usize = 64;
 const LINE_BYTES: usize = 64;
 
@@ -72,9 +68,9 @@ pub struct StreamKernel {
     pub distances: &'static [u32],
     /// Bytes of each array per loop iteration.
     pub turn: u32,
-    /// Passes over the arrays; returns the sum of the elements read.
-    /// Requires `isa`, valid [`Terms`], and arrays of `bytes` bytes for those that `op` uses. The
-    /// destination starts on a cache line and overlaps no other array.
+    /// Runs passes over the arrays and returns the sum of the elements read. Requires `isa`, valid
+    /// [`Terms`], and arrays of `bytes` bytes for those that `op` uses. The destination starts on a
+    /// cache line and overlaps no other array.
     pub(crate) function: StreamFunction,
 }
 
@@ -122,7 +118,7 @@ impl StreamOp {
         u64::from(self != Self::Read)
     }
 
-    /// Returns the number of distinct arrays; [`Update`](Self::Update) writes the array it reads.
+    /// Returns the number of different arrays; [`Update`](Self::Update) writes the array it reads.
     pub fn arrays(self) -> u64 {
         self.loads() + self.stores() - u64::from(self == Self::Update)
     }
@@ -136,8 +132,8 @@ impl StreamOp {
         }
     }
 
-    /// Returns the scalar with which every pass is exact and [`Update`](Self::Update) stays
-    /// bounded. For [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
+    /// Returns the scalar s, with which every pass is exact and [`Update`](Self::Update) bounded.
+    /// For [`Write`](Self::Write) it has eight equal bytes (`rep stosb`).
     pub fn scalar(self) -> f64 {
         match self {
             Self::Update => -1.0,
@@ -167,7 +163,7 @@ impl FromStr for StreamOp {
 }
 
 impl StreamKernel {
-    /// Returns the name without the operation, such as `nt_avx2`.
+    /// Returns the kernel's name without the operation, such as `nt_avx2`.
     pub fn variant(&self) -> &'static str {
         let rest = self.name.strip_prefix(self.op.name()).and_then(|rest| rest.strip_prefix('_'));
         rest.unwrap_or(self.name)
@@ -178,11 +174,9 @@ impl StreamKernel {
         elements * ELEMENT as u64 * (self.op.loads() + self.op.stores())
     }
 
-    /// Returns the bytes on the memory bus in a pass over arrays of `elements` elements if nothing
-    /// is cached: the program's plus, for ordinary stores, lines read before they are overwritten.
-    /// Too high on processors that skip this read for whole lines (Intel since Ice Lake, in part:
-    /// SpecI2M). String instructions and Arm stores count without it (Arm Neoverse N1 Technical
-    /// Reference Manual, write streaming mode).
+    /// Returns the bytes on the memory bus in a pass over uncached arrays of `elements` elements:
+    /// ordinary stores first read the line, except on Arm (Neoverse N1 Technical Reference Manual,
+    /// write streaming mode) and, in part, on Intel since Ice Lake (SpecI2M), which is neglected.
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
             StoreKind::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
@@ -197,7 +191,7 @@ impl StreamKernel {
         Ok(LoadedStream { kernel: self, ahead: self.distances.first().copied().unwrap_or(0) })
     }
 
-    /// Returns the [`LoadedStream::variant`] for each prefetch distance.
+    /// Returns the name of the kernel's variant for each prefetch distance.
     pub fn variants(&'static self) -> impl Iterator<Item = String> {
         self.distances.iter().map(|ahead| variant(self, *ahead))
     }
@@ -215,8 +209,8 @@ pub fn kernels() -> impl Iterator<Item = &'static StreamKernel> {
     reference_stream::KERNELS.into_iter().chain(native::STREAM_KERNELS.into_iter().flatten())
 }
 
-/// Returns the kernels of an operation that this processor can run, each with every prefetch
-/// distance, the portable one first.
+/// Returns the kernels of an operation that this processor can run, the portable one first; each
+/// with every prefetch distance.
 pub fn available(op: StreamOp) -> impl Iterator<Item = LoadedStream> {
     let loaded = kernels().filter(move |kernel| kernel.op == op).filter_map(|kernel| kernel.load().ok());
     loaded.flat_map(|kernel| {
@@ -260,7 +254,7 @@ pub struct WrongElement {
 }
 
 impl<'memory> Arrays<'memory> {
-    /// Divides `memory` into the arrays that `op` needs, equally long (whole blocks of 64 elements)
+    /// Divides `memory` into the arrays that `op` needs: equally long whole blocks of 64 elements
     /// with gaps between them.
     #[must_use]
     pub fn divide(op: StreamOp, memory: &'memory mut [f64]) -> Self {
@@ -281,13 +275,13 @@ impl<'memory> Arrays<'memory> {
         Self { op, a, b, c }
     }
 
-    /// Returns the elements per array.
+    /// Returns the number of elements per array.
     pub fn elements(&self) -> usize {
         if self.op.stores() > 0 { self.a.len() } else { self.b.len() }
     }
 
-    /// Writes every element: integers below 2^40 that depend on seed, array and index to arrays
-    /// that are read, NaN to a destination that is not.
+    /// Fills arrays that are read with integers below 2^40, which depend on seed, array and index,
+    /// and a destination that is only written with NaN.
     pub fn fill(&mut self, seed: u64) {
         let Self { op, a, b, c } = self;
         for (element, a) in a.iter_mut().enumerate() {
@@ -300,8 +294,8 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Checks every element after [`fill`](Self::fill) with `seed` and `passes` passes with the
-    /// operation's own scalar.
+    /// Checks every element after [`fill`](Self::fill) with `seed` and `passes` passes of the
+    /// operation; fails with the first wrong one.
     pub fn verify(&self, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let op = self.op;
         let check = |array, element, got: f64, wanted: f64| {
@@ -319,8 +313,8 @@ impl<'memory> Arrays<'memory> {
         self.verify_written(0..self.a.len(), seed, passes)
     }
 
-    /// Checks the last block written by a pass up to `to` (units of [`part`](Self::part)) after
-    /// `passes` passes: finds a wrong register value before the next pass overwrites it.
+    /// Checks the last block written before `to` (in units of 1/[`PASS`](Self::PASS)) after
+    /// `passes` passes, before the next pass overwrites a wrong value.
     pub fn verify_last_block(&self, to: u64, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let end = self.element_at(to);
         self.verify_written(end.saturating_sub(ARRAY_BLOCK)..end, seed, passes)
@@ -347,7 +341,7 @@ impl<'memory> Arrays<'memory> {
         Ok(())
     }
 
-    /// Cuts the arrays into `parts` of whole blocks, which differ by at most one block.
+    /// Splits the arrays into `parts` sets of whole blocks, which differ by at most one block.
     pub fn split(self, parts: usize) -> Vec<Self> {
         let blocks = self.elements() / ARRAY_BLOCK;
         let Self { op, mut a, mut b, mut c } = self;
@@ -360,8 +354,8 @@ impl<'memory> Arrays<'memory> {
             .collect()
     }
 
-    /// Returns the elements from `from` to `to` (units of 1/[`PASS`](Self::PASS)) as whole blocks.
-    /// Consecutive parts have no gap and no overlap.
+    /// Returns the elements between `from` and `to` (in units of 1/[`PASS`](Self::PASS)), as whole
+    /// blocks. Consecutive ranges have no gap and no overlap.
     pub fn part(&mut self, from: u64, to: u64) -> Arrays<'_> {
         let start = self.element_at(from);
         let end = self.element_at(to).max(start);
@@ -374,7 +368,7 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Returns the element at `part` (units of 1/[`PASS`](Self::PASS)): a block's start or the end.
+    /// Returns the first element of the block at `part` ÷ [`PASS`](Self::PASS) of the arrays.
     fn element_at(&self, part: u64) -> usize {
         let elements = self.elements();
         match part {
@@ -386,10 +380,10 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Units of a whole pass: see [`part`](Self::part).
+    /// Units into which [`part`](Self::part) divides an array.
     pub const PASS: u64 = 1 << 20;
 
-    /// Returns the sum of a `Read` pass after [`fill`](Self::fill); 0 for other operations.
+    /// Returns the right sum of a `Read` pass after [`fill`](Self::fill); 0 for other operations.
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;
@@ -402,7 +396,7 @@ fn gap(bytes: usize) -> usize {
     if bytes <= SMALL_BUFFER_BYTES { SMALL_GAP } else { ARRAY_GAP_BYTES }
 }
 
-/// Returns an integer below 2^40 (SplitMix64): 3 × it and the sum of two are exact in f64.
+/// Returns an integer below 2^40 (SplitMix64): 3 × it and the sum of two of them are exact in f64.
 fn number(seed: u64, array: u64, element: usize) -> f64 {
     let mut z = seed
         .wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03))
@@ -418,7 +412,7 @@ impl LoadedStream {
         self.kernel
     }
 
-    /// Returns the kind of work, for probing the clock; its registers hold the loaded data.
+    /// Returns the kind of work that a probe of the clock imitates.
     pub fn work(&self) -> ProbeWork {
         match (self.kernel.store, self.kernel.op) {
             (StoreKind::String, _) => ProbeWork::SCALAR,
@@ -434,8 +428,8 @@ impl LoadedStream {
         variant(self.kernel, self.ahead)
     }
 
-    /// Runs `passes` passes with the operation's own scalar. Returns the sum of all elements read
-    /// for [`StreamOp::Read`], else 0. Does nothing with arrays of another operation.
+    /// Runs `passes` passes and returns the sum of all elements read for [`StreamOp::Read`], else
+    /// 0. Does nothing with arrays of another operation.
     pub fn run(&self, arrays: &mut Arrays<'_>, passes: u64) -> u64 {
         if arrays.op != self.kernel.op || passes == 0 {
             return 0;
@@ -444,8 +438,8 @@ impl LoadedStream {
         self.pass(a, b, c, op.scalar(), passes)
     }
 
-    /// Runs `passes` passes over the first `bytes` bytes of each array; returns the sum as
-    /// [`run`](Self::run). Safety: see [`StreamKernel::function`], except for the instruction set.
+    /// Runs `passes` passes over the first `bytes` bytes of each array, like [`run`](Self::run).
+    /// Safety: see [`StreamKernel::function`], except for the instruction set.
     pub(crate) unsafe fn raw(
         &self,
         a: *mut f64,
@@ -460,9 +454,8 @@ impl LoadedStream {
         unsafe { (self.kernel.function)(a, b, c, terms) }
     }
 
-    /// Runs `passes` passes with the scalar `s` and returns the sum read: the kernel does whole
-    /// iterations from the destination's first cache line, the reference the elements before and
-    /// after.
+    /// Runs `passes` passes with scalar `s` and returns the sum read. The kernel does whole
+    /// iterations from the destination's first cache line, the reference does the rest.
     fn pass(&self, a: &mut [f64], b: &[f64], c: &[f64], s: f64, passes: u64) -> u64 {
         let op = self.kernel.op;
         let used = [

@@ -1,8 +1,5 @@
-//! A team of threads, each pinned to one processor, that run a closure together.
-//!
-//! Threads sleep between runs. A run starts at a barrier and returns when the last thread has
-//! finished. State is created by one run on its own thread and lent to later runs with
-//! [`Team::run_each`].
+//! A team of threads, each pinned to one processor, which sleep between runs. A run starts at a
+//! barrier and returns when the last thread has finished.
 
 mod barrier;
 mod room;
@@ -86,7 +83,7 @@ pub enum TeamError {
     },
 }
 
-/// A thread's view of its place in the team.
+/// Index and processor of a thread in its team.
 #[derive(Debug, Clone, Copy)]
 pub struct TeamMember<'team> {
     /// Index in the list of processors, from 0.
@@ -99,8 +96,7 @@ pub struct TeamMember<'team> {
 }
 
 impl TeamMember<'_> {
-    /// Waits until all threads that have not returned have arrived. If one panicked, unwinds to the
-    /// end of the closure.
+    /// Waits until all threads that have not returned arrive. Unwinds if one panicked.
     pub fn barrier(&self) {
         if self.barrier.wait() == Err(Broken) {
             std::panic::resume_unwind(Box::new(Broken));
@@ -148,7 +144,7 @@ impl std::fmt::Debug for TeamOrders {
 }
 
 impl TeamShared {
-    /// Locks the orders. Poison is ignored: they are consistent whenever the lock is free.
+    // Poison is ignored: the orders are consistent whenever the lock is free.
     fn orders(&self) -> MutexGuard<'_, TeamOrders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,8 +178,8 @@ impl TeamShared {
 }
 
 impl Team {
-    /// Starts one thread per entry of `cpus` (repetitions allowed), pinned to it. Fails if a
-    /// processor is not allowed or a thread cannot be started; no thread is left running then.
+    /// Starts one thread per entry of `cpus` (repetitions allowed), pinned to it. Fails, with no
+    /// thread left running, if a processor is not allowed or a thread cannot be started.
     pub fn new(cpus: &[usize]) -> Result<Self, TeamError> {
         let first = *cpus.first().ok_or(TeamError::Empty)?;
         let allowed = affinity::allowed().map_err(|source| TeamError::Pin { cpu: first, source })?;
@@ -240,15 +236,13 @@ impl Team {
         self.cpus.len()
     }
 
-    /// Returns whether threads share a processor.
+    /// Returns whether two threads share a processor.
     pub fn shares_cpus(&self) -> bool {
         has_duplicates(&self.cpus)
     }
 
-    /// Runs `work` on every thread, starting together, and returns the results in order.
-    ///
-    /// # Errors
-    /// [`TeamError::Panicked`] for the first thread that panicked. The team can be used again.
+    /// Runs `work` on every thread, starting together, and returns the results in order. Fails for
+    /// the first thread that panicked; the team can be used again.
     pub fn run<T, F>(&mut self, work: F) -> Result<Vec<T>, TeamError>
     where
         T: Send,
@@ -258,7 +252,7 @@ impl Team {
         self.run_each(&mut nothing, |member, ()| work(member))
     }
 
-    /// Like [`run`](Self::run), but lends each thread its entry of `states`; fails if their number
+    /// Like [`run`](Self::run), but passes each thread its entry of `states`; fails if their number
     /// is not [`count`](Self::count).
     pub fn run_each<S, T, F>(&mut self, states: &mut [S], work: F) -> Result<Vec<T>, TeamError>
     where
@@ -332,13 +326,11 @@ impl Drop for Team {
         self.shared.orders().dismissed = true;
         self.shared.start.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread cannot panic outside a task, and tasks are caught.
             drop(thread.join());
         }
     }
 }
 
-/// Waits on drop until no thread can use the task.
 struct Finish<'run>(&'run TeamShared);
 
 impl Drop for Finish<'_> {
@@ -351,7 +343,6 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// State and outcome of one thread. The lock is never contended.
 struct Desk<'run, S, T> {
     state: &'run mut S,
     outcome: Option<Result<T, TeamFailure>>,
@@ -387,7 +378,6 @@ fn has_duplicates(cpus: &[usize]) -> bool {
     sorted.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// Formats ascending processors as `0-3,8`.
 fn ranges(cpus: &[usize]) -> String {
     let runs = cpus.chunk_by(|one, next| one + 1 == *next);
     let parts = runs.filter_map(|run| match run {

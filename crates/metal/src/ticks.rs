@@ -1,7 +1,6 @@
-//! A cheap clock to timestamp operations that take less than a microsecond.
-//!
-//! `clock_gettime` waits for all earlier instructions, about 25 ns. If the kernel's clock source is
-//! the processor's counter (found steady and equal on all CPUs), it is read directly and scaled.
+//! A cheap clock for operations of less than a microsecond: `clock_gettime` waits for all earlier
+//! instructions, about 25 ns. If the kernel's clock source is the processor's counter (found steady
+//! and equal on all CPUs), the counter is read directly.
 
 use std::path::Path;
 
@@ -45,8 +44,8 @@ impl TickClock {
         TickClock { counter: None }
     }
 
-    /// Returns the clock of the processor's counter, calibrated for 10 ms, if it is the kernel's
-    /// clock source; else [`TickClock::system`].
+    /// Returns the clock of the processor's counter, calibrated in 10 ms, if the kernel uses it;
+    /// else [`TickClock::system`].
     #[must_use]
     pub fn fastest() -> Self {
         let trusted = || {
@@ -56,12 +55,12 @@ impl TickClock {
         TickClock { counter: trusted().and_then(calibrated) }
     }
 
-    /// Whether it reads the processor's counter.
+    /// Returns whether the clock reads the processor's counter instead of the kernel's clock.
     pub fn is_counter(&self) -> bool {
         self.counter.is_some()
     }
 
-    /// Like [`TickClock::now_ns`], but after all earlier instructions: for comparing several CPUs.
+    /// Returns [`TickClock::now_ns`] after all earlier instructions, for comparing several CPUs.
     pub fn ordered_now_ns(&self) -> u64 {
         if let (Some(_), Some(ticks)) = (self.counter, native::TICK_COUNTER) {
             (ticks.fence)();
@@ -76,7 +75,6 @@ impl TickClock {
         match (self.counter, native::TICK_COUNTER) {
             (Some(TickCounter { from_ticks, from_ns, scale }), Some(ticks)) => {
                 let ticks = u128::from((ticks.read)().wrapping_sub(from_ticks));
-                // Fits for centuries after the shift; the cast could only wrap.
                 from_ns.wrapping_add(((ticks * u128::from(scale)) >> 32) as u64)
             }
             _ => monotonic_ns(),
@@ -84,7 +82,7 @@ impl TickClock {
     }
 }
 
-/// The processor's time counter at the rate that the processor or hypervisor states.
+/// The processor's time counter, with the rate that the processor or hypervisor reports.
 #[derive(Debug, Clone, Copy)]
 pub struct StatedCounter {
     read: fn() -> u64,
@@ -92,19 +90,19 @@ pub struct StatedCounter {
 }
 
 impl StatedCounter {
-    /// Returns the counter; `None` if it is not guaranteed steady or its rate is not stated.
+    /// Returns the counter; `None` if it is not guaranteed steady or its rate is not reported.
     #[must_use]
     pub fn here() -> Option<Self> {
         let ticks = native::TICK_COUNTER.filter(|_| native::has_steady_counter())?;
         Some(Self { read: ticks.read, hz: native::stated_counter_hz()? })
     }
 
-    /// Stated rate in Hz.
+    /// Returns the reported rate in Hz.
     pub fn hz(&self) -> f64 {
         self.hz
     }
 
-    /// Seconds since the counter was reset.
+    /// Returns the seconds since the counter was zero.
     pub fn seconds(&self) -> f64 {
         (self.read)() as f64 / self.hz
     }
@@ -119,13 +117,13 @@ fn calibrated(ticks: Ticks) -> Option<TickCounter> {
     Some(TickCounter { from_ticks, from_ns, scale })
 }
 
-/// Returns the nanoseconds per tick × 2^32; `None` outside 1 MHz to 100 GHz.
+/// Returns the nanoseconds per tick × 2^32, if `ticks` took `ns`; `None` outside 1 MHz to 100 GHz.
 fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
     let scale = (u128::from(ns) << 32).checked_div(u128::from(ticks))?;
     u64::try_from(scale).ok().filter(|scale| ((1 << 32) / 100..=1000 << 32).contains(scale))
 }
 
-/// Returns a counter reading and the monotonic time in ns at one moment, the best of 64 attempts.
+/// Returns a (counter reading, monotonic time in ns) of one moment, the best of 64 attempts.
 pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();
@@ -165,7 +163,6 @@ mod tests {
     #[test]
     fn it_keeps_the_systems_time() {
         assert!(keeps_time(TickClock::system()));
-        // Repeated because a calibration may be interrupted throughout.
         let clock = (0..3).map(|_| TickClock::fastest()).find(|clock| keeps_time(*clock)).unwrap();
         let Some(counter) = clock.counter else { return };
         for scale in [counter.scale / 100 * 98, counter.scale / 100 * 102] {

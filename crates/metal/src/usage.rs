@@ -11,7 +11,7 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
-/// Returns the usage of this process so far; zeros if the kernel does not report it.
+/// Returns the usage of this process and all its threads so far; zeros if unreported.
 pub fn usage() -> Usage {
     used_by(libc::RUSAGE_SELF)
 }
@@ -62,7 +62,6 @@ mod tests {
         let (before, of_thread) = (usage(), thread_switches());
         let Some(so_far) = counted(me) else { return };
         let (answer, answered) = std::sync::mpsc::channel();
-        // It answers only after this thread has left its CPU to wait.
         let other = std::thread::spawn(move || {
             while counted(me).is_some_and(|now| now <= so_far) {
                 std::thread::yield_now();

@@ -16,7 +16,6 @@ pub(crate) struct ThreadClock {
 }
 
 impl ThreadClock {
-    /// Calibrates for the calling thread (pinned, doing this kind of work) in some milliseconds.
     pub(crate) fn new(work: ProbeWork) -> Self {
         Self { clock: CoreClock::calibrate(work).ok(), last: None, sum: 0.0, count: 0 }
     }
@@ -45,7 +44,7 @@ impl ThreadClock {
 /// Core clock of each thread of a team during its work.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TeamClocks {
-    /// Mean over time per thread, in the order of the team, in Hz; `None` if it cannot be measured.
+    /// Mean core clock per thread in Hz, in the order of the team; `None` if it cannot be measured.
     pub each_hz: Vec<Option<f64>>,
 }
 
@@ -54,7 +53,7 @@ impl TeamClocks {
         Self { each_hz: watches.map(ThreadClock::mean).collect() }
     }
 
-    /// Returns the mean over threads in Hz; `None` if no thread measured it.
+    /// Returns the mean clock of the threads in Hz; `None` if it is unknown on all of them.
     pub fn mean_hz(&self) -> Option<f64> {
         let seen: Vec<f64> = self.each_hz.iter().copied().flatten().collect();
         (!seen.is_empty()).then(|| seen.iter().sum::<f64>() / seen.len() as f64)

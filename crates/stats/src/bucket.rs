@@ -1,8 +1,6 @@
-//! Detection of a token bucket: a burst rate at first, and later a lower rate that holds.
-//!
-//! At most `held + base × t` bytes pass within t of the bucket being full (RFC 2697, RFC 2698;
-//! Cruz, "A calculus for network delay", IEEE Trans. Inf. Theory 37, 1991). The excess over the
-//! base rate grows while there are tokens. Time without arrivals fills the bucket.
+//! Detection of a token bucket: a burst rate at first, and later a lower rate that holds. At most
+//! `held + base × t` bytes pass within t of the bucket being full (RFC 2697, RFC 2698; Cruz, "A
+//! calculus for network delay", IEEE Trans. Inf. Theory 37, 1991).
 
 use super::changepoint::TimedPoint;
 use super::samples::median;
@@ -38,8 +36,7 @@ const MAX_PIECES: usize = 64;
 const MIN_PIECES: usize = 12;
 /// Minimum number of pieces at the base rate.
 const MIN_BASE_PIECES: usize = 8;
-/// Maximum deviation of their running sum from a line, as a share of the sum. Single pieces may
-/// deviate more: some senders pass 64 KiB at once.
+/// Maximum deviation of their running sum from a line, as a share of the sum.
 const STRAY: f64 = 0.08;
 /// Minimum excess as a multiple of that deviation, extrapolated to all pieces.
 const CLEAR: f64 = 3.0;
@@ -57,7 +54,7 @@ const USED_UP_SHARE: f64 = 0.95;
 /// Minimum share of the time that must remain after a burst.
 const LEFT: f64 = 0.25;
 
-/// Detects a token bucket in chronological arrivals; `None` if no lower rate holds at the end.
+/// Detects a token bucket in chronological arrivals; `None` without a lower rate until the end.
 pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let pieces = pieces(arrivals)?;
@@ -84,7 +81,7 @@ pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     })
 }
 
-/// Returns the largest burst of one transfer over the rate `base`; `None` if nothing exceeds it.
+/// Returns the largest burst of one transfer above `base` (amount per second); `None` without any.
 pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
@@ -92,7 +89,8 @@ pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     Some(Bucket { burst: used_up.amount / used_up.seconds, base, held, until: used_up.seconds })
 }
 
-/// Returns the rate of one transfer less its burst over `base`; `None` if that lasted too long.
+/// Returns the rate (amount per second) of one transfer after its burst above `base`; `None` if
+/// less than a quarter of the time is left.
 pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     let arrivals = trimmed(arrivals);
     let (first, last) = (arrivals.first()?, arrivals.last()?);
@@ -103,7 +101,6 @@ pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
         return Some(all / seconds).filter(|rate| rate.is_finite());
     }
     let burst = used_up(arrivals, base, USED_UP_SHARE * held)?;
-    // The stretch in which they were used up counts half.
     let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
     let left = seconds - (after.from - first.from);
     let mut amount = 0.0;
@@ -112,12 +109,10 @@ pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
         TimedPoint { t: one.from + one.seconds, value: amount }
     };
     let sums: Vec<TimedPoint> = arrivals.iter().filter(|one| one.from >= after.from).map(sum).collect();
-    // Remaining tokens come first, and the last stretch may be partial: neither affects the slope.
     let rate = Trend::of(&sums).map_or(amount / left, |trend| trend.slope);
     (left >= LEFT * seconds).then_some(rate)
 }
 
-/// Removes the stretches before the first and after the last arrival.
 fn trimmed(arrivals: &[ArrivalStretch]) -> &[ArrivalStretch] {
     let some = |one: &ArrivalStretch| one.amount > 0.0;
     let (first, last) = (arrivals.iter().position(some), arrivals.iter().rposition(some));
@@ -129,7 +124,7 @@ struct Pieces {
     amounts: Vec<f64>,
 }
 
-/// Splits the whole time, with gaps, into equal pieces; `None` if there would be too few.
+/// Splits the whole time into equal pieces; `None` if there would be too few.
 fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
@@ -150,7 +145,8 @@ fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
     Some(Pieces { seconds, amounts })
 }
 
-/// Returns amount/s of the last `tail` pieces, and how far their sum strays; `None` if unsteady.
+/// Returns the rate (amount per second) of the last `tail` pieces, and the range of their running
+/// sum around a line; `None` if that is too large.
 fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     let amounts = pieces.amounts.get(pieces.amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
@@ -166,7 +162,7 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
     (stray <= STRAY * each * tail as f64).then_some((each / pieces.seconds, stray))
 }
 
-/// Returns a piece's standard deviation if pieces are independent; one step hardly changes it.
+/// Returns the standard deviation of a piece, from differences of runs; a step hardly changes it.
 fn fluctuation(amounts: &[f64]) -> Option<f64> {
     let length = (amounts.len() / FLUCTUATION_RUNS).max(1);
     let runs: Vec<f64> = amounts.chunks_exact(length).map(|run| run.iter().sum()).collect();
@@ -187,7 +183,7 @@ fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
-/// Returns time and amount from the first arrival until the excess over `base` reaches `wanted`.
+/// Returns the arrivals until their excess over `base` reaches `wanted`; `None` if it never does.
 fn used_up(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)
@@ -297,7 +293,6 @@ mod tests {
 
     #[test]
     fn pauses_fill_the_bucket_and_count_as_time() {
-        // Ten transfers of 0.2 s with pauses of 0.1 s, in which the bucket fills.
         let mut course = Vec::new();
         for transfer in 0..10 {
             let held = if transfer == 0 { 60.0 } else { 10.0 };

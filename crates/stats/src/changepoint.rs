@@ -1,12 +1,9 @@
-//! Change points of a series of (t, value), and the segments between them.
-//!
-//! Binary segmentation over seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary
-//! segmentation", Biometrika 110, 2023) in O(n log n). A step is accepted if at most one of 199
-//! permutations of the points shows a larger one, which happens with at most 1 % of independent
-//! noise. For correlated noise the step is first divided by the long-run deviation of
-//! autoregressive noise, whose correlation is estimated from differences (Chakar, Lebarbier,
-//! Lévy-Leduc & Robin, "A robust approach for estimating change-points in the mean of an AR(1)
-//! process", Bernoulli 23, 2017).
+//! Change points of a series of (t, value), and the segments between them: binary segmentation over
+//! seeded intervals (Kovács, Bühlmann, Li & Munk, "Seeded binary segmentation", Biometrika 110,
+//! 2023) in O(n log n). A step is accepted if at most one of 199 permutations shows a larger one:
+//! at most 1 % of independent noise. For correlated noise it is first divided by the long-run
+//! deviation (Chakar, Lebarbier, Lévy-Leduc & Robin, "A robust approach for estimating
+//! change-points in the mean of an AR(1) process", Bernoulli 23, 2017).
 
 mod interval;
 mod noise;
@@ -62,19 +59,15 @@ pub struct Segment {
     pub mad: f64,
 }
 
-/// Splits a chronological series into segments: one if nothing changes, none without points. Values
-/// that are not finite are ignored. `seed` determines the permutations.
+/// Splits a chronological series into segments: one if nothing changes, none without finite values.
+/// `seed` determines the permutations.
 pub fn segments(series: &[TimedPoint], seed: Seed) -> Vec<Segment> {
     segments_at(series, seed, StepLevel::of(LEVEL), &[])
 }
 
-/// Splits many series, controlling the false discovery rate: at most a share `false_share` of the
-/// series with a change is expected to be noise (Benjamini & Hochberg, "Controlling the false
-/// discovery rate", J. R. Stat. Soc. B 57, 1995; for dependent series Benjamini & Yekutieli, Annals
-/// of Statistics 29, 2001). None is judged less strictly than by [`segments`].
-///
-/// A step at the time of one of `events`, known external changes, is accepted without permutations
-/// if it exceeds the noise around it.
+/// Splits each of many series; at most a share `false_share` of the series with a change is
+/// expected to be noise (Benjamini & Hochberg, J. R. Stat. Soc. B 57, 1995). A step at one of
+/// `events`, times in seconds, needs only to exceed the noise around it.
 pub fn segments_of_many(
     all: &[(&[TimedPoint], Seed)],
     false_share: f64,
@@ -92,7 +85,6 @@ pub fn segments_of_many(
     let level = discovered(&chances, each).min(LEVEL);
     let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| match *chance <= level {
         true => segments_at(series, *seed, StepLevel::of(level), events),
-        // Only the events remain.
         false => segments_at(series, *seed, StepLevel::NO_STEP, events),
     };
     all.iter().zip(&chances).map(judged).collect()
@@ -111,7 +103,6 @@ fn discovered(chances: &[f64], each: f64) -> f64 {
         .map_or(0.0, |(_, level)| level)
 }
 
-/// Finite values of a series; medians of neighbours if there are very many.
 struct Condensed {
     values: Vec<f64>,
     places: Vec<usize>,
@@ -193,20 +184,19 @@ fn scaled(values: &[f64]) -> Vec<f64> {
 #[derive(Clone, Copy)]
 struct StepLevel {
     permutations: usize,
-    /// Maximum number of permutations with a step as large.
     allowed: usize,
 }
 
 impl StepLevel {
     const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
-    /// Lets `share` of noise pass: with n permutations and one allowed, (1 + 1) ÷ (n + 1) pass.
+    /// Creates the level that `share` of noise passes: with n permutations (1 + 1) ÷ (n + 1) pass.
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
     }
 
-    /// Keeps the permutations, but adds an estimate of all p-values up to [`LEVEL`].
+    /// Allows more larger steps, to estimate all p-values up to [`LEVEL`] by the same permutations.
     fn telling(self) -> Self {
         let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
         Self { allowed: allowed.saturating_sub(1).max(1), ..self }
@@ -223,7 +213,7 @@ fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<us
     observed(values, generator, level).map(|step| step.at)
 }
 
-/// Returns the largest step and its p-value if it is significant at `level`.
+/// Returns the largest step and its p-value; `None` if it is not significant at `level`.
 fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
@@ -239,7 +229,6 @@ fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Optio
     let mut larger = 0;
     for _ in 0..level.permutations {
         shuffle(&mut held, generator);
-        // Ties count against the step.
         larger += usize::from(layers.largest(&held).is_some_and(|step| spread.explained(step) >= observed));
         if larger > level.allowed {
             return None;

@@ -1,5 +1,4 @@
 //! Stop rules of sampling: a fixed number, or until the median is known to the wanted precision.
-//! The minimum is fixed, because stopping at the first narrow interval favours lucky ones.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -115,8 +114,8 @@ impl SamplingOutcome {
 }
 
 impl StopRule {
-    /// Decides whether to continue. `samples` are those of the headline metric so far, `used` the
-    /// wall time since the first one started, `seed` is for the bootstrap.
+    /// Decides whether to continue after `samples` of the headline metric. `used` is the wall time
+    /// since the first sample started; `seed` determines the bootstrap.
     pub fn decide(&self, samples: &Samples, seed: Seed, used: Duration) -> Decision {
         match *self {
             StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(SamplingOutcome::Fixed),
@@ -165,7 +164,6 @@ fn converge(samples: &Samples, seed: Seed, precision: f64, spent: SpentTime, who
     if enough && half_width.is_some_and(|width| width <= precision) {
         Decision::Stop(SamplingOutcome::Converged)
     } else if samples.count() >= MAX_SAMPLES {
-        // Regardless of the budget, because more of it would not help.
         Decision::Stop(SamplingOutcome::NotConverged { half_width, by: EndedBy::SampleCap })
     } else if spent >= SpentTime::Once {
         Decision::Stop(SamplingOutcome::NotConverged { half_width, by: whose })

@@ -1,8 +1,6 @@
 //! Equivalence of two tools: paired ratios, their confidence interval, and two one-sided tests
 //! against a margin stated in advance (Schuirmann, "A comparison of the two one-sided tests
 //! procedure and the power approach", J. Pharmacokinet. Biopharm. 15, 1987).
-//!
-//! Disturbances affect both values of a pair; logarithms make a ratio and its inverse symmetric.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -32,12 +30,11 @@ pub struct Ratio {
     /// 95 % confidence interval by Student's t on the logarithms, extended to include the median;
     /// `None` below [`MIN_PAIRS`].
     pub ci95: Option<[f64; 2]>,
-    /// 90 % interval, for the two one-sided tests.
     tost: Option<[f64; 2]>,
 }
 
 impl Ratio {
-    /// Returns the median of own ÷ other over the positive finite `pairs`; `None` without any.
+    /// Compares positive finite (own, other) values: the ratio is own ÷ other; `None` without any.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =
@@ -49,7 +46,7 @@ impl Ratio {
         Some(Ratio { median, ci95, tost: interval(&logs, 0.95) })
     }
 
-    /// Returns the verdict for a margin: with 0.03 a ratio between 1 ÷ 1.03 and 1.03 is equivalent.
+    /// Returns the verdict for a margin: with 0.03, a ratio from 1 ÷ 1.03 to 1.03 is equivalent.
     pub fn verdict(&self, margin: f64) -> EquivalenceVerdict {
         let (Some([low, high]), Some(tost)) = (self.ci95, self.tost) else {
             return EquivalenceVerdict::Inconclusive;
@@ -67,7 +64,7 @@ impl Ratio {
     }
 }
 
-/// Returns the interval of the mean of `logs` up to `quantile` of Student's t, as ratios.
+/// Returns the interval of the ratio up to `quantile` of Student's t; `None` below [`MIN_PAIRS`].
 fn interval(logs: &[f64], quantile: f64) -> Option<[f64; 2]> {
     let n = logs.len();
     if n < MIN_PAIRS {

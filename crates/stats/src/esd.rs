@@ -1,13 +1,12 @@
 //! Outliers by the generalized extreme Studentized deviate test (B. Rosner, "Percentage points for
-//! a generalized ESD many-outlier procedure", Technometrics 25(2), 1983). One of a hundred
-//! sets of normal values has a false outlier. Several are sought, because one can mask another.
+//! a generalized ESD many-outlier procedure", Technometrics 25(2), 1983).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Probability of an outlier among normal values without any.
 const ALPHA: f64 = 0.01;
 
-/// Returns the values without up to `most` outliers; fewer than five values are unchanged.
+/// Returns the values, in order, without up to `most` outliers; unchanged if fewer than five.
 pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     const MIN_POINTS: usize = 5;
     let mut left = values.to_vec();
@@ -27,7 +26,6 @@ pub fn without_outliers(values: &[f64], most: usize) -> Vec<f64> {
     kept
 }
 
-/// Returns index and distance (standard deviations) of the value furthest from the mean.
 fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -36,7 +34,7 @@ fn furthest(values: &[f64]) -> Option<(usize, f64)> {
     away.filter(|(_, away)| away.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Returns Rosner's λ, the critical distance (standard deviations) of the furthest of `n` values.
+/// Returns Rosner's λ: the critical distance, in standard deviations, of the furthest value.
 fn critical(n: usize) -> f64 {
     let n = n as f64;
     let t =

@@ -1,9 +1,7 @@
-//! Limits for the share of time that may be excluded from a result.
-//!
-//! Interrupted slices are excluded. The most common level of the rest is the result, while the rest
-//! is the majority: no estimate withstands more than half of its data being something else (Donoho
-//! and Huber, "The notion of breakdown point", in: A Festschrift for Erich L. Lehmann, 1983). Above
-//! nine tenths, less than 10 ms of a 100 ms sample remain, between interruptions that empty caches.
+//! Limits for the share of time that may be excluded from a result: no estimate withstands more
+//! than half of its data being something else (Donoho and Huber, "The notion of breakdown point",
+//! 1983). Above nine tenths, less than 10 ms of a 100 ms sample remain, between interruptions that
+//! empty caches.
 
 /// Excluded share of time above which a result is not converged and decides no comparison.
 pub const MOSTLY_EXCLUDED: f64 = 0.5;
@@ -23,7 +21,7 @@ pub enum ExcludedShare {
 }
 
 impl ExcludedShare {
-    /// Classifies a share from 0 to 1; `None` counts as [`ExcludedShare::Little`].
+    /// Classifies the excluded share of time, 0 to 1; `None` counts as [`ExcludedShare::Little`].
     pub fn of(share: Option<f64>) -> Self {
         match share {
             Some(share) if share > ALL_BUT_EXCLUDED => Self::AllBut(share),

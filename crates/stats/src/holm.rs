@@ -1,7 +1,7 @@
 //! Multiple tests by Holm's step-down correction ("A simple sequentially rejective multiple test
 //! procedure", Scandinavian Journal of Statistics 6, 1979), which allows for dependent tests.
 
-/// Returns the p-values, in their order, corrected for their number (Holm). NaN counts as 1.
+/// Returns the p-values, in their order, corrected for their number by Holm; NaN counts as 1.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let plain = |p: f64| if p.is_nan() { 1.0 } else { p.clamp(0.0, 1.0) };
     let mut order: Vec<usize> = (0..p_values.len()).collect();
@@ -44,7 +44,6 @@ mod tests {
                     prop_assert!(p[i] > p[j] || corrected[i] <= corrected[j]);
                 }
             }
-            // Bonferroni is an upper bound.
             for (a, b) in p.iter().zip(&corrected) {
                 prop_assert!(*b <= (a * p.len() as f64).min(1.0) + 1e-15);
             }

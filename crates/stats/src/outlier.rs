@@ -1,4 +1,4 @@
-//! Signs of dependent or mixed samples: outliers and autocorrelation.
+//! Signs that samples depend on each other or are mixed: outliers and autocorrelation.
 
 use super::Samples;
 use super::samples::median_of_sorted;
@@ -18,15 +18,13 @@ pub fn outlier_count(samples: &Samples) -> usize {
     sorted.sort_by(f64::total_cmp);
     let mad = median_of_sorted(&sorted);
     let n = samples.count() as f64;
-    // Divided first, so that the sum cannot overflow.
     let mean_deviation: f64 = deviations.iter().map(|d| d / n).sum();
     let sigma = if mad > 0.0 { mad / MAD_OVER_SIGMA } else { mean_deviation * SIGMA_OVER_MEAN_DEVIATION };
     if sigma > 0.0 { deviations.iter().filter(|d| **d / sigma > THRESHOLD).count() } else { 0 }
 }
 
 /// Returns the correlation of successive samples, −1 to 1; `None` below 3 samples or if all are
-/// equal. A high value (drift, throttling, garbage collection) makes intervals too narrow.
-///
+/// equal. A high value (drift, throttling) makes confidence intervals too narrow.
 /// r₁ = Σ (xᵢ − m)(xᵢ₊₁ − m) ÷ Σ (xᵢ − m)² (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 2).
 pub fn lag1_autocorrelation(samples: &Samples) -> Option<f64> {
     let points = samples.points();
@@ -77,7 +75,6 @@ mod tests {
         assert!(lag1_autocorrelation(&samples(&drift)).unwrap() > 0.8);
         let alternating: Vec<f64> = (0..30).map(|i| f64::from(i % 2)).collect();
         assert!(lag1_autocorrelation(&samples(&alternating)).unwrap() < -0.9);
-        // Mean 2.5, products −0.75 − 0.25 … of 1, 4, 2, 3.
         let known = lag1_autocorrelation(&samples(&[1.0, 4.0, 2.0, 3.0])).unwrap();
         assert!((known - -0.65).abs() < 1e-12, "{known}");
     }

@@ -15,17 +15,12 @@ const QN: f64 = 2.2219;
 /// Corrections of Qₙ for 2 to 9 values (Croux & Rousseeuw, "Time-efficient algorithms for two
 /// highly robust estimators of scale", COMPSTAT 1992).
 const SMALL_SAMPLE_FACTORS: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
-/// Standard deviation of normal values in median absolute deviations.
 const MAD: f64 = 1.4826;
-/// Minimum number of values to estimate their tails.
 const TAILS: usize = 20;
 
-/// Returns the distance from the median beyond which a value is an outlier, if `looked_at` values
-/// are examined in all, so that one run in a hundred with noise alone has one ([`FALSE_ALARMS`]).
-///
-/// It is a robust scale times the quantile of Student's t for Bonferroni's bound, with degrees of
-/// freedom fitted to simulations of normal values (`tests`). From 20 values on, it allows for
-/// exponential tails. 0 if more than half of the values are equal; infinite below three values.
+/// Returns the distance from the median beyond which one of `values` is an outlier: among all
+/// `looked_at` values, noise alone has one in a hundred runs ([`FALSE_ALARMS`]). 0 if more than
+/// half of the values are equal; infinite below three values.
 pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     let n = values.len();
     if n < 3 {
@@ -43,12 +38,11 @@ pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     let looked_at = looked_at.max(n) as f64;
     let share = 1.0 - FALSE_ALARMS / (2.0 * looked_at);
     let far = StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(share));
-    // 0 × ∞ is NaN.
     let normal = if scale > 0.0 { scale * far } else { 0.0 };
     if n < TAILS { normal } else { normal.max(of_tails(&away, looked_at)) }
 }
 
-/// Returns the bound for an exponential tail through median and upper quartile of distances.
+/// Returns the bound for an exponential tail through the median and upper quartile of `away`.
 fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     let at = |share: f64| away[((away.len() - 1) as f64 * share).round() as usize];
     let (half, quartile) = (at(0.5), at(0.75));
@@ -56,7 +50,7 @@ fn of_tails(away: &[f64], looked_at: f64) -> f64 {
     quartile + slope * (0.25 * looked_at / FALSE_ALARMS).ln()
 }
 
-/// Returns the quartile of the distances of all pairs of `sorted`, as a standard deviation.
+/// Returns Qₙ: the quartile of the distances of all pairs, scaled to a standard deviation.
 fn qn(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     let mut pairs: Vec<f64> = Vec::with_capacity(n * (n - 1) / 2);
@@ -123,7 +117,6 @@ mod tests {
             let reach = outlier_distance(&values, machines as usize * CASES);
             assert!(reach < 0.25, "{machines}: {reach}");
         }
-        // A fifth are outliers.
         let (near, far) = ((0..32).map(|n| f64::from(n % 5) * 0.001), (0..8).map(|_| 0.5));
         assert!(outlier_distance(&near.chain(far).collect::<Vec<_>>(), 40 * CASES) < 0.2);
         assert_eq!(outlier_distance(&[1.0, 1.0, 1.0, 5.0], 4), 0.0);

@@ -24,7 +24,7 @@ pub enum NotSamples {
 }
 
 impl Samples {
-    /// Makes samples of `points`; fails if there are none, or one is not finite.
+    /// Creates samples from numbers; fails if there are none, or one is not finite.
     pub fn new(points: Vec<f64>) -> Result<Self, NotSamples> {
         if points.is_empty() {
             return Err(NotSamples::Empty);
@@ -45,7 +45,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// Returns the samples in ascending order.
+    /// Returns the samples as a list in ascending order.
     pub fn sorted(&self) -> Vec<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -83,7 +83,6 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
         n if n % 2 == 1 => sorted[upper],
-        // `midpoint` neither overflows for huge values nor loses denormal ones.
         _ => sorted[upper - 1].midpoint(sorted[upper]),
     }
 }

@@ -22,7 +22,7 @@ pub struct ScalingStep {
     pub efficiency: f64,
 }
 
-/// Compares each rate with that of the fewest threads, ascending by threads, the base first.
+/// Compares each rate with that of the fewest threads; ascending by threads, the base first.
 /// Ignores repeated thread counts and invalid rates; empty with fewer than two thread counts.
 pub fn scaling(rates: &[ThreadRate]) -> Vec<ScalingStep> {
     let usable = |r: &&ThreadRate| r.threads > 0 && r.rate.is_finite() && r.rate > 0.0;
@@ -37,7 +37,6 @@ pub fn scaling(rates: &[ThreadRate]) -> Vec<ScalingStep> {
         let efficiency = speed_up * f64::from(base.threads) / f64::from(r.threads);
         ScalingStep { threads: r.threads, base_threads: base.threads, speed_up, efficiency }
     };
-    // A quotient of extreme rates may overflow.
     rates.iter().map(compare).filter(|s| s.speed_up.is_finite() && s.efficiency.is_finite()).collect()
 }
 

@@ -16,7 +16,7 @@ fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Seed {
-    /// Makes the seed for one metric of one case in a run started with `run_seed`.
+    /// Creates the seed for one metric of one case in a run with the seed `run_seed`.
     pub fn new(run_seed: u64, case_id: &str, metric: &str) -> Self {
         let hash = fnv1a(FNV_OFFSET, &run_seed.to_le_bytes());
         let hash = fnv1a(hash, case_id.as_bytes());
@@ -24,8 +24,8 @@ impl Seed {
         Seed(fnv1a(fnv1a(hash, &[0xff]), metric.as_bytes()))
     }
 
-    /// Returns a generator with a fixed stream: neither ChaCha8, a published cipher, nor the
-    /// 32-byte key, filled here, depends on a library's version.
+    /// Returns a generator with the same stream on every platform and library version: ChaCha8 is a
+    /// published cipher, and its key is filled here.
     pub fn generator(self) -> ChaCha8Rng {
         let mut key = [0u8; 32];
         let mut hash = self.0;

@@ -16,11 +16,9 @@ pub enum SequentialDecision {
 /// Sequential test of one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequential {
-    /// Increase of the log likelihood ratio by a low measurement.
     low: f64,
-    /// Increase by a low measurement with a cause that the system reports.
+    /// Increase of the log likelihood ratio by a low measurement with a reported cause.
     stated: f64,
-    /// Increase by a normal measurement; negative.
     usual: f64,
     upper: f64,
     lower: f64,
@@ -36,9 +34,9 @@ pub const MISSED: f64 = 0.05;
 const STATED: f64 = 0.01;
 
 impl Sequential {
-    /// Makes a test that reports a regression of a normal machine with at most probability
-    /// `false_alarm`, and misses one with `missed`. `by_chance` is the probability of a low
-    /// measurement without a regression, `of_a_loss` with one. `None` if no such test exists.
+    /// Creates a test that reports a regression of a normal machine with probability `false_alarm`
+    /// at most, and misses one with `missed`. `by_chance` is the probability of a low measurement
+    /// without a regression, `of_a_loss` with one. `None` if no such test exists.
     pub fn new(false_alarm: f64, missed: f64, by_chance: f64, of_a_loss: f64) -> Option<Self> {
         let (p0, p1) = (
             by_chance.clamp(MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
@@ -63,15 +61,16 @@ impl Sequential {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// Makes the test of an outlier among `looked_at` values, of which `by_chance` are expected by
-    /// chance; on average at most `allowed` of these are reported as low.
+    /// Creates the test of an outlier among `looked_at` values, if `by_chance` are expected by
+    /// chance; on average at most `allowed` of these are reported. `None` if there is no such test.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const DECIDED_PROBABILITY: f64 = 0.98;
         let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
         Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
-    /// Returns the decision after `all` measurements, `low` low, `stated` of these with a cause.
+    /// Returns the decision after `all` measurements, `low` low ones, `stated` of these with a
+    /// cause.
     pub fn decided(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low
@@ -84,7 +83,7 @@ impl Sequential {
         }
     }
 
-    /// Returns the minimum number of measurements, all low, that confirm a regression.
+    /// Returns the smallest number of measurements, all of them low, that confirms a regression.
     pub fn fewest(&self) -> usize {
         (self.upper / self.low).ceil() as usize
     }
@@ -119,7 +118,6 @@ mod tests {
             let test = Sequential::new(0.01, 0.05, by_chance, of_a_loss).unwrap();
             assert!(low(&test, by_chance, 20_000, 1) <= 0.012, "{by_chance}");
             assert!(low(&test, of_a_loss, 20_000, 2) >= 0.94, "{of_a_loss}");
-            // At half the assumed probability there are even fewer false alarms.
             assert!(low(&test, by_chance / 2.0, 20_000, 3) <= 0.01, "{by_chance}");
         }
     }
@@ -143,14 +141,12 @@ mod tests {
     #[test]
     fn an_outlier_is_measured_the_more_often_the_more_chance_makes() {
         let (allowed, fewest) = (0.01 / 23.0, |test: Sequential| test.within(6).fewest());
-        // With no chance outliers in the case, one retest is enough for any number of machines.
         for looked_at in [3, 8, 200, 4600] {
             assert_eq!(fewest(of_outlier(allowed, looked_at, allowed)), 1);
         }
         assert_eq!(fewest(of_outlier(2.0, 200, allowed)), 2);
         assert_eq!(fewest(of_outlier(17.0, 200, allowed)), 5);
         assert_eq!(fewest(of_outlier(1.0, 0, allowed)), 6);
-        // The first retest that is no outlier refutes it.
         for by_chance in [allowed, 2.0, 100.0] {
             assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), SequentialDecision::Usual);
         }

@@ -30,7 +30,6 @@ impl Steadiness {
             return None;
         }
         let extreme = |pick: fn(f64, f64) -> f64| window.iter().copied().reduce(pick).unwrap_or(mean);
-        // Least squares over the numbers of the rounds, relative to the middle of the window.
         let middle = (n - 1.0) / 2.0;
         let from_middle = |i: usize| i as f64 - middle;
         let products = window.iter().enumerate().map(|(i, value)| from_middle(i) * value);
@@ -40,7 +39,7 @@ impl Steadiness {
         Some(Self { range, excursion: (slope * (n - 1.0)).abs() / mean })
     }
 
-    /// Returns whether both criteria are met: range and excursion of the trend.
+    /// Returns whether range and change of the fitted line are within the limits.
     pub fn is_steady(&self) -> bool {
         self.range <= RANGE && self.excursion <= EXCURSION
     }
@@ -59,14 +58,11 @@ mod tests {
     #[test]
     fn both_criteria_are_needed() {
         assert!(of(&[100.0; 5]).is_steady());
-        // Within 20 %, but falling by 16 % over the window.
         let falling = of(&[108.0, 104.0, 100.0, 96.0, 92.0]);
         assert!((falling.range - 0.16).abs() < 1e-12 && (falling.excursion - 0.16).abs() < 1e-12);
         assert!(!falling.is_steady());
-        // No slope, but a spread of 30 %.
         let spread = of(&[100.0, 115.0, 85.0, 115.0, 100.0]);
         assert!(spread.excursion < 0.10 && !spread.is_steady(), "{spread:?}");
-        // At the bounds themselves.
         assert!(of(&[100.0, 110.0, 100.0, 90.0, 100.0]).is_steady());
     }
 

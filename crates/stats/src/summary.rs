@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::samples::median_of_sorted;
 use super::{Samples, Seed, median_interval};
 
-/// Statistics of the samples of one metric, in its unit. All numbers are finite: overflowing
-/// deviations are limited to the largest number.
+/// Statistics of the samples of one metric, in its unit; all finite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -47,20 +46,19 @@ impl Summary {
         }
     }
 
-    /// Returns half the width of `ci95` relative to the median: the precision. `None` without an
-    /// interval, or if the median is zero and the interval is not.
+    /// Returns half the width of `ci95` ÷ the median: the precision. `None` without an interval, or
+    /// if only the median is zero.
     pub fn relative_half_width(&self) -> Option<f64> {
         let [low, high] = self.ci95?;
         if low == high {
             return Some(0.0);
         }
-        // Halved first, so that a wide range does not overflow.
         let relative = (high / 2.0 - low / 2.0) / self.median.abs();
         relative.is_finite().then_some(relative)
     }
 }
 
-/// Returns the power of two that scales the points near 1: no overflow, no changed digit.
+/// Returns the power of two by which to multiply the points to avoid overflow.
 fn unit_scale(sorted: &[f64]) -> f64 {
     let largest = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
     match largest {
@@ -70,7 +68,7 @@ fn unit_scale(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Returns the mean in two passes: the second adds the mean of the rounding errors of the first.
+/// Returns the mean in two passes: the second adds the mean rounding error of the first.
 fn mean(sorted: &[f64]) -> f64 {
     let scale = unit_scale(sorted);
     let n = sorted.len() as f64;
@@ -90,7 +88,6 @@ fn stdev(sorted: &[f64], mean: f64) -> Option<f64> {
     Some((variance.sqrt() / scale).min(f64::MAX))
 }
 
-/// Returns the median absolute deviation of points in ascending order from their `median`.
 pub(super) fn mad(sorted: &[f64], median: f64) -> f64 {
     let mut deviations: Vec<f64> = sorted.iter().map(|x| (x - median).abs().min(f64::MAX)).collect();
     deviations.sort_by(f64::total_cmp);
@@ -125,7 +122,6 @@ mod tests {
 
     #[test]
     fn deviation_survives_a_large_offset() {
-        // The textbook failure of the one-pass formula.
         let s = summary(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]);
         assert_eq!(s.stdev, Some(30f64.sqrt()));
     }

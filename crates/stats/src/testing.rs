@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-/// Generates any finite number: ordinary, huge, denormal, negative, zero.
 pub(crate) fn finite() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<f64>().prop_filter("finite", |x| x.is_finite()),

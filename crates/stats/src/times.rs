@@ -1,11 +1,9 @@
 //! Histogram of latencies in ns, after Gil Tene's HdrHistogram (hdrhistogram.org) with three
-//! significant digits. Every power of two has 1024 buckets (below 2048 there is one per ns).
-//! Recording is cheap enough for measured loops.
+//! significant digits: 1024 buckets per power of two, below 2048 one per ns.
 
 /// Number of leading bits that determine the bucket.
 const BITS: u32 = 11;
 
-/// Buckets per power of two.
 const HALF: usize = 1 << (BITS - 1);
 
 /// Initial range in ns: 17 ms.
@@ -23,11 +21,9 @@ pub struct Times {
 #[inline]
 fn bucket(ns: u64) -> usize {
     let shift = (u64::BITS - BITS) - (ns | (2 * HALF as u64 - 1)).leading_zeros();
-    // At most 54 × 1024 + 1023.
     shift as usize * HALF + (ns >> shift) as usize
 }
 
-/// Returns the lowest and highest time of a bucket in ns.
 fn edges(bucket: usize) -> (u64, u64) {
     let shift = (bucket / HALF).saturating_sub(1);
     let low = ((bucket - shift * HALF) as u64) << shift;
@@ -45,7 +41,6 @@ impl Times {
     #[inline]
     pub fn record(&mut self, ns: u64, times: u32) {
         self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(times.into()));
-        // A time of zero goes into the first bucket that a logarithmic axis can show.
         let bucket = bucket(ns.max(1));
         let count = self.counts.get_mut(bucket);
         match count.and_then(|count| Some((count.checked_add(times)?, count))) {
@@ -54,7 +49,6 @@ impl Times {
         }
     }
 
-    /// Adds `times` to a bucket that does not exist yet, or whose count is full.
     #[cold]
     fn make_room(&mut self, bucket: usize, times: u64) {
         if bucket >= self.counts.len() {
@@ -68,7 +62,7 @@ impl Times {
         });
     }
 
-    /// Adds all times of `other`.
+    /// Adds all times recorded in `other`.
     pub fn add(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         for (bucket, count) in other.filled() {
@@ -83,7 +77,6 @@ impl Times {
         self.sum_ns = 0;
     }
 
-    /// Returns (bucket, count) of non-empty buckets, ascending.
     fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
         self.counts.iter().enumerate().filter_map(|(bucket, count)| {
             let carried = self.carried.iter().filter(|(of, _)| *of == bucket).map(|(_, count)| count);
@@ -97,12 +90,12 @@ impl Times {
         self.filled().map(|(_, count)| count).fold(0, u64::saturating_add)
     }
 
-    /// Returns the exact sum in ns.
+    /// Returns the exact sum of the recorded times in ns.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// Returns the exact mean in seconds; `None` if empty.
+    /// Returns the exact mean time in seconds; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         let count = self.count();
         (count > 0).then(|| self.sum_ns as f64 * 1e-9 / count as f64)
@@ -124,7 +117,6 @@ impl Times {
 
     /// Returns the quantile `share` (0 to 1) in ns: the upper edge of its bucket; 0 if empty.
     pub fn at(&self, share: f64) -> u64 {
-        // The cast saturates.
         let rank = ((share * self.count() as f64).ceil() as u64).max(1);
         let mut seen = 0_u64;
         let mut last = 0;
@@ -203,7 +195,6 @@ mod tests {
             let mean = all.iter().map(|ns| *ns as f64).sum::<f64>() / all.len() as f64;
             let variance = all.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum::<f64>() / all.len() as f64;
             prop_assert!((times.mean().expect("some") * 1e9 / mean - 1.0).abs() < 1e-9);
-            // Each time is off by up to half a bucket.
             let most = all.iter().max().map_or(0.0, |ns| *ns as f64);
             prop_assert!((times.stdev().expect("some") * 1e9 - variance.sqrt()).abs() <= most / 1000.0);
         }

@@ -18,7 +18,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Fits a line through points at different times by median slopes; `None` with fewer than five.
+    /// Fits a line through points at different times; `None` with fewer than five.
     pub fn of(points: &[TimedPoint]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);
@@ -30,7 +30,6 @@ impl Trend {
         let offsets: Vec<f64> = points.iter().map(|p| p.value - slope * p.t).collect();
         let offset = median(offsets.clone())?;
         let distance = median(offsets.iter().map(|o| (o - offset).abs()).collect())?;
-        // For points spread evenly over the time.
         let error = NORMAL * distance * (12.0 / count as f64).sqrt() / seconds;
         Some(Trend { slope, error })
     }

@@ -1,7 +1,6 @@
 //! Universal Scalability Law, C(N) = λN ÷ (1 + σ(N − 1) + κN(N − 1)): the rate of N threads with
 //! contention σ and coherency κ (Gunther, "Guerrilla Capacity Planning", Springer 2007, ch. 4; with
 //! fitted λ: Gunther, Puglia & Tomasette, "Hadoop Superlinear Scalability", ACM Queue 13(5), 2015).
-//!
 //! N ÷ C(N) is linear in 1/λ, σ/λ and κ/λ; σ, κ ≥ 0 leaves four sets of coefficients to try.
 
 use rand_chacha::rand_core::Rng;
@@ -13,7 +12,6 @@ use super::{Samples, Seed};
 /// Minimum number of thread counts: one more than coefficients.
 const LEAST_POINTS: usize = 4;
 const LEAST_SAMPLES: usize = 5;
-/// Number of resamples for the intervals.
 const RESAMPLES: usize = 1000;
 const INTERVAL_TAIL: f64 = 0.025;
 /// Residual share below which a column depends linearly on the rest.
@@ -76,12 +74,11 @@ impl Usl {
             kappa: coefficient(|l| l.kappa),
             misfit,
         };
-        // Extreme rates may overflow.
         let all = [found.lambda.value, found.sigma.value, found.kappa.value, misfit];
         all.iter().all(|x| x.is_finite()).then_some(found)
     }
 
-    /// Returns the threads with the highest rate, √((1 − σ) ÷ κ); `None` if it never falls.
+    /// Returns the thread count with the highest rate, √((1 − σ) ÷ κ); `None` if it never falls.
     pub fn peak_threads(&self) -> Option<f64> {
         if self.sigma.value >= 1.0 {
             return Some(1.0);
@@ -109,7 +106,7 @@ struct LawCoefficients {
 }
 
 impl LawCoefficients {
-    /// Returns the coefficients with the least squares of relative errors of N ÷ C.
+    /// Fits the coefficients by least squares of the relative errors of N ÷ C.
     fn fit(points: &[RatePoint]) -> Option<Self> {
         let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
@@ -142,7 +139,6 @@ impl LawCoefficients {
     }
 }
 
-/// Linear combination of columns that is closest to 1 everywhere.
 struct Solution {
     coefficients: Vec<f64>,
     squared_error: f64,
@@ -151,7 +147,7 @@ struct Solution {
 impl Solution {
     /// Finds the factors with which the columns add up to 1 in each row, by modified Gram–Schmidt
     /// (Björck, "Numerical Methods for Least Squares Problems", 1996, ch. 2.4), twice. `None` if
-    /// these depend on each other linearly.
+    /// the columns depend on each other linearly.
     fn of(columns: &[&[f64]]) -> Option<Self> {
         let mut orthogonal: Vec<Vec<f64>> = Vec::new();
         // factors[j][i]: component of column j along orthogonal column i.
@@ -218,7 +214,6 @@ fn resampled_median(points: &[f64], generator: &mut impl Rng) -> f64 {
     median_of_sorted(&resample)
 }
 
-/// Returns the middle 95 % of the values; `None` if there are no values or an end is not finite.
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
@@ -236,7 +231,6 @@ mod tests {
         Seed::new(1, "cpu.peak", "usl")
     }
 
-    /// Loads at these thread counts that follow the law, with errors up to `noise`.
     fn loads(n: u64, threads: &[u32], law: &LawCoefficients, noise: f64) -> Vec<LoadPoint> {
         let mut generator = Seed::new(n, "noise", "value").generator();
         let mut off = || 1.0 + noise * (f64::from(generator.next_u32()) / 2_147_483_648.0 - 1.0);
@@ -256,7 +250,6 @@ mod tests {
         assert!(near(found.sigma.value, law.sigma, 1e-9) && near(found.kappa.value, law.kappa, 1e-9));
         assert!(found.misfit < 1e-9);
         assert!(near(found.peak_threads().unwrap(), (0.97f64 / 0.0007).sqrt(), 1e-3));
-        // Without noise there is no uncertainty.
         let [low, high] = found.sigma.ci95.unwrap();
         assert!(near(low, high, 1e-9));
     }
@@ -311,7 +304,6 @@ mod tests {
             assert!(found.sigma.value < 1e-12 && found.kappa.value < 1e-12, "{found:?}");
             assert!(found.peak_threads().is_none_or(|n| n > 1e5));
         }
-        // If the rate falls from the second thread on, the peak is one thread, not less.
         assert!(near(Usl::fit(&rows(-1.0), seed()).unwrap().peak_threads().unwrap(), 1.0, 0.5));
     }
 

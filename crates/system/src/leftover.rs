@@ -1,7 +1,6 @@
-//! Temporary files and directories that are removed also after a kill. Each has an entry, locked by
-//! its creator (flock(2)), in `$XDG_STATE_HOME/plimsoll/scratch` (default `~/.local/state`) or in
-//! the directory of temporary files. The next start removes those with unlocked entries if parent
-//! directory, inode, owner and name are unchanged.
+//! Temporary files and directories that are removed also after a kill: each has an entry, locked
+//! by its creator (flock(2)), in `$XDG_STATE_HOME/plimsoll/scratch` or the temporary directory. The
+//! next start removes those with unlocked entries if parent, inode, owner and name are unchanged.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -50,7 +49,7 @@ pub struct Registry {
     directories: Vec<PathBuf>,
 }
 
-/// First line of an entry, written before the file is created. The second line is its inode.
+/// First line of an entry, written before the file is created; the second line is the inode.
 #[derive(Debug, Serialize, Deserialize)]
 struct EntryContent {
     /// Host name: several machines may share a home.
@@ -78,7 +77,7 @@ pub struct Leftover {
     pub why: String,
 }
 
-/// A locked entry. Its drop removes it, unless the file still exists for the next start.
+/// A locked entry, removed on drop unless the file still exists.
 #[derive(Debug)]
 struct RegistryEntry {
     file: File,
@@ -121,13 +120,12 @@ impl Unfinished {
         self.file.as_file()
     }
 
-    /// Renames the file to `path` in its directory, replacing one of that name; removes it on
-    /// error.
+    /// Renames the file to `path`, replacing any file there; removes it on failure.
     pub fn finish(self, path: &Path) -> io::Result<()> {
         self.file.persist(path).map(drop).map_err(|e| e.error)
     }
 
-    /// Removes its name and returns the open file.
+    /// Deletes the name of the file and returns the open file.
     pub fn unnamed(self) -> io::Result<File> {
         let (file, path) = self.file.into_parts();
         path.close()?;
@@ -142,8 +140,8 @@ impl Registry {
         Self::new(&Around { state_home, home, temporary: std::env::temp_dir() })
     }
 
-    /// Creates the registry for an environment, in its state directory if this user or root owns
-    /// that; in the directory of temporary files otherwise or if it is not writable.
+    /// Creates the registry for an environment: in its state directory if this user or root owns
+    /// that, otherwise, or if it is not writable, in the directory of temporary files.
     pub fn new(around: &Around) -> Self {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
@@ -158,12 +156,12 @@ impl Registry {
         Self { directories: state.into_iter().chain([around.temporary.clone()]).collect() }
     }
 
-    /// Returns a registry with its entries in `directory`.
+    /// Creates a registry with its entries in `directory`.
     pub fn at(directory: &Path) -> Self {
         Self { directories: vec![directory.to_owned()] }
     }
 
-    /// Creates a directory with a new name in `parent`, for its owner alone; removed on drop.
+    /// Creates a directory with a new name in `parent`, accessible to its owner alone.
     pub fn directory_in(&self, parent: &Path) -> io::Result<Scratch> {
         let (parent, name) = (parent.canonicalize()?, new_name(DIRECTORY));
         let mut entry = self.enter(&parent, &name);
@@ -173,8 +171,8 @@ impl Registry {
         Ok(Scratch { directory, _entry: entry })
     }
 
-    /// Creates a file with a new name in `directory`, with permission bits `mode`, never through a
-    /// link. Fails if one of the additional open(2) `flags`, such as `O_DIRECT`, is unsupported.
+    /// Creates a file with a new name in `directory`, with permission bits `mode` and additional
+    /// open(2) `flags`, such as `O_DIRECT`; fails if one of these is unsupported.
     pub fn file_in(&self, directory: &Path, mode: u32, flags: OFlags) -> io::Result<Unfinished> {
         let (parent, name) = (directory.canonicalize()?, new_name(UNFINISHED_PREFIX));
         let mut entry = self.enter(&parent, &name);
@@ -190,14 +188,12 @@ impl Registry {
         Ok(Unfinished { file: made?, _entry: entry })
     }
 
-    /// Registers the file or directory `name` to be created in `parent`; `None` if no registry
-    /// directory is writable.
     fn enter(&self, parent: &Path, name: &str) -> Option<RegistryEntry> {
         self.directories.iter().find_map(|directory| RegistryEntry::new(directory, parent, name).ok())
     }
 
     /// Removes the files and directories whose creators have ended, and continues after failures.
-    /// Returns the paths that it removed and those that stay, with reasons.
+    /// Returns the removed paths, and those that stay, with reasons.
     pub fn reap(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);
@@ -241,7 +237,6 @@ impl RegistryEntry {
         }
     }
 
-    /// Appends the created file's inode to the entry; without it, only an empty one is removed.
     fn record(&mut self) {
         if let Ok(about) = self.thing.symlink_metadata() {
             let _ = self.file.write_all(format!("{}\n", about.ino()).as_bytes());
@@ -258,16 +253,12 @@ fn unheld(path: &Path) -> Option<File> {
 }
 
 enum Fate {
-    /// The entry is being written.
     InUse,
-    /// The file does not exist any more.
     Gone,
     Removed,
     Stays(String),
 }
 
-/// Removes the file or directory `name` of the entry `file`; returns its printable path (empty if
-/// the entry has no content) and what became of it.
 fn removed(file: &File, name: &str) -> (String, Fate) {
     let Some((content, inode)) = read(file) else {
         return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
@@ -307,8 +298,8 @@ fn remove(content: &EntryContent, name: &str, inode: Option<u64>) -> Result<Fate
     emptied.map(|()| Fate::Removed).map_err(|e| format!("it cannot be removed: {e}"))
 }
 
-/// Removes the content of directory `name` in `parent`, which only its owner may enter, if its
-/// inode is `inode`. Fails if something is mounted in it.
+/// Removes the content of directory `name` in `parent` if its inode is `inode`; fails if something
+/// is mounted in it.
 fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = openat(parent, name, flags, Mode::empty())?;

@@ -1,7 +1,6 @@
-//! Resolution of a path through trusted symbolic links to the directory of its last name. A link
-//! may be planted in a world-writable directory: realpath(3) follows it, and the kernel's
-//! `fs.protected_symlinks` may be off. So each link is judged by its owner, and the result is
-//! opened without following links.
+//! Resolution of a path through trusted symbolic links to the directory of its last name. Another
+//! user may have planted a link in a world-writable directory (`fs.protected_symlinks` may be off),
+//! so each is judged by its owner, and the result is opened without following links.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -62,7 +61,7 @@ impl From<Errno> for LinkError {
 }
 
 /// Resolves the links of `path` and opens the directory of its last name, which need not exist.
-/// Fails for an untrusted link, and for `/` with `EISDIR`.
+/// Fails for an untrusted link, and with `EISDIR` for `/`.
 pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
     let real = follow(path, FollowEnd::Name, trusted_link(FollowEnd::Name))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
@@ -76,15 +75,15 @@ pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
                 FoundName::Something(Box::new(about))
             }
             _ if is_of_proc(parent) => FoundName::Open,
-            // Created just now.
+            // The link was created just now.
             _ => return Err(Errno::LOOP.into()),
         },
     };
     Ok(PathPlace { directory, name: name.to_owned(), found })
 }
 
-/// Returns the path of a directory with all links resolved. Fails for an untrusted link; root also
-/// follows the link of a user in a directory that only this user may write.
+/// Returns the path of an existing directory with all links resolved. Fails for an untrusted link,
+/// but root also follows a user's link in a directory that only this user may write.
 pub fn directory(path: &Path) -> Result<PathBuf, LinkError> {
     let real = follow(path, FollowEnd::Directory, trusted_link(FollowEnd::Directory))?;
     open_directory(&real)?;
@@ -105,15 +104,12 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowEnd {
-    /// At the last name, of any kind; also at a kernel link to an open file.
     Name,
-    /// At a directory.
     Directory,
 }
 
-/// Resolves `path` by the kernel's rules; its last name may be missing. `until` = `Name` stops at a
-/// last kernel link to an open file. `judge(directory, path, metadata)` may refuse each name on the
-/// way.
+/// Resolves `path` by the kernel's rules; its last name may be missing, or with `FollowEnd::Name` a
+/// kernel link to an open file. `judge(directory, path, metadata)` may refuse each name.
 pub(crate) fn follow(
     path: &Path,
     until: FollowEnd,
@@ -145,7 +141,6 @@ pub(crate) fn follow(
             return Err(Errno::LOOP.into());
         }
         if is_of_proc(&here) {
-            // The open file may have no path.
             if rest.is_empty() && until == FollowEnd::Name {
                 return Ok(next);
             }
@@ -196,7 +191,6 @@ fn may_follow(owners: &BTreeSet<u32>, same: bool, link: u32, directory: u32) -> 
     owners.contains(&link) || (same && link == directory)
 }
 
-/// Returns whether the directory is in procfs, with links to open files.
 fn is_of_proc(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
@@ -218,8 +212,6 @@ impl PathPlace {
     }
 }
 
-/// Returns whether a file of user `owner` may be a trap for user `me`: it is in a sticky, shared
-/// directory (by its `mode`) of another user, `directory`.
 fn is_planted(me: u32, owner: u32, directory: u32, mode: u32) -> bool {
     let sticky = mode & Mode::SVTX.bits() != 0;
     let shared = mode & (Mode::WOTH | Mode::WGRP).bits() != 0;

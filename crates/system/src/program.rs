@@ -4,8 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The kernel's link to the executed file, whatever its name leads to now (proc_pid_exe(5)). A
-/// child before exec has its parent's.
+/// The kernel's link to the executed file, whatever its name leads to now (proc_pid_exe(5)).
 const EXECUTED: &str = "/proc/self/exe";
 
 /// The way to execute this program again.
@@ -18,8 +17,8 @@ pub struct OwnProgram {
 }
 
 impl OwnProgram {
-    /// Returns how to execute this program again: by `/proc/self/exe`, or by the path that was
-    /// executed if /proc is not mounted. Fails if that path is missing.
+    /// Returns how to execute this program again: by `/proc/self/exe`, or without /proc by the path
+    /// that was executed. Fails if that path is missing.
     pub fn find() -> std::io::Result<Self> {
         Self::of(Path::new(EXECUTED), OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).as_ref())
     }
@@ -37,7 +36,7 @@ impl OwnProgram {
     }
 }
 
-/// Sets the process name to `plimsoll`: after a start by the kernel's link, ps and top show `exe`.
+/// Sets the process name to `plimsoll`: ps and top show `exe` after a start by `/proc/self/exe`.
 pub fn take_name() {
     let _ = rustix::thread::set_name(c"plimsoll");
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest, Sha256};
 
-/// Checks that the system has random bytes for Rust's hash tables, which abort without them. A
+/// Fails if the system has no random bytes for Rust's hash tables, which abort without them. A
 /// missing or forbidden system call is no failure, because Rust has a fallback.
 pub fn usable() -> io::Result<()> {
     let ask = |flags| match getrandom(&mut [0_u8; 16], flags) {
@@ -30,19 +30,19 @@ fn none(why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("the system gives no random bytes ({why}); see getrandom(2)"))
 }
 
-/// Returns `N` unpredictable bytes for keys and tokens, or an error; there is no weaker fallback.
+/// Returns `N` unpredictable bytes for keys and tokens; fails instead of using a weaker source.
 pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|e| none(&e))?;
     Ok(bytes)
 }
 
-/// Returns `N` bytes, different in each call and process, for seeds and names; random if possible.
+/// Returns `N` bytes for seeds and names, random if possible, different in each call and process.
 pub fn distinct<const N: usize>() -> [u8; N] {
     secret().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
 }
 
-/// Returns a number that differs between calls and processes, for seeds and names.
+/// Returns a number for seeds and names, different in each call and process.
 pub fn number() -> u64 {
     u64::from_ne_bytes(distinct())
 }

@@ -1,8 +1,6 @@
 //! Trust in programs: checks the path to a program for write access of other users. Root trusts a
 //! name that root owns, in a directory that only root may write. Other users trust a directory that
-//! is not world-writable, as sites install programs under their own account and group. A sticky
-//! directory (`/tmp`) may lead to a trusted user's directory; a file or link in it may be another
-//! user's second name for a file.
+//! is not world-writable, as sites install programs under their own account and group.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,16 +31,16 @@ pub fn owners() -> BTreeSet<u32> {
     owners
 }
 
-/// Returns whether users other than its owner may write `path`, with metadata `found`. Groups count
-/// if `groups`, except group 0 without an access control list, whose grants appear in the group's
-/// bits (acl(5)).
+/// Returns whether users other than the owner may write `path`, with metadata `found`. If `groups`,
+/// group permission counts too, but for group 0 only with an access control list, whose grants
+/// appear in the group's bits (acl(5)).
 pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
     let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
 /// Returns the first directory, from `directory` (a path without links) up to the root, in which
-/// other users (and groups, if `groups`) may exchange names: writable, and not sticky.
+/// other users (and groups, if `groups`) may replace files: writable, and not sticky.
 pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
     let is_exposed =
         |path: &Path, found: &Metadata| others_write(path, found, groups) && found.mode() & STICKY == 0;
@@ -62,8 +60,8 @@ impl Trust {
         Self { user: rustix::process::geteuid().as_raw(), owners: owners() }
     }
 
-    /// Returns `path` with links resolved if it is executable and no other user can change it or a
-    /// script's interpreter; otherwise the reason in one line.
+    /// Returns `path` with links resolved if it is executable and no other user can change the
+    /// program or a script's interpreter; otherwise fails with the reason in one line.
     pub fn program(&self, path: &Path) -> Result<PathBuf, String> {
         let mut next = path.to_owned();
         let mut first = None;
@@ -104,8 +102,8 @@ impl Trust {
         }
     }
 
-    /// Fails if another user could have put `name` (file `found`) into `directory`, or can write
-    /// it.
+    /// Fails if another user could have put `name` (a file with metadata `found`) into `directory`,
+    /// or can write it. In a sticky directory it may be a second name of another user's file.
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown(path))));
@@ -136,12 +134,10 @@ impl Trust {
     }
 }
 
-/// Returns whether `path` has a POSIX access control list; false if that cannot be read.
 fn has_list(path: &Path) -> bool {
     rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 0]).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Returns the interpreter in a script's `#!` line; `None` for other or unreadable programs.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = Vec::new();
     std::fs::File::open(path).ok()?.take(INTERPRETER_BYTES).read_to_end(&mut head).ok()?;
@@ -150,8 +146,8 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     words.next().map(|word| PathBuf::from(OsString::from_vec(word.to_vec())))
 }
 
-/// Returns the overflow user ID in the text `overflow` unless the uid `map` maps all users: the
-/// user then owns the files of the host's root (user_namespaces(7)).
+/// Returns the overflow user ID in the text `overflow` unless `map` (uid_map) maps all users: it
+/// then owns the files of the host's root (user_namespaces(7)).
 fn nobody(map: &str, overflow: &str) -> Option<u32> {
     let rows = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     let mapped: u64 = rows.sum();
@@ -222,7 +218,6 @@ mod tests {
         std::os::unix::fs::chown(&group, None, Some(4242)).ok();
         let writable = program(&own.join("writable"), "\x7fELF");
         mode(&writable, 0o757);
-        // Into an open directory, through one, out of one, by two links, and leaving it again.
         let planted = open.join("fio");
         symlink(&real, &planted).unwrap();
         let through = own.join("through");

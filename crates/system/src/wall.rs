@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Minimum step in seconds: far more than reading two clocks; less is slewed (chrony and ntpd).
+/// Minimum step in seconds; chrony and ntpd slew smaller differences.
 const STEP: f64 = 0.1;
 
 /// Returns the current time, limited to the calendar's years -9999 to 9999.
@@ -50,7 +50,7 @@ pub struct ClockStep {
     pub by_s: f64,
 }
 
-/// Returns the seconds of the monotonic clock, bypassing the C library.
+/// Returns the time of CLOCK_MONOTONIC in seconds, without the C library.
 pub fn monotonic() -> f64 {
     seconds(clock_gettime(ClockId::Monotonic))
 }
@@ -64,8 +64,7 @@ fn seconds(time: Timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Returns the wall clock minus the time since boot in seconds. Both are slewed and include
-/// suspension, so only a step changes it.
+/// Wall clock minus time since boot, in seconds: both are slewed, so only a step changes it.
 fn ahead() -> f64 {
     const MAX_CLOCK_READS: usize = 3;
     let read = || {
@@ -77,7 +76,6 @@ fn ahead() -> f64 {
         let after = seconds(clock_gettime(ClockId::Boottime));
         (after - before, wall - (before + after) / 2.0)
     };
-    // The attempt with the shortest interruption.
     let tries = std::iter::repeat_with(read).take(MAX_CLOCK_READS);
     tries.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0.0, |(_, ahead)| ahead)
 }
@@ -100,7 +98,8 @@ impl WallClockWatch {
         Self { read, ahead: read(), steps: Vec::new() }
     }
 
-    /// Records a step over 0.1 s since the last call; `at` is the time of the run in seconds.
+    /// Records a step of the wall clock by over 0.1 s since the start or the last step; `at` is the
+    /// time of the run in seconds.
     pub fn look(&mut self, at: f64) {
         let ahead = (self.read)();
         let by = ahead - self.ahead;
@@ -110,7 +109,7 @@ impl WallClockWatch {
         }
     }
 
-    /// Returns the steps so far, labelled with `node`.
+    /// Returns the steps so far; each gets `node`, the name of this node in the run.
     pub fn steps(&self, node: &str) -> Vec<ClockStep> {
         let step = |&(at_s, by_s): &(f64, f64)| ClockStep { node: node.to_owned(), at_s, by_s };
         self.steps.iter().map(step).collect()
@@ -137,7 +136,6 @@ mod tests {
             let epoch = SystemTime::UNIX_EPOCH;
             if seconds < 0 { epoch.checked_sub(span) } else { epoch.checked_add(span) }.unwrap()
         };
-        // 1970, 1960, the year 1, 2026, 9999, and far past both ends.
         for seconds in [0, -315_619_200, -62_135_596_800, 1_795_000_000, 253_402_300_799, 1 << 60, -(1 << 60)]
         {
             let stamp = stamp(at(seconds));

@@ -26,7 +26,7 @@ pub fn shown(text: &str) -> String {
     shown_within(text, MAX_CHARACTERS)
 }
 
-/// Formats a number of things: `1 case`, `2 cases`, `2 processes`. `one` is the singular.
+/// Formats a number with its noun, given as singular `one`: `1 case`, `2 cases`, `2 processes`.
 pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     let end = match n == N::from(1) {
         true => "",
@@ -51,8 +51,8 @@ impl<'t> LinePositions<'t> {
         Self { text, begins, is_ascii: text.is_ascii() }
     }
 
-    /// Returns line and column of a byte offset, from 1, columns in characters; an offset past the
-    /// end or within a character counts as the end.
+    /// Returns (line, column) of a byte offset, both from 1, the column in characters. An offset
+    /// past the end or within a character counts as the end.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
         let line = self.begins.partition_point(|begin| *begin <= offset);
@@ -65,8 +65,8 @@ impl<'t> LinePositions<'t> {
     }
 }
 
-/// Returns the text of a regular file, without a byte order mark. Fails with a reason if it is not
-/// a regular file, has more than `most` bytes, cannot be read or is not UTF-8.
+/// Returns the text of a file without byte order mark; fails with a reason if it is not a regular
+/// file of UTF-8 with at most `most` bytes.
 pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     // Checked before opening: opening a FIFO blocks until it has a writer.
     if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
@@ -75,7 +75,7 @@ pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
     read_small_file(std::fs::File::open(path).map_err(|e| e.to_string())?, most)
 }
 
-/// Returns the text of an open regular file of at most `most` bytes, like [`read_small`].
+/// Returns the text of an open regular file of at most `most` bytes; fails like [`read_small`].
 pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String> {
     let about = file.metadata().map_err(|e| e.to_string())?;
     if !about.is_file() {
@@ -105,7 +105,6 @@ pub fn shown_bytes(bytes: &[u8]) -> String {
 pub fn shown_within(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));
     let mut used = 0;
-    // Cut position that leaves room for the ellipsis.
     let mut cut = 0;
     for c in text.chars() {
         let start = out.len();

@@ -1,6 +1,5 @@
-//! Batches of UDP datagrams with `sendmmsg` and `recvmmsg`. With segmentation offload
-//! (`UDP_SEGMENT`) and receive offload (`UDP_GRO`) up to 64 datagrams are one message with a
-//! segment length.
+//! Batches of UDP datagrams with `sendmmsg` and `recvmmsg`. With offload (`UDP_SEGMENT`, `UDP_GRO`)
+//! up to 64 datagrams are one message with a segment length.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,9 +9,9 @@ use rustix::io::Errno;
 
 /// Largest UDP payload over IPv4 in bytes: 65535 less 20 of IP and 8 of UDP header.
 pub const MAX_DATAGRAM: usize = 65_507;
-/// `UDP_SEGMENT` of `linux/udp.h`: splits a buffer into datagrams of this length.
+/// `UDP_SEGMENT` of `linux/udp.h`.
 const UDP_SEGMENT: libc::c_int = 103;
-/// `UDP_GRO` of `linux/udp.h`: delivers datagrams together, with their length as control message.
+/// `UDP_GRO` of `linux/udp.h`.
 const UDP_GRO: libc::c_int = 104;
 /// `UDP_MAX_SEGMENTS` of kernels up to 6.8; later ones take 128.
 const MAX_SEGMENTS: usize = 64;
@@ -37,7 +36,7 @@ pub fn enable_receive_offload(socket: impl AsFd) -> io::Result<()> {
     set_option(socket.as_fd(), UDP_GRO, 1)
 }
 
-/// Returns the datagrams dropped by the socket because its receive buffer was full (Linux 4.12).
+/// Returns the number of datagrams dropped because the socket's receive buffer was full.
 pub fn dropped_at_socket(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0u32; 16];
     let mut length = size_of_val(&numbers) as libc::socklen_t;
@@ -70,21 +69,6 @@ pub enum Segmentation {
 }
 
 /// Datagrams of one size, to fill and send.
-///
-/// ```
-/// use plimsoll_metal::datagram::{ReceiveBatch, Segmentation, SendBatch};
-/// let (a, b) =
-///     (std::net::UdpSocket::bind("127.0.0.1:0")?, std::net::UdpSocket::bind("127.0.0.1:0")?);
-/// a.connect(b.local_addr()?)?;
-/// let mut batch = SendBatch::new(3, Segmentation::None);
-/// batch.datagram_mut(0).copy_from_slice(b"one");
-/// batch.datagram_mut(1).copy_from_slice(b"two");
-/// assert_eq!(batch.send(&a, 0..2)?, 2);
-/// let mut arrived = ReceiveBatch::new(3);
-/// assert_eq!(arrived.receive(&b)?, 2);
-/// assert!(arrived.datagrams().eq([b"one", b"two"]));
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct SendBatch {
     bytes: Vec<u8>,
@@ -93,7 +77,7 @@ pub struct SendBatch {
 }
 
 impl SendBatch {
-    /// Creates zeroed datagrams of `datagram` bytes, clamped to 1..=[`MAX_DATAGRAM`].
+    /// Creates zeroed datagrams of `datagram` bytes each, clamped to 1..=[`MAX_DATAGRAM`].
     pub fn new(datagram: usize, segmentation: Segmentation) -> Self {
         let datagram = datagram.clamp(1, MAX_DATAGRAM);
         let per_message = match segmentation {
@@ -104,15 +88,15 @@ impl SendBatch {
         SendBatch { bytes: vec![0; messages * per_message * datagram], datagram, per_message }
     }
 
-    /// Sets up `socket` to split this batch's messages. Fails before Linux 4.18. If the device or
-    /// its MTU prevents segmentation, only [`SendBatch::send`] fails, with `EIO` or `EINVAL`.
+    /// Makes `socket` split messages like this batch. Fails before Linux 4.18; if the device cannot
+    /// segment, only [`SendBatch::send`] fails, with `EIO` or `EINVAL`.
     pub fn prepare(&self, socket: impl AsFd) -> io::Result<()> {
         // At most 65507, so it fits. 0 disables segmentation.
         let bytes = if self.per_message > 1 { self.datagram as libc::c_int } else { 0 };
         set_option(socket.as_fd(), UDP_SEGMENT, bytes)
     }
 
-    /// Returns the number of datagrams in the batch: as many as one call sends.
+    /// Returns the number of datagrams in the batch, which one call sends.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len() / self.datagram
@@ -124,17 +108,14 @@ impl SendBatch {
         self.per_message
     }
 
-    /// Returns the payload of one datagram, to fill.
-    ///
-    /// # Panics
-    /// `index` is not below [`SendBatch::capacity`].
+    /// Returns the payload of datagram `index`, to fill; panics from [`SendBatch::capacity`] on.
     #[inline]
     pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
         &mut self.bytes[index * self.datagram..][..self.datagram]
     }
 
-    /// Sends these datagrams on a connected socket with one system call and returns how many the
-    /// kernel accepted, at least 1 (0 for an empty range). Retries interrupted calls.
+    /// Sends the datagrams with these indices on a connected socket by one system call. Returns the
+    /// number that the kernel accepted, at least 1 (0 for an empty range).
     pub fn send(&self, socket: impl AsFd, datagrams: std::ops::Range<usize>) -> io::Result<usize> {
         let last = datagrams.end.min(self.capacity());
         let Some(rest) = self.bytes.get(datagrams.start * self.datagram..last * self.datagram) else {
@@ -197,8 +178,8 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Creates room for messages of up to `longest` bytes; a longer one is received with one more
-    /// byte. Receive offload needs [`MAX_DATAGRAM`].
+    /// Creates room for messages of up to `longest` bytes ([`MAX_DATAGRAM`] for receive offload);
+    /// longer messages are cut to `longest` + 1 bytes.
     pub fn new(longest: usize) -> Self {
         let slot = longest.clamp(1, MAX_DATAGRAM) + 1;
         let messages = (2 * CALL_BYTES / slot).clamp(8, MESSAGES_PER_CALL);
@@ -210,8 +191,8 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for a message as `socket` is configured, takes all available ones, and returns their
-    /// number. Discards those of the last call. Fails with `WouldBlock` after a timeout.
+    /// Waits for a message, then takes all available ones and returns their number. Discards those
+    /// of the last call. Fails with `WouldBlock` if the socket has a timeout.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];
@@ -241,7 +222,6 @@ impl ReceiveBatch {
         };
         for (header, control) in headers[..count].iter().zip(&self.control) {
             let bytes = (header.msg_len as usize).min(self.slot);
-            // Some C libraries have 32 bits here.
             #[allow(clippy::unnecessary_cast)]
             let used = (header.msg_hdr.msg_controllen as usize).min(CONTROL);
             let segment = segment_of(&control.0[..used]).filter(|segment| *segment > 0);
@@ -258,7 +238,7 @@ impl ReceiveBatch {
     }
 }
 
-/// Returns the segment length in bytes from control messages (`struct cmsghdr`), if one has it.
+/// Returns the segment length in bytes from the control messages; `None` if none contains it.
 fn segment_of(control: &[u8]) -> Option<usize> {
     const CONTROL_HEADER_BYTES: usize = 16;
     let mut rest = control;
@@ -290,7 +270,6 @@ mod tests {
         (a, b)
     }
 
-    /// Sends `count` numbered datagrams and returns the received numbers.
     fn exchanged(size: usize, count: usize, segmentation: Segmentation, offload: bool) -> Vec<u8> {
         let (a, b) = pair();
         if offload {

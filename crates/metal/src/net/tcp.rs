@@ -1,5 +1,4 @@
-//! TCP socket features missing in std and rustix. Names and units as in `tcp(7)` and `linux/tcp.h`;
-//! fields that an older kernel lacks are `None`.
+//! TCP socket features missing in std and rustix. Names and units as in tcp(7) and `linux/tcp.h`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -64,8 +63,8 @@ impl TcpInfo {
         Ok(Self::read(&bytes[..(length as usize).min(MAX_OPTION_BYTES)]))
     }
 
-    /// Returns the path's round-trip time in µs, the shortest if known: the smoothed time includes
-    /// queueing, and at a receiving end delayed acknowledgements.
+    /// Returns the round-trip time of the path in µs: the shortest if known, because the smoothed
+    /// one includes queueing and delayed acknowledgements.
     pub fn path_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }
@@ -113,14 +112,12 @@ fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets the maximum segment size in bytes (`TCP_MAXSEG`); if set before connecting, it is announced
-/// to the peer.
+/// Sets the maximum segment size in bytes (`TCP_MAXSEG`), announced to the peer on connecting.
 pub fn set_max_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
 }
 
-/// Limits the unsent bytes in the send buffer (`TCP_NOTSENT_LOWAT`, Linux 3.12): beyond, the socket
-/// is not writable.
+/// Makes the socket unwritable while over `bytes` bytes are unsent (`TCP_NOTSENT_LOWAT`).
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
@@ -131,13 +128,13 @@ pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
-/// Allows [`send_zerocopy`] on this socket (`SO_ZEROCOPY`, Linux 4.14).
+/// Allows [`send_zerocopy`] on this socket (`SO_ZEROCOPY`). Needs Linux 4.14.
 pub fn allow_lending(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
-/// Sends bytes without copying them (`MSG_ZEROCOPY`) and returns how many: do not change them until
-/// [`returned`] reports the call. Fails with `ENOBUFS` if too much is pending.
+/// Sends `bytes` without copying (`MSG_ZEROCOPY`) and returns how many were accepted; do not change
+/// them until [`returned`] reports the call. Fails with `ENOBUFS` if too many calls are pending.
 pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length of a live slice; the kernel takes its own reference to the pages.
@@ -158,8 +155,8 @@ pub struct Returned {
 #[repr(C, align(8))]
 struct ErrorRoom([u8; 128]);
 
-/// Reads one notification of completed zero-copy sends from the socket's error queue without
-/// waiting; `None` if there is none.
+/// Reads, without waiting, one notification of completed zero-copy sends from the error queue of
+/// the socket; `None` if there is none.
 pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
     let mut control = ErrorRoom([0; 128]);
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.

@@ -1,20 +1,13 @@
-//! Ledger of sliced measurement, in constant memory: decides which slices are kept, and sums them.
+//! Decides which slices are kept and sums them, in constant memory.
 //!
 //! Slices are sorted by cost (cycles per turn) into bins of 0.5 %. The undisturbed level is the
-//! most common cost: the narrow group of bins with most work. Slices within the load's spread of it
-//! are kept.
-//!
-//! The most common and not the lowest cost: a preempted slice costs more by any amount, so
-//! disturbed slices scatter while undisturbed ones agree; and if two threads share a core's units,
-//! the few slices without the sibling are *cheaper* and must not count.
-//!
-//! If the two probes around a slice differ, the clock changed or the lower probe was disturbed. The
-//! slice's cost lies between those at the two clocks: it is kept if the level lies there too. If it
-//! exceeds the level even at the lower clock, it was interrupted.
+//! most common cost, not the lowest: preempted slices scatter, and if two threads share a core's
+//! units, the few slices without the sibling are *cheaper*. Slices within the load's spread of the
+//! level are kept. If the two probes around a slice differ, its cost lies between those at the two
+//! clocks: it is kept if the level lies there too.
 //!
 //! Error bound: the mean of kept slices lies within the spread of the level, in practice within
-//! 0.05 % for 2 %. A slice with two clocks that was interrupted for less than their difference is
-//! kept; for steady costs that lowers rate and clock equally.
+//! 0.05 % for 2 %.
 
 mod ranges;
 
@@ -37,8 +30,8 @@ const MIN_SECOND_SHARE: f64 = 0.1;
 const CLOCK_TOLERANCE: f64 = 0.01;
 /// Distance from the level, in spreads, within which a slice with a doubtful clock is kept.
 const CONFIRMED: f64 = 0.5;
-/// Relative difference of two clocks above which the lower probe was disturbed. Clock steps of 3 to
-/// 4 % were measured on Emerald Rapids, up to 10 % for different vector work.
+/// Relative difference of two clocks above which the lower probe was disturbed. Measured clock
+/// steps: 3 to 4 % on Emerald Rapids, up to 10 % for different vector work.
 const ONE_STEP: f64 = 0.125;
 
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +48,6 @@ pub(super) struct Slice {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct ExcludedTime {
     pub(super) switched: f64,
-    /// The clock is unknown: no probe, or two different ones, and the cost does not decide.
     pub(super) clock: f64,
     /// Slices of a second common cost, or of any higher cost if memory is shared.
     pub(super) second: f64,
@@ -64,7 +56,6 @@ pub(super) struct ExcludedTime {
     pub(super) other: f64,
     /// Part of `other` beyond the time of the work.
     pub(super) taken: f64,
-    /// Second cost (or mean of the higher costs) ÷ most common cost, if significant.
     pub(super) second_cost: Option<f64>,
     pub(super) second_work: f64,
 }
@@ -77,7 +68,6 @@ pub(super) struct SliceLedger {
     shares_memory: bool,
     bins: Vec<SliceSum>,
     all: SliceSum,
-    /// Slices without two probes.
     unprobed: SliceSum,
     /// Slices whose probes differ by a step of the clock.
     stepped: Ranges,
@@ -88,7 +78,6 @@ pub(super) struct SliceLedger {
 #[derive(Debug, Clone, Copy, Default)]
 struct SecondCost {
     sum: SliceSum,
-    /// Time beyond that of the same work at the kept cost, in seconds.
     beyond: f64,
 }
 
@@ -165,7 +154,6 @@ impl SliceLedger {
         self.all
     }
 
-    /// Sums the slices near the undisturbed level.
     pub(super) fn kept(&self) -> SliceSum {
         let mut kept = SliceSum::default();
         let Some(level) = self.level() else { return kept };
@@ -176,8 +164,8 @@ impl SliceLedger {
         kept
     }
 
-    /// Sums the slices with a doubtful clock whose cost may be the level. They count at the level,
-    /// or at the mean (else the higher) of the two clocks.
+    /// Sums the slices with a doubtful clock whose cost may be the level, with their most likely
+    /// cycles: by the level, or by the mean (else the higher) of the two clocks.
     fn confirmed(&self) -> SliceSum {
         let Some(level) = self.level() else { return SliceSum::default() };
         let (bin, margin) = (self.bin(level), self.margin());
@@ -226,23 +214,21 @@ impl SliceLedger {
         }
     }
 
-    /// Returns the seconds beyond the level without a thread switch or a second cost. Hardly any of
-    /// a slice with a short interrupt is taken, although all of it is excluded.
+    /// Returns the seconds beyond those of the same work at the level, without the time of thread
+    /// switches and of the second cost.
     fn taken(&self, kept: SliceSum, second: &SecondCost) -> f64 {
         let Some(level) = self.level() else { return 0.0 };
         let beyond = |sum: &SliceSum| beyond(sum, kept);
         let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
         let dearer = bins().filter(|bin| !near(bin)).chain(self.dear()).map(beyond).sum::<f64>();
-        // Slices above the last bin.
         let others = staying(&self.unprobed) + staying(&self.stepped.all()) + staying(&self.differing.all());
         let outside = staying(&self.all) - others - bins().map(staying).sum::<f64>();
         (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
 
-    /// Sums the slices of the second most common cost, if significant. Interruptions scatter, so
-    /// slices that agree are another state of the core. With shared memory: all slices above the
-    /// level, because interruptions (a few per millisecond) hit few slices.
+    /// Sums the slices of the second most common cost, another state of the core, if significant.
+    /// With shared memory, sums all slices above the level.
     fn second(&self, kept: SliceSum) -> SecondCost {
         let Some(level) = self.level() else { return SecondCost::default() };
         let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread + BIN;
@@ -250,7 +236,6 @@ impl SliceLedger {
         let mut second = SecondCost::default();
         if self.shares_memory {
             let dearer = |bin: &&SliceSum| others(bin) && bin.cycles / bin.turns > level;
-            // Slices above the last bin were stolen.
             let from = self.bin(level) + self.margin() + 1;
             let doubtful = [&self.stepped, &self.differing].map(|ranges| ranges.beginning_in(from..BINS - 1));
             let all = self.bins.iter().filter(dearer).chain(doubtful.into_iter().flatten());
@@ -276,7 +261,7 @@ impl SliceLedger {
         second
     }
 
-    /// Sums the slices with a clock step whose cost may be `cost`; none if too near to `level`.
+    /// Sums the slices with a clock step whose cost may be `cost`; zero if too near to `level`.
     fn stepped_at(&self, level: f64, cost: f64) -> SliceSum {
         let steps = ((1.0 + ONE_STEP).ln() / BIN) as usize + 2;
         let (bin, margin) = (self.bin(cost), self.margin());
@@ -287,8 +272,8 @@ impl SliceLedger {
         }
     }
 
-    /// Returns the most common cost in cycles per turn: the mean of the group of bins with most
-    /// work; `None` without slices.
+    /// Returns the mean cost, in cycles per turn, of the group of bins with most work; `None` if
+    /// all bins are empty.
     fn level(&self) -> Option<f64> {
         let mut best = SliceSum::default();
         for group in self.bins.windows(GROUP_BINS) {
@@ -302,12 +287,12 @@ impl SliceLedger {
     }
 }
 
-/// Returns the seconds of slices during which the thread kept its CPU.
+/// Returns the seconds of those slices during which the thread kept its CPU.
 fn staying(sum: &SliceSum) -> f64 {
     sum.seconds - sum.switched
 }
 
-/// Returns the seconds of `sum` beyond those of the same work at the cost of `kept`.
+/// Returns the seconds of `sum` beyond the time of the same work at the mean cost of `kept`.
 fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     if sum.cycles <= 0.0 || kept.turns <= 0.0 {
         return 0.0;
@@ -315,7 +300,7 @@ fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     staying(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
-/// Returns the bin of a cost, both in cycles per turn; may be out of range or NaN.
+/// Returns the bin of `cost` (both costs in cycles per turn); may be out of range or NaN.
 fn bin_of(reference: f64, cost: f64) -> f64 {
     ((cost / (reference * LOWEST)).ln() / BIN).floor()
 }
@@ -324,9 +309,7 @@ fn bin_of(reference: f64, cost: f64) -> f64 {
 enum ProbedClock {
     /// The probes agree: their mean.
     Steady(f64),
-    /// The probes differ.
     Doubtful { higher: f64, lower: f64 },
-    /// A probe is missing.
     Unknown,
 }
 

@@ -17,7 +17,6 @@ pub(super) struct Broken;
 pub(super) struct Barrier {
     state: Mutex<BarrierState>,
     wake: Condvar,
-    /// Number of openings, written under the lock.
     generation: AtomicU32,
     broken: AtomicBool,
     /// False if threads share a processor.
@@ -46,7 +45,6 @@ impl Barrier {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expects `expected` threads from now on; no thread may be waiting.
     pub(super) fn reset(&self, expected: usize) {
         *self.state() = BarrierState { expected, arrived: 0, sleeping: 0 };
         self.broken.store(false, Ordering::Release);
@@ -78,7 +76,6 @@ impl Barrier {
         self.verdict()
     }
 
-    /// Stops expecting the calling thread.
     pub(super) fn leave(&self) {
         let mut state = self.state();
         state.expected = state.expected.saturating_sub(1);

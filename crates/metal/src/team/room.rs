@@ -22,7 +22,6 @@ const RESERVED_THREADS: u64 = 256;
 
 const UNCHECKED_THREADS: usize = 64;
 
-/// A limit: its description and the number of further threads it allows.
 struct ThreadLimit {
     what: String,
     room: u64,
@@ -86,7 +85,6 @@ fn cgroup_limits(root: &Path) -> Vec<ThreadLimit> {
         };
         let own: PathBuf = top.join(path.trim_start_matches('/'));
         for directory in own.ancestors().take_while(|directory| directory.starts_with(&top)) {
-            // "max" is no number.
             if let Some(most) = first_number(&directory.join("pids.max")) {
                 let used = first_number(&directory.join("pids.current")).unwrap_or(0);
                 limits.push(limit(format!("the cgroup's pids.max = {most}"), most, used, 1));
@@ -100,7 +98,7 @@ fn first_number(path: &Path) -> Option<u64> {
     read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the threads of the system: 913 in the fourth field, `2/913` (proc_loadavg(5)).
+/// Returns the number of threads of the system from `/proc/loadavg`: 913 in the field `2/913`.
 fn running(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
 }

@@ -9,7 +9,7 @@ pub(super) struct LargestStep {
     pub(super) squared: f64,
 }
 
-/// Seeded intervals: layers of equal half-overlapping intervals, each half as long as before.
+/// Layers of equal half-overlapping intervals, each half as long as the layer before.
 pub(super) struct Layers {
     count: usize,
     layers: Vec<IntervalLayer>,
@@ -35,10 +35,9 @@ impl Layers {
     }
 
     /// Returns an upper bound of the probability that `values` in random order have a step whose
-    /// square is at least `squared`. The mean of k of m values, drawn without replacement, is so
-    /// far off with a probability of at most 2 exp(−2 squared ÷ range² × (m − k) ÷ (m − k + 1))
-    /// (Serfling, Annals of Statistics 2, 1974, corollary 1.1), and m − k ≥ [`MIN_SEGMENT`]. The
-    /// bounds of all splits are added.
+    /// square is at least `squared`, added over all splits: the mean of k of m values deviates so
+    /// far with a probability of at most 2 exp(−2 squared ÷ range² × (m − k) ÷ (m − k + 1))
+    /// (Serfling, Annals of Statistics 2, 1974, corollary 1.1), and m − k ≥ [`MIN_SEGMENT`].
     pub(super) fn chance(&self, values: &[f64], squared: f64) -> f64 {
         let [low, high] = [f64::min, f64::max].map(|f| values.iter().copied().reduce(f).unwrap_or(0.0));
         let range = high - low;
@@ -53,7 +52,7 @@ impl Layers {
         (0..last).step_by(layer.length.div_ceil(2)).chain([last])
     }
 
-    /// Returns the largest step of `values`, as many as the layers are for; `None` if constant.
+    /// Returns the largest step in `values`, one per point of the layers; `None` if constant.
     pub(super) fn largest(&self, values: &[f64]) -> Option<LargestStep> {
         let mut sums = Vec::with_capacity(values.len() + 1);
         let mut sum = 0.0;
@@ -97,13 +96,12 @@ impl Spread {
         Self(values.iter().map(|x| (x - mean) * (x - mean)).sum())
     }
 
-    /// Returns explained ÷ remaining variation of a step: the F statistic up to a factor, without
-    /// an upper bound, so that a clear step among few points remains clear after a division.
+    /// Returns explained ÷ remaining variation of a step: the F statistic up to a factor.
     pub(super) fn explained(self, step: LargestStep) -> f64 {
         step.squared / (self.0 - step.squared).max(0.0)
     }
 
-    /// Returns the square of the step that has this ratio, the inverse of [`Self::explained`].
+    /// Returns the square of the step with this ratio, the inverse of [`Self::explained`].
     pub(super) fn of_explained(self, explained: f64) -> f64 {
         if explained.is_finite() { self.0 * explained / (1.0 + explained) } else { self.0 }
     }

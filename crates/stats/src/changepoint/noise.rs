@@ -15,7 +15,6 @@ pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let median = median_of_sorted(&sorted);
-    // If more than half are equal, there is no limit.
     let widest = match WINSOR * SIGMA_OVER_MAD * mad(&sorted, median) {
         widest if widest > 0.0 => widest,
         _ => f64::INFINITY,
@@ -23,11 +22,9 @@ pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
     values.iter().map(|x| (x - median).clamp(-widest, widest)).collect()
 }
 
-/// Inflation of the variance of a long mean by autocorrelation: (1 + ρ) ÷ (1 − ρ) for AR(1) noise
-/// of correlation ρ (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 3).
-///
-/// ρ is the lower of two estimates that may be too high: from differences if the series is short,
-/// from residuals of one step if there are more; plus a standard error, to avoid false steps.
+/// Returns the inflation of the variance of a long mean by autocorrelation: (1 + ρ) ÷ (1 − ρ) for
+/// AR(1) noise (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 3). ρ is the lower of two
+/// estimates that may be too high, from differences and from residuals, plus a standard error.
 pub(super) fn long_run_variance(values: &[f64], residuals: &[f64]) -> f64 {
     let n = values.len() as f64;
     let of_differences = difference_correlation(values) + (2.0 / n).sqrt();
@@ -36,13 +33,13 @@ pub(super) fn long_run_variance(values: &[f64], residuals: &[f64]) -> f64 {
     inflation(of_differences.min(of_residuals))
 }
 
-/// Returns variance × length of a long mean: the winsorised variance of residuals × `inflation`.
+/// Returns the variance of a long mean × its length: that of the residuals × `inflation`.
 pub(super) fn variance_of_long_means(residuals: &[f64], inflation: f64) -> f64 {
     let held = winsorised(residuals);
     held.iter().map(|r| r * r).sum::<f64>() / (held.len() as f64 - 1.0).max(1.0) * inflation
 }
 
-/// Returns how autocorrelation inflates the variance of a long mean of these residuals, ≥ 1.
+/// Returns the factor by which autocorrelation inflates the variance of a long mean, at least 1.
 pub(super) fn inflation_of(residuals: &[f64]) -> f64 {
     inflation(residual_correlation(&winsorised(residuals)) + (1.0 / residuals.len() as f64).sqrt())
 }
@@ -64,7 +61,7 @@ fn residual_correlation(residuals: &[f64]) -> f64 {
     if ratio.is_finite() { ratio } else { -1.0 }
 }
 
-/// Returns the deviations from the mean of the own side of a step at index `at`.
+/// Returns the deviations from the mean of the points before or from index `at`.
 pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     let (before, after) = values.split_at(at);
     let centred = |side: &[f64]| {
@@ -74,7 +71,7 @@ pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     [centred(before), centred(after)].concat()
 }
 
-/// Returns the mean square of differences at distance `lag`, up to [`WINSOR`] deviations.
+/// Returns the mean square of differences at distance `lag`, without the largest ones.
 fn trimmed_square(values: &[f64], lag: usize) -> f64 {
     let differences = values.iter().zip(values.iter().skip(lag)).map(|(a, b)| (b - a).abs());
     let mut sorted: Vec<f64> = differences.collect();

@@ -1,9 +1,6 @@
 //! Moves each change point to the best fit between its neighbours, and drops those that are faint
-//! relative to the noise around them.
-//!
-//! Permutations mix the noise of restless and calm parts. Here each side has its own deviation
-//! (Welch, "The generalization of Student's problem when several different population variances are
-//! involved", Biometrika 34, 1947).
+//! relative to the noise on both sides (Welch, "The generalization of Student's problem when
+//! several different population variances are involved", Biometrika 34, 1947).
 
 use super::MIN_SEGMENT;
 use super::noise::{inflation_of, variance_of_long_means};
@@ -22,7 +19,7 @@ pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     }
 }
 
-/// Moves each change (an index) to the best split by distance to the medians before and after.
+/// Moves each change (an index) to the best split by distances to the medians before and after.
 fn relocate(values: &[f64], changes: &mut [usize]) {
     for index in 0..changes.len() {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);
@@ -35,7 +32,7 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
     }
 }
 
-/// Returns the split with the smallest sum of distances to the median of the own side.
+/// Returns the split with the smallest sum of distances to the median before or after it.
 fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     let mut sum = 0.0;
     let sums = values.iter().map(|x| {
@@ -48,7 +45,7 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// Returns the index of the smallest change, if below √(2 ln n) + [`MIN_EXCESS_DEVIATION`].
+/// Returns the position in `changes` of the smallest one, if below √(2 ln n) + 1 deviations.
 fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);
@@ -57,12 +54,10 @@ fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     (size < least).then_some(index)
 }
 
-/// Medians of the segments, and deviations of the values from them.
 struct Levels {
     bounds: Vec<usize>,
     medians: Vec<f64>,
     residuals: Vec<f64>,
-    /// Inflation of the variance of long means of all residuals.
     inflation: f64,
 }
 
@@ -77,7 +72,7 @@ impl Levels {
         Self { inflation: inflation_of(&residuals), residuals, medians, bounds }
     }
 
-    /// Returns the size of the `change` (index) in its own deviations; infinite without noise.
+    /// Returns the size of a change in its own standard deviations; 0 without a difference.
     fn deviations(&self, change: usize) -> f64 {
         let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
         let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];

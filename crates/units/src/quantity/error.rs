@@ -33,8 +33,7 @@ impl std::fmt::Display for ReadQuantity {
     }
 }
 
-/// Reason why a text is not a valid value. `Display` follows the name of the option: `must be a
-/// size such as 4K …: '4Q' is not (unknown unit 'Q')`. Texts in it are cut and escaped.
+/// Reason why a text is not a valid value. `Display` follows the name of the option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The text is empty.
@@ -125,7 +124,6 @@ impl ReadQuantity {
         }
     }
 
-    /// Returns the end of an error message on the unknown `suffix`: `is not (unknown unit 'Q')`.
     fn stray(self, suffix: &str) -> String {
         match self {
             ReadQuantity::Count => format!("is not a {}", self.number()),

@@ -1,6 +1,5 @@
-//! Formatting of quantities. Human form: rates and clocks scale by 1000 (`58.8 GFLOP/s`), times
-//! from ps to s, bytes by 1024 (`4 KiB`). Canonical form (`4K`, `200ms`): exact, parsed by
-//! [`super::parse`].
+//! Formatting of quantities: for humans (`58.8 GFLOP/s`, `4 KiB`), and canonical sizes and
+//! durations (`4K`, `200ms`), which [`super::parse`] reads back exactly.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,8 +18,7 @@ const fn step(size: f64, prefix: &'static str) -> ScaleStep {
     ScaleStep { size, prefix }
 }
 
-/// SI prefixes of rates, <https://www.bipm.org/en/measurement-units/si-prefixes>. None below 1:
-/// "0.5 IOPS" is easier to read than "500 mIOPS".
+/// SI prefixes of rates. None below 1: "0.5 IOPS" is easier to read than "500 mIOPS".
 const RATE_PREFIXES: &[ScaleStep] = &[
     step(1e18, "E"),
     step(1e15, "P"),
@@ -50,9 +48,8 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
-    /// Formats with `digits` significant digits (clamped to 1..=17), an SI or binary prefix and the
-    /// unit. A plain number has no unit. Every `f64` has a text: `0 B/s`, `-1.20 GB/s`, `NaN s`,
-    /// `inf IOPS`.
+    /// Formats with `digits` significant digits (clamped to 1..=17), SI or binary prefix and unit;
+    /// `NaN s` or `inf IOPS` if not finite. A plain number has no unit.
     pub fn human(&self, digits: usize) -> String {
         if let Some(exact) = self.exact_bytes(digits) {
             return exact;
@@ -69,8 +66,6 @@ impl Quantity {
         }
     }
 
-    /// Returns a byte count below 10 MiB in full (`1234567 B`) if `digits` significant digits would
-    /// round it, else `None`.
     fn exact_bytes(&self, digits: usize) -> Option<String> {
         const ROUNDED: f64 = 10.0 * 1_048_576.0;
         let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
@@ -81,8 +76,8 @@ impl Quantity {
     }
 }
 
-/// Formats `half_width` of a confidence interval, in the unit of `value`, relative to `value`:
-/// `0.31 %`, at most two decimals. Returns `None` if `value` is zero or either is not finite.
+/// Formats `half_width`, in the unit of `value`, relative to `value`: `0.31 %`, at most two
+/// decimals. Returns `None` if `value` is zero or either is not finite.
 pub fn relative_half_width(value: f64, half_width: f64) -> Option<String> {
     let relative = (half_width / value).abs() * 100.0;
     if !relative.is_finite() || !value.is_finite() || value == 0.0 {
@@ -104,16 +99,15 @@ pub fn percent(share: f64, digits: usize) -> String {
     format!("{} %", significant(share * 100.0, digits))
 }
 
-/// Formats a share as a percentage rounded down to hundredths (`0.98998` gives `98.99 %`), so that
-/// a value below a bound is never shown as the bound.
+/// Formats a share as a percentage rounded down to hundredths (`0.98998` gives `98.99 %`).
 pub fn percent_below(share: f64) -> String {
     // Above the rounding error of `share * 1e4`: 0.57 × 10⁴ is slightly below 5700.
     const DIGIT_ROUNDING: f64 = 1e-9;
     format!("{:.2} %", (share * 1e4 + DIGIT_ROUNDING).floor() / 1e2)
 }
 
-/// Formats `values` by `write(value, digits)` with `least` digits, or with as many more (up to 17)
-/// as make them differ: a value that misses a bound is not shown as the bound.
+/// Formats both `values` by `write(value, digits)` with `least` digits, or with as few more (up to
+/// 17) as make the two texts differ.
 pub fn write_distinct(values: [f64; 2], least: usize, write: impl Fn(f64, usize) -> String) -> [String; 2] {
     const MAX_DIGITS: usize = 17;
     let at = |digits| values.map(|value| write(value, digits));
@@ -128,8 +122,8 @@ pub fn format_cpus(cpus: f64, digits: usize) -> String {
     format!("{number} CPU{end}")
 }
 
-/// Formats `value` with `digits` significant digits (clamped to 1..=17). The integer part is never
-/// rounded below 10⁹; from there, and below 10⁻⁴, an exponent is written.
+/// Formats `value` with `digits` significant digits (clamped to 1..=17), but never rounds its
+/// integer part below 10⁹; from there, and below 10⁻⁴, with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 17);
     if value.is_nan() {
@@ -151,8 +145,8 @@ pub fn significant(value: f64, digits: usize) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
-/// Returns the canonical text of a size in bytes, `4K` or `1000`: in the largest of `K`, `M`, `G`,
-/// `T`, `P`, `E` (powers of 1024) that divides it, else in plain digits.
+/// Formats bytes as `4K` or `1000`: in the largest of `K`, `M`, `G`, `T`, `P`, `E` (powers of 1024)
+/// that divides the number, else in plain digits.
 pub fn format_size(bytes: u64) -> String {
     let found =
         ["E", "P", "T", "G", "M", "K"].into_iter().zip((1..=6u32).rev()).find_map(|(suffix, power)| {
@@ -162,8 +156,7 @@ pub fn format_size(bytes: u64) -> String {
     found.unwrap_or_else(|| bytes.to_string())
 }
 
-/// Returns the canonical text of a duration, such as `200ms` or `0s`: in the largest of `h`, `m`,
-/// `s`, `ms`, `us`, `ns` that divides it.
+/// Formats a duration in the largest of `h`, `m`, `s`, `ms`, `us`, `ns` that divides it: `200ms`.
 pub fn format_duration(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (3_600_000_000_000, "h"),
@@ -200,8 +193,6 @@ const fn steps(unit: Unit) -> &'static [ScaleStep] {
     }
 }
 
-/// Scales `value` by the largest of `steps` that leaves at least 1 after rounding to `digits`
-/// significant digits: 999.96 MB/s becomes 1.00 GB/s.
 fn scale(value: f64, steps: &[ScaleStep], digits: usize, unit: Unit) -> Scaled {
     let unscaled = ScaleStep { size: 1.0, prefix: "" };
     let size = value.abs();
@@ -212,7 +203,6 @@ fn scale(value: f64, steps: &[ScaleStep], digits: usize, unit: Unit) -> Scaled {
         steps.iter().find(reaches).or(steps.last()).unwrap_or(&unscaled)
     };
     let scaled = value / chosen.size;
-    // Whole sizes have no decimals: "4 KiB", not "4.00 KiB".
     let whole = unit == Unit::Byte && scaled.fract() == 0.0 && scaled.abs() < 1e9;
     let number = if whole { format!("{scaled:.0}") } else { significant(scaled, digits) };
     Scaled { number, prefix: chosen.prefix }

@@ -34,7 +34,7 @@ pub enum SizeMix {
 }
 
 impl Mix {
-    /// Creates a mix of 2 to 16 different sizes with weights from 1 to 1,000,000, else `None`.
+    /// Creates a mix of 2 to 16 different sizes with weights from 1 to 1,000,000; else `None`.
     pub fn new(parts: Vec<MixPart>) -> Option<Self> {
         let twice = |(i, part): (usize, &MixPart)| parts[..i].iter().any(|other| other.bytes == part.bytes);
         let fits = (2..=MOST_SIZES).contains(&parts.len())
@@ -74,7 +74,7 @@ impl fmt::Display for Mix {
 }
 
 /// Parses one size or a mix: `4K@60+64K@40`, `4k/60:64k/40` (fio's `bssplit`) or `4k:60/64k:40`.
-/// The error is one line with the problem and a right example.
+/// Fails with a message in one line.
 pub fn parse_sizes(text: &str) -> Result<SizeMix, String> {
     let Some(first) = text.find(['@', '+', ':', '/']) else {
         return parse_size(text).map(SizeMix::One).map_err(|e| e.to_string());

@@ -1,5 +1,4 @@
-//! Values with units. The machine form (JSON, case ids) is the plain number in the base unit; the
-//! human form is scaled. [`parse`] reads typed values, [`mod@format`] writes the human form.
+//! Values with units. The machine form (JSON, case ids) is the plain number in the base unit.
 
 mod error;
 pub mod format;
@@ -82,8 +81,8 @@ impl Unit {
         }
     }
 
-    /// Returns the counted work of a rate: `FLOP` of `FLOP/s`, `operation` of `1/s`; `None` if the
-    /// unit does not end in `/s`.
+    /// Returns the noun that a rate counts: `FLOP` for `FLOP/s`, `operation` for `1/s`; `None` if
+    /// the unit does not end in `/s`.
     pub fn work(self) -> Option<&'static str> {
         match self.name().strip_suffix("/s")? {
             "1" => Some("operation"),

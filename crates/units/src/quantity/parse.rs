@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::error::{ParseError, ReadQuantity};
 use crate::text::shown_within;
 
-/// Parses a size in bytes: plain digits, `4K` = `4k` = `4KiB` = 4096 (also `M`, `G`, `T`, `P`,
-/// `E`), `4kB` = 4000 (also `MB`, `GB`, `TB`, `PB`, `EB`), `4096B`. Fractions are allowed if the
-/// result is whole (`1.5M`). `4KB` is refused as ambiguous, and sizes above 2⁶⁴ − 1.
+/// Parses a size in bytes: `4096`, `4096B`, `4K` = `4k` = `4KiB` = 4096 (up to `E`), `4kB` = 4000
+/// (up to `EB`), fractions if the result is whole (`1.5M`). Fails for `4KB`, which is ambiguous,
+/// and above 2⁶⁴ − 1.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let input = ParsedInput::split(ReadQuantity::Size, text)?;
     let multiplier: u64 = match input.suffix {
@@ -51,8 +51,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     input.whole(nanos, " of nanoseconds").map(Duration::from_nanos)
 }
 
-/// Parses a rate per second with SI prefixes (`100M` = 10⁸, `1.5G`, `1e8`), finite and above zero.
-/// `m` is refused, as it may mean milli or mega.
+/// Parses a rate per second above zero with SI prefixes: `100M` = 10⁸, `1.5G`, `1e8`. Fails for
+/// `m`, which may mean milli or mega.
 pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
     let input = ParsedInput::split(ReadQuantity::Rate, text)?;
     let exponent = match input.suffix {
@@ -82,8 +82,8 @@ pub fn parse_count(text: &str) -> Result<u64, ParseError> {
     input.whole(1, "")
 }
 
-/// Parses a share from 0 to 1: `1%` and `0.01` are both 0.01. `1` or more without `%` is refused,
-/// as per cent is probably meant.
+/// Parses a share from 0 to 1: `1%` and `0.01` are both 0.01. Fails for `1` or more without `%`, as
+/// per cent is probably meant.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     let input = ParsedInput::split(ReadQuantity::Share, text)?;
     let (exponent, fits): (i32, fn(f64) -> bool) = match input.suffix {
@@ -130,8 +130,6 @@ impl<'a> ParsedInput<'a> {
         }
     }
 
-    /// Returns the number times `multiplier`; fails unless that is whole and fits in 64 bits.
-    /// `unit` is for the error: ` of bytes`.
     fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
         match self.number.scaled(multiplier) {
             WholeNumber::Is(value) => Ok(value),
@@ -151,8 +149,8 @@ impl<'a> ParsedInput<'a> {
     }
 }
 
-/// Returns the offset in bytes behind the leading `digits[.digits][e[+-]digits]` of `text`. An `e`
-/// or `E` without digits after it is not an exponent: `4E` is four exbibytes.
+/// Returns the length of the leading `digits[.digits][e[+-]digits]` of `text` in bytes. An `e` or
+/// `E` without digits after it is no exponent: `4E` is four exbibytes.
 fn number_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
@@ -184,12 +182,10 @@ enum WholeNumber {
 }
 
 impl Decimal {
-    /// Exponents are clamped to ±this: no number beyond it is accepted anyway.
     const EXPONENT_CAP: i32 = 100_000;
 
     fn read(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            // An exponent that overflows `i32` is still just "very large" or "very small".
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(saturated(exponent))),
             None => (text, 0),
         };
@@ -213,7 +209,6 @@ impl Decimal {
         Decimal { digits: self.digits, exponent: self.exponent.saturating_add(by) }
     }
 
-    /// Returns the nearest `f64` (correctly rounded); infinite on overflow.
     fn to_f64(self) -> f64 {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
@@ -414,7 +409,6 @@ mod tests {
         }
     }
 
-    /// Parses `text` as each kind: accepted values are in range; errors have one line.
     fn read_all(text: &str) {
         let rate = parse_rate(text);
         assert!(rate.as_ref().is_ok_and(|r| *r > 0.0 && r.is_finite()) || rate.is_err());

@@ -76,12 +76,11 @@ impl Ranges {
         total(&self.to[bin.saturating_sub(margin)..(bin + margin + 1).min(BINS)])
     }
 
-    /// Sums the slices whose range comes within `margin` bins of `bin`: those that start before its
-    /// end minus those that end before its start.
+    /// Sums the slices whose range comes within `margin` bins of `bin`.
     pub(super) fn around(&self, bin: usize, margin: usize) -> SliceSum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
-        // Drops rounding residues of an empty sum.
+        // Removes rounding errors of an empty sum.
         if found.slices > 0 { found } else { SliceSum::default() }
     }
 }
