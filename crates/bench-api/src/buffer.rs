@@ -32,8 +32,8 @@ pub fn small_page_name(bytes: Option<u64>) -> &'static str {
     SMALL_PAGES.iter().find(|(_, of)| bytes == Some(*of)).unwrap_or(&SMALL_PAGES[0]).0
 }
 
-/// Records in `facts` the page sizes of the `resident` buffers, and a warning if most pages are not
-/// those of `asked`. Does nothing if no memory is resident.
+/// Records in `facts` the page sizes of the `resident` buffers, and a warning if they are not those
+/// of `asked`. Does nothing if no memory is resident.
 pub fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
     let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();

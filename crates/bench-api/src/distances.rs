@@ -13,7 +13,6 @@ use plimsoll_model::warning::{Warn, Warning};
 use plimsoll_stats::median;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Duration of one probe of a pair, after half a millisecond of warm-up.
 const PAIR_LOOK_TIME: Duration = Duration::from_micros(500);
 const MOST_PAIRS: usize = 8;
 

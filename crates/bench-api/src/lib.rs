@@ -112,7 +112,7 @@ impl Subsystem {
         words::full(benchmark.map(|benchmark| benchmark.descriptor().words).unwrap_or_default(), case)
     }
 
-    /// Returns the limits of the metric in `question`, multiplied if several pairs of nodes run at
+    /// Returns the limits of the metric in `question`, times the number of node pairs that run at
     /// once. Empty if the subsystem does not have the case's benchmark.
     pub fn limits(&self, question: &Question<'_>) -> Vec<Limit> {
         let benchmark = self.find(question.case.benchmark());
@@ -258,7 +258,7 @@ pub trait Benchmark: Sync {
         Some(row)
     }
 
-    /// Returns the name of the headline metric if it is not the first one of the case.
+    /// Returns the name of the headline metric; `None` if it is the first metric of the case.
     fn headline(&self, _: &Case) -> Option<&'static str> {
         None
     }
@@ -288,7 +288,7 @@ pub trait Benchmark: Sync {
         Roofline::No
     }
 
-    /// Returns texts to append to the row of a measurement, such as the result of a search.
+    /// Returns texts to append to the row of the results table, such as the result of a search.
     fn details(&self, _: &Measurement) -> Vec<String> {
         Vec::new()
     }

@@ -152,7 +152,8 @@ impl TeamOutcome {
         }
     }
 
-    /// Returns the largest share of clock probes of a processor that found shared vector units.
+    /// Returns the largest share over processors of clock probes that found vector units in use by
+    /// another thread; `None` if unknown.
     pub fn units_shared(&self) -> Option<f64> {
         self.cpus.iter().filter_map(|cpu| cpu.units_shared).reduce(f64::max)
     }
@@ -560,7 +561,6 @@ const RESULTS_KEPT: usize = 3;
 pub struct KernelLoad {
     kernel: LoadedKernel,
     results: Vec<SliceResult>,
-    /// Last result that differed from an earlier slice of its length.
     deviant: Option<SliceResult>,
     deviations: u64,
 }

@@ -176,7 +176,7 @@ impl StreamKernel {
 
     /// Returns the bytes on the memory bus in a pass over uncached arrays of `elements` elements:
     /// ordinary stores first read the line, except on Arm (Neoverse N1 Technical Reference Manual,
-    /// write streaming mode) and, in part, on Intel since Ice Lake (SpecI2M), which is neglected.
+    /// write streaming mode). Too high on Intel since Ice Lake, which skips some reads (SpecI2M).
     pub fn bus_bytes(&self, elements: u64) -> u64 {
         let allocated = match self.store {
             StoreKind::Ordinary if native::READS_BEFORE_OVERWRITING => self.op.arrays() - self.op.loads(),
@@ -313,8 +313,8 @@ impl<'memory> Arrays<'memory> {
         self.verify_written(0..self.a.len(), seed, passes)
     }
 
-    /// Checks the last block written before `to` (in units of 1/[`PASS`](Self::PASS)) after
-    /// `passes` passes, before the next pass overwrites a wrong value.
+    /// Like [`verify`](Self::verify) for the last block before `to` (in units of
+    /// 1/[`PASS`](Self::PASS)): finds a wrong value before the next pass overwrites it.
     pub fn verify_last_block(&self, to: u64, seed: u64, passes: u64) -> Result<(), WrongElement> {
         let end = self.element_at(to);
         self.verify_written(end.saturating_sub(ARRAY_BLOCK)..end, seed, passes)
@@ -368,7 +368,7 @@ impl<'memory> Arrays<'memory> {
         }
     }
 
-    /// Returns the first element of the block at `part` ÷ [`PASS`](Self::PASS) of the arrays.
+    /// Returns the index of a block start at `part` (units of 1/[`PASS`](Self::PASS)), or the end.
     fn element_at(&self, part: u64) -> usize {
         let elements = self.elements();
         match part {
@@ -383,7 +383,7 @@ impl<'memory> Arrays<'memory> {
     /// Units into which [`part`](Self::part) divides an array.
     pub const PASS: u64 = 1 << 20;
 
-    /// Returns the right sum of a `Read` pass after [`fill`](Self::fill); 0 for other operations.
+    /// Returns the sum that a `Read` pass must return after [`fill`](Self::fill), else 0.
     pub fn checksum(&self, seed: u64) -> u64 {
         if self.op != StreamOp::Read {
             return 0;

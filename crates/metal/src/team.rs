@@ -284,7 +284,7 @@ impl Team {
         self.collect(desks)
     }
 
-    /// Publishes `task` and returns when all threads have finished it. It must not unwind.
+    /// Publishes `task`, which must not unwind, and returns when all threads have finished it.
     fn dispatch(&self, task: &MemberTask<'_>) {
         let pointer: *const MemberTask<'_> = task;
         // SAFETY: only the lifetime changes. Threads dereference the pointer before `busy` returns

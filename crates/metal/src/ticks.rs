@@ -7,7 +7,6 @@ use std::path::Path;
 use crate::arch::native;
 use crate::uring::monotonic_ns;
 
-/// File with the kernel's clock source (Documentation/ABI: clocksource).
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// Calibration time: each end is known to about 15 ns, so the scale to about 3 ppm.
@@ -25,7 +24,6 @@ pub struct TickClock {
 struct TickCounter {
     from_ticks: u64,
     from_ns: u64,
-    /// Nanoseconds per tick × 2^32.
     scale: u64,
 }
 

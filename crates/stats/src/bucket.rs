@@ -54,7 +54,7 @@ const USED_UP_SHARE: f64 = 0.95;
 /// Minimum share of the time that must remain after a burst.
 const LEFT: f64 = 0.25;
 
-/// Detects a token bucket in chronological arrivals; `None` without a lower rate until the end.
+/// Detects a token bucket in chronological arrivals; `None` if no lower rate holds until the end.
 pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let pieces = pieces(arrivals)?;
@@ -183,7 +183,7 @@ fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
-/// Returns the arrivals until their excess over `base` reaches `wanted`; `None` if it never does.
+/// Sums the arrivals until their excess over rate `base` reaches `wanted`; `None` if it never does.
 fn used_up(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)

@@ -90,7 +90,7 @@ pub fn segments_of_many(
     all.iter().zip(&chances).map(judged).collect()
 }
 
-/// Returns the highest k × `each` that is at least the k-th smallest p-value; 0 if there is none.
+/// Returns the highest k × `each` not below the k-th smallest p-value in `chances`; 0 if none.
 fn discovered(chances: &[f64], each: f64) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -175,7 +175,6 @@ fn change_points(
     found
 }
 
-/// Scales the values to −1 … 1 to avoid overflow.
 fn scaled(values: &[f64]) -> Vec<f64> {
     let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     values.iter().map(|x| if largest > 0.0 { x / largest } else { 0.0 }).collect()
@@ -190,13 +189,13 @@ struct StepLevel {
 impl StepLevel {
     const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
-    /// Creates the level that `share` of noise passes: with n permutations (1 + 1) ÷ (n + 1) pass.
+    /// Creates a level that `share` of noise passes: with n permutations 2 ÷ (n + 1) of it.
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
     }
 
-    /// Allows more larger steps, to estimate all p-values up to [`LEVEL`] by the same permutations.
+    /// Returns a level that goes on after insignificance, to estimate p-values up to [`LEVEL`].
     fn telling(self) -> Self {
         let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
         Self { allowed: allowed.saturating_sub(1).max(1), ..self }

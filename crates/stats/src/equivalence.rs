@@ -34,7 +34,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Compares positive finite (own, other) values: the ratio is own ÷ other; `None` without any.
+    /// Returns the ratio own ÷ other of those (own, other) pairs that are positive; `None` if none
+    /// is.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let usable = pairs.iter().filter(|(own, other)| *own > 0.0 && *other > 0.0);
         let mut logs: Vec<f64> =

@@ -61,16 +61,15 @@ impl Sequential {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
-    /// Creates the test of an outlier among `looked_at` values, if `by_chance` are expected by
-    /// chance; on average at most `allowed` of these are reported. `None` if there is no such test.
+    /// Creates the test of an outlier among `looked_at` values with `by_chance` outliers by chance,
+    /// of which it reports at most `allowed` on average. `None` if no such test exists.
     pub fn of_outlier(by_chance: f64, looked_at: usize, allowed: f64) -> Option<Self> {
         const DECIDED_PROBABILITY: f64 = 0.98;
         let chance = (by_chance.max(1.0) / looked_at.max(1) as f64).min(0.5);
         Self::new((allowed / by_chance).min(LARGEST_RATE), MISSED, chance, DECIDED_PROBABILITY)
     }
 
-    /// Returns the decision after `all` measurements, `low` low ones, `stated` of these with a
-    /// cause.
+    /// Returns the decision after `all` measurements, `low` of them low and `stated` with a cause.
     pub fn decided(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low

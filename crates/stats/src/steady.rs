@@ -21,7 +21,7 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Evaluates the last [`WINDOW_ROUNDS`] values; `None` without enough or a positive mean.
+    /// Evaluates the last 5 values; `None` with fewer, or if their mean is not positive.
     pub fn of_last(values: &[f64]) -> Option<Self> {
         let window = values.get(values.len().checked_sub(WINDOW_ROUNDS)?..)?;
         let n = WINDOW_ROUNDS as f64;
@@ -39,7 +39,7 @@ impl Steadiness {
         Some(Self { range, excursion: (slope * (n - 1.0)).abs() / mean })
     }
 
-    /// Returns whether range and change of the fitted line are within the limits.
+    /// Returns whether `range` is at most 20 % and `excursion` at most 10 %.
     pub fn is_steady(&self) -> bool {
         self.range <= RANGE && self.excursion <= EXCURSION
     }

@@ -47,7 +47,7 @@ impl Summary {
     }
 
     /// Returns half the width of `ci95` ÷ the median: the precision. `None` without an interval, or
-    /// if only the median is zero.
+    /// if the median is zero and the width is not.
     pub fn relative_half_width(&self) -> Option<f64> {
         let [low, high] = self.ci95?;
         if low == high {
@@ -58,7 +58,6 @@ impl Summary {
     }
 }
 
-/// Returns the power of two by which to multiply the points to avoid overflow.
 fn unit_scale(sorted: &[f64]) -> f64 {
     let largest = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
     match largest {

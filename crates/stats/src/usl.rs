@@ -145,9 +145,9 @@ struct Solution {
 }
 
 impl Solution {
-    /// Finds the factors with which the columns add up to 1 in each row, by modified Gram–Schmidt
-    /// (Björck, "Numerical Methods for Least Squares Problems", 1996, ch. 2.4), twice. `None` if
-    /// the columns depend on each other linearly.
+    /// Finds the factors with which the columns add up to 1 in each row, by modified Gram–Schmidt,
+    /// done twice (Björck, "Numerical Methods for Least Squares Problems", 1996, ch. 2.4). `None`
+    /// if the columns depend on each other linearly.
     fn of(columns: &[&[f64]]) -> Option<Self> {
         let mut orthogonal: Vec<Vec<f64>> = Vec::new();
         // factors[j][i]: component of column j along orthogonal column i.
@@ -177,7 +177,6 @@ impl Solution {
             along.push(part);
             rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= part * d);
         }
-        // Back substitution: only the last column has a component along the last direction.
         let mut coefficients = vec![0.0; columns.len()];
         for i in (0..columns.len()).rev() {
             let later: f64 = (i + 1..columns.len()).map(|j| factors[j][i] * coefficients[j]).sum();

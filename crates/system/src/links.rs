@@ -60,8 +60,8 @@ impl From<Errno> for LinkError {
     }
 }
 
-/// Resolves the links of `path` and opens the directory of its last name, which need not exist.
-/// Fails for an untrusted link, and with `EISDIR` for `/`.
+/// Resolves the links of `path` and returns the open directory of its last name, and the file of
+/// that name, if any. Fails for an untrusted link, and with `EISDIR` for `/`.
 pub fn locate(path: &Path) -> Result<PathPlace, LinkError> {
     let real = follow(path, FollowEnd::Name, trusted_link(FollowEnd::Name))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use crate::links::{FollowEnd, LinkError, follow};
 
-/// Mode bits: writable for group or world, names removable only by their owners, executable.
 const GROUP_WRITES: u32 = 0o020;
 const ANYBODY_WRITES: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -32,8 +31,8 @@ pub fn owners() -> BTreeSet<u32> {
 }
 
 /// Returns whether users other than the owner may write `path`, with metadata `found`. If `groups`,
-/// group permission counts too, but for group 0 only with an access control list, whose grants
-/// appear in the group's bits (acl(5)).
+/// group permission counts too; for group 0 only with an access control list, whose grants appear
+/// in the group's bits (acl(5)).
 pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
     let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())

@@ -64,7 +64,7 @@ fn seconds(time: Timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Wall clock minus time since boot, in seconds: both are slewed, so only a step changes it.
+/// Returns the wall clock minus the time since boot, in seconds; only a step changes it.
 fn ahead() -> f64 {
     const MAX_CLOCK_READS: usize = 3;
     let read = || {

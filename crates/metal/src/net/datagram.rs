@@ -11,7 +11,6 @@ use rustix::io::Errno;
 pub const MAX_DATAGRAM: usize = 65_507;
 /// `UDP_SEGMENT` of `linux/udp.h`.
 const UDP_SEGMENT: libc::c_int = 103;
-/// `UDP_GRO` of `linux/udp.h`.
 const UDP_GRO: libc::c_int = 104;
 /// `UDP_MAX_SEGMENTS` of kernels up to 6.8; later ones take 128.
 const MAX_SEGMENTS: usize = 64;
@@ -108,7 +107,8 @@ impl SendBatch {
         self.per_message
     }
 
-    /// Returns the payload of datagram `index`, to fill; panics from [`SendBatch::capacity`] on.
+    /// Returns the payload of datagram `index`, to fill; panics unless below
+    /// [`SendBatch::capacity`].
     #[inline]
     pub fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
         &mut self.bytes[index * self.datagram..][..self.datagram]
@@ -191,8 +191,8 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for a message, then takes all available ones and returns their number. Discards those
-    /// of the last call. Fails with `WouldBlock` if the socket has a timeout.
+    /// Waits for a message, takes all that are available, and returns their number. Discards those
+    /// of the last call. Fails with `WouldBlock` after the timeout of the socket, if any.
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         self.arrived.clear();
         let mut pieces = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MESSAGES_PER_CALL];

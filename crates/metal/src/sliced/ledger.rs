@@ -177,7 +177,7 @@ impl SliceLedger {
         confirmed
     }
 
-    /// Returns slices with a doubtful clock above the level even at the lower clock, by bin.
+    /// Sums, by bin, the slices with a doubtful clock that are above the level at either clock.
     fn dear(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
         self.stepped.beginning_in(from..BINS).iter().chain(self.differing.beginning_in(from..BINS))
@@ -300,7 +300,7 @@ fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
     staying(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
-/// Returns the bin of `cost` (both costs in cycles per turn); may be out of range or NaN.
+/// Returns the bin of `cost` (cycles per turn, like `reference`); may be out of range or NaN.
 fn bin_of(reference: f64, cost: f64) -> f64 {
     ((cost / (reference * LOWEST)).ln() / BIN).floor()
 }
@@ -309,7 +309,9 @@ fn bin_of(reference: f64, cost: f64) -> f64 {
 enum ProbedClock {
     /// The probes agree: their mean.
     Steady(f64),
+    /// The probes differ.
     Doubtful { higher: f64, lower: f64 },
+    /// A probe is missing.
     Unknown,
 }
 

@@ -19,7 +19,6 @@ pub(super) struct Barrier {
     wake: Condvar,
     generation: AtomicU32,
     broken: AtomicBool,
-    /// False if threads share a processor.
     spins: bool,
 }
 

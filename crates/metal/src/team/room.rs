@@ -17,7 +17,6 @@ const ADDRESSES: u64 = (2 << 20) + (64 << 10);
 /// Memory per waiting thread in bytes: kernel stack and structures, first pages of its stacks.
 const THREAD_BYTES: u64 = 40 << 10;
 
-/// Threads left for other programs and other parts of this one.
 const RESERVED_THREADS: u64 = 256;
 
 const UNCHECKED_THREADS: usize = 64;
@@ -71,7 +70,6 @@ fn limit(what: String, most: u64, used: u64, each: u64) -> ThreadLimit {
     ThreadLimit { what, room: most.saturating_sub(used) / each }
 }
 
-/// Returns the limits of this process's cgroup and its ancestors, version 1 and 2 (cgroups(7)).
 fn cgroup_limits(root: &Path) -> Vec<ThreadLimit> {
     let text = read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();

@@ -52,7 +52,7 @@ impl Layers {
         (0..last).step_by(layer.length.div_ceil(2)).chain([last])
     }
 
-    /// Returns the largest step in `values`, one per point of the layers; `None` if constant.
+    /// Returns the largest step in `values`, as many as in [`Layers::new`]; `None` if constant.
     pub(super) fn largest(&self, values: &[f64]) -> Option<LargestStep> {
         let mut sums = Vec::with_capacity(values.len() + 1);
         let mut sum = 0.0;

@@ -61,7 +61,7 @@ fn residual_correlation(residuals: &[f64]) -> f64 {
     if ratio.is_finite() { ratio } else { -1.0 }
 }
 
-/// Returns the deviations from the mean of the points before or from index `at`.
+/// Returns the deviation of each value from the mean of its side of index `at`.
 pub(super) fn residuals(values: &[f64], at: usize) -> Vec<f64> {
     let (before, after) = values.split_at(at);
     let centred = |side: &[f64]| {

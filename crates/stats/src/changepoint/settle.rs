@@ -32,7 +32,7 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
     }
 }
 
-/// Returns the split with the smallest sum of distances to the median before or after it.
+/// Returns the index that splits the values best by distance to the medians `before` and `after`.
 fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     let mut sum = 0.0;
     let sums = values.iter().map(|x| {
@@ -72,7 +72,7 @@ impl Levels {
         Self { inflation: inflation_of(&residuals), residuals, medians, bounds }
     }
 
-    /// Returns the size of a change in its own standard deviations; 0 without a difference.
+    /// Returns the size of change number `change` in standard deviations of the noise around it.
     fn deviations(&self, change: usize) -> f64 {
         let (from, at, to) = (self.bounds[change], self.bounds[change + 1], self.bounds[change + 2]);
         let before = &self.residuals[from.min(at.saturating_sub(SURROUNDINGS))..at];

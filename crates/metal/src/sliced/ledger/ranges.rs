@@ -80,7 +80,6 @@ impl Ranges {
     pub(super) fn around(&self, bin: usize, margin: usize) -> SliceSum {
         let mut found = total(self.beginning_in(0..bin + margin + 1));
         found.subtract(total(&self.to[..bin.saturating_sub(margin)]));
-        // Removes rounding errors of an empty sum.
         if found.slices > 0 { found } else { SliceSum::default() }
     }
 }
