@@ -13,7 +13,7 @@ pub(crate) fn distribution(metric: &str, times: &Times) -> sample::Histogram {
     sample::Histogram { metric: metric.to_owned(), buckets: times.buckets() }
 }
 
-/// Returns the target device (`/dev/sdb`), or "a test file in DIR", for messages.
+/// Returns the path of the target device, or else "a test file in DIR", for messages.
 pub(crate) fn path_of(cx: &Context<'_>) -> String {
     match &cx.options.target {
         Some(target) => plimsoll_units::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),

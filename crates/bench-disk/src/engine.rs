@@ -22,13 +22,13 @@ use queue::Queue;
 
 /// An I/O engine: `depth` slots, each with a buffer of one block.
 pub trait Engine {
-    /// Returns which engine it is, such as io_uring with its polling.
+    /// Returns the kind of engine; for io_uring with its polling.
     fn kind(&self) -> DiskEngine;
 
-    /// Returns the queue depth: the number of slots and buffers.
+    /// Returns the queue depth, which is the number of slots and buffers.
     fn depth(&self) -> usize;
 
-    /// Returns the time in ns, by the clock that stamps the completions (arbitrary origin).
+    /// Returns the time in ns, by the clock that stamps completions; its origin is arbitrary.
     fn now_ns(&self) -> u64;
 
     /// Returns the buffer of `slot`; `None` while its transfer is in flight, or beyond the depth.
@@ -40,19 +40,17 @@ pub trait Engine {
     /// Submits the queued transfers to the kernel. Fails if the kernel refuses the call.
     fn submit(&mut self) -> Result<(), RingError>;
 
-    /// Submits the queued transfers and waits, until `patience` ends, for a completion if any is in
-    /// flight. After a refused call, earlier completions are still available.
+    /// Submits queued transfers and, if any are in flight, waits for a completion until `patience`
+    /// ends. Completions that arrived before an error remain available.
     fn wait(&mut self, patience: WaitEnd) -> Result<(), RingError>;
 
-    /// Returns the completions of the last wait, until the next push. Not copied, because a copy
-    /// would wait for the pieces just written.
+    /// Returns the completions of the last wait; valid until the next push.
     fn done(&self) -> &[Completion];
 
-    /// Unmaps the pages of the mmap engine, so that they can leave the page cache.
+    /// Unmaps the file pages of the mmap engine, so that they can leave the page cache.
     fn release_pages(&mut self) {}
 
-    /// Returns which feature the kernel refused (such as registered buffers), with the remedy;
-    /// `None` if it granted all.
+    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` without one.
     fn remark(&self) -> Option<String> {
         None
     }
@@ -90,12 +88,12 @@ macro_rules! with_engine {
 pub(super) use with_engine;
 
 impl AnyEngine {
-    /// Returns which engine it is. See [`Engine::kind`].
+    /// Returns the kind of engine; for io_uring with its polling.
     pub fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
 
-    /// See [`Engine::remark`].
+    /// Describes a refused kernel feature (registered buffers) and its remedy; `None` without one.
     pub fn remark(&self) -> Option<String> {
         with_engine!(self, engine => engine.remark())
     }
@@ -114,14 +112,14 @@ pub struct Opened {
     pub fell_back: Option<String>,
 }
 
-/// Opens an engine on `file` with `depth` buffers of `block` bytes; falls back to psync without
-/// io_uring. Fails without memory for the buffers, or if a number is 0 or too large.
+/// Opens an engine on `file` with `depth` buffers of `block` bytes; falls back to psync if the
+/// kernel refuses it. Fails without memory for the buffers, or if a number is 0 or too large.
 pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
     open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
-/// Like [`open`], on several files (`Request::file` is the index), with the access order to expect
-/// (a hint for mmap) and a clock for completions.
+/// Like [`open`], on several files (`Request::file` is the index). `access` is the expected order,
+/// a hint for mmap; `clock` stamps the completions.
 pub fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],
@@ -184,7 +182,6 @@ mod tests {
         engine.done().to_vec()
     }
 
-    /// Every pair of engines writes and reads the same bytes at the same offsets.
     #[test]
     fn what_one_engine_writes_the_other_reads() {
         let dir = tempfile::tempdir().expect("temporary directory");

@@ -1,10 +1,7 @@
-//! `disk.fsync`: cost of a commit to a database's write-ahead log.
-//!
-//! A commit appends a block through the page cache and calls fdatasync(2). Space for a segment is
-//! reserved without moving the end of the file, as in RocksDB, so each commit also updates the file
-//! length; logs that overwrite old segments in place (PostgreSQL after recycling) avoid that. A
-//! full segment is truncated and restarted, untimed. Each thread has its own log; threads share the
-//! file system's journal and the device.
+//! `disk.fsync`: cost of a commit to a write-ahead log, which appends a block through the page
+//! cache and calls fdatasync(2). As in RocksDB, a segment's space is reserved without moving the
+//! end of the file, so each commit also updates the file length. Restarts of full segments are not
+//! timed.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -140,10 +137,8 @@ fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
     }
 }
 
-/// One log per thread.
 struct Logs(Vec<Log>);
 
-/// Time span of a thread's commits, in ns of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct CommitSpan {
     start_ns: u64,
@@ -153,14 +148,14 @@ struct CommitSpan {
 }
 
 impl CommitSpan {
-    /// Returns the included ns of this thread, one of `threads`. With several threads the time of a
-    /// restart is included, because the other threads have the journal to themselves during it.
+    /// Returns the timed ns of this thread, one of `threads`. With several threads restarts are
+    /// included, because the other threads have the journal to themselves during them.
     fn counted_ns(self, threads: usize) -> u64 {
         let all = self.end_ns.saturating_sub(self.start_ns);
         if threads == 1 { all.saturating_sub(self.aside_ns) } else { all }
     }
 
-    /// Returns the included seconds from the first start to the last end of all threads' `spans`.
+    /// Returns the timed seconds from the first start to the last end of all threads' `spans`.
     fn whole(spans: &[Self]) -> f64 {
         let ns = match spans {
             [alone] => alone.counted_ns(1),
@@ -213,8 +208,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits until `amount` is done, while `threads` threads in all do the same; records the
-    /// latencies and returns start, end and excluded time.
+    /// Commits until `amount` is done, as one of `threads` concurrent threads. Records the
+    /// latencies and returns the time span.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
         if let Some(why) = self.file.facts().crowded(&self.file) {
             return Err(CannotMeasure::environment(why));
@@ -238,8 +233,8 @@ impl Log {
         Ok(span)
     }
 
-    /// Appends a block and calls fdatasync(2); returns its ns. A failed sync is final: the data may
-    /// be lost, yet a retry would succeed.
+    /// Appends a block and calls fdatasync(2); returns the time of both in ns. A failed sync is
+    /// final: the data may be lost, yet a retry would succeed.
     fn commit(&mut self) -> Result<u64, CannotMeasure> {
         let begun = monotonic_ns();
         let mut written = 0;
@@ -257,7 +252,7 @@ impl Log {
         Ok(monotonic_ns().saturating_sub(begun))
     }
 
-    /// Reads the last commit back and compares it; differing data is a wrong answer.
+    /// Reads the last commit back; fails with a wrong answer if its data differs.
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
@@ -384,7 +379,6 @@ mod tests {
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
 
-    /// Creates a log per thread in `dir`; `None` if there is too little space.
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };

@@ -10,17 +10,15 @@ use plimsoll_model::job::disk::{
 use plimsoll_model::plan::Group;
 use plimsoll_units::text::counted;
 
-/// Largest block, in bytes.
 const MAX_BLOCK: u64 = 1 << 30;
 /// Deepest queue of a case.
 pub const MAX_DEPTH: u64 = 1024;
-/// Most threads of a case.
 pub(crate) const MAX_THREADS: u64 = 128;
 
 /// Most bytes of buffers of a case.
 const MAX_BUFFERS: u64 = 4 << 30;
 
-/// Parses a case of transfers and checks the bounds of its parameters; the error is one line.
+/// Converts a case to a job and checks the bounds of its parameters; the error is one line.
 pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     let job = DiskTransfers::try_from(case)?;
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
@@ -37,8 +35,7 @@ pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     together(job)
 }
 
-/// Returns the job, or in one line why parameters cannot be combined (depth × threads × block is
-/// too large).
+/// Returns `job` unchanged, or one line that explains which parameters exclude each other.
 fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
     let largest = job.blocks.largest();
     let buffers = largest.saturating_mul(job.depth).saturating_mul(job.threads);
@@ -76,13 +73,12 @@ fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
     }
 }
 
-/// Returns in one line why no machine supports the job; `None` if it can be tried.
+/// Explains in one line why no machine supports `job`; `None` if a machine may support it.
 pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
     let by_engine = refused_engine(job);
     by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
 }
 
-/// Returns a conflict of engine with `--cache`, operation or blocks, in one line; `None` without.
 fn refused_engine(job: &DiskTransfers) -> Option<String> {
     if job.engine.is_one_at_a_time() && job.depth > 1 && job.target.is_none() {
         let engine = job.engine.word();
@@ -118,7 +114,6 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Returns the conflict of file layout, block order and cache, in one line; `None` without.
 fn refused_layout(job: &DiskTransfers) -> Option<String> {
     if job.shared && (job.verify || !is_in_place(job.operation)) {
         return Some(
@@ -148,7 +143,6 @@ fn refused_layout(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Returns a conflict of `--verify` or `--steady` with other options, in one line; `None` without.
 fn refused_checks(job: &DiskTransfers) -> Option<String> {
     if job.verify && !is_in_place(job.operation) {
         return Some(
@@ -174,13 +168,13 @@ fn refused_checks(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Whether the operation reads or writes filled blocks of one file in place: read, write, mixed.
+/// Whether the operation is read, write or mixed, which use filled blocks of a file in place.
 fn is_in_place(operation: DiskOperation) -> bool {
     matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
-/// Returns an error for a typed parameter of `group` that has no effect on the job (a random
-/// pattern of appends); `None` without.
+/// Explains that a parameter typed in `group` has no effect on the job (a random pattern of
+/// appends); `None` if all have an effect.
 pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
@@ -192,8 +186,7 @@ pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<Strin
     None
 }
 
-/// Returns the highest depth per thread (at least 1) whose buffers of `block` bytes stay within 4
-/// GiB over all `threads`.
+/// Returns the largest depth, at least 1, at which the buffers of all threads fit in 4 GiB.
 pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }

@@ -1,9 +1,6 @@
-//! Disk benchmarks: `disk.io` (transfers to the device) and `disk.fsync` (commits).
-//!
-//! They work on one nameless test file below `--dir` ([`backing::regular_file`]), filled before it
-//! is read ([`storage::fill`]), with the page cache bypassed. [`load`] is the measured loop,
-//! [`load::driver`] its thread, [`engine`] the interface to the kernel, [`load::pattern`] the order
-//! of blocks and [`load::data`] their contents.
+//! Disk benchmarks: `disk.io` (transfers to the device) and `disk.fsync` (commits), on one
+//! nameless, filled test file below `--dir` or on a device. [`load`] is the measured loop,
+//! [`engine`] the interface to the kernel.
 #![forbid(unsafe_code)]
 
 pub mod backing;
@@ -45,8 +42,8 @@ pub enum Refusal {
     Space(#[from] NoSpace),
 }
 
-/// Checks, without creating anything, that the file of each case fits into `dir` (or the memory of
-/// `machine`, for tmpfs). Returns the facts about `dir`; the error is one line.
+/// Checks, without creating anything, that the file of each case fits into `dir` (for tmpfs, into
+/// the memory of `machine`). Returns the facts about `dir`.
 pub fn check<'a>(
     dir: &Path,
     machine: &Machine,
@@ -59,7 +56,7 @@ pub fn check<'a>(
     Ok(facts)
 }
 
-/// Returns the requested file size of a case; `None` if it uses no file.
+/// Returns the size of the test file that a case requests; `None` if the case uses no file.
 pub fn file_of(candidate: &Candidate) -> Option<RequestedSize> {
     SUBSYSTEM.find(candidate.case.benchmark()).and_then(|of| (of.descriptor().file)(&candidate.parsed))
 }

@@ -1,7 +1,6 @@
-//! The measured loop: keeps transfers in flight and counts completions.
-//!
-//! Intervals run from one completion to another and are contiguous: on a device that works in
-//! bursts, intervals with a fresh start would all contain a burst at their start.
+//! The measured loop: keeps transfers in flight and counts completions. Intervals are contiguous,
+//! from completion to completion: on a device that works in bursts, intervals with a fresh start
+//! would all contain a burst at their start.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +72,7 @@ pub struct Manner {
 }
 
 impl Manner {
-    /// Returns the options of a closed loop on a lasting file, without flushes or checks.
+    /// Returns the options of a closed loop without flushes or checks.
     pub fn plain() -> Self {
         Manner {
             flush: Flush::Never,
@@ -92,11 +91,12 @@ pub trait DiskLoad {
     fn set_limit(&mut self, limit: usize);
 
     /// Keeps the load up for at least `ns` nanoseconds and returns the counts since the last call,
-    /// or since the queue was full. Later counts go to `next`, which is cleared.
+    /// or since the queue was full. `next` is cleared and takes the later counts.
     fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError>;
 
-    /// Does `transfers` transfers and returns the counts from the first start to the last end, cut
-    /// after `cap_ns` nanoseconds. Later counts go to `next`, which is cleared.
+    /// Does `transfers` transfers and returns the counts from the first start to the last
+    /// completion, cut off after `cap_ns` nanoseconds. `next` is cleared and takes the later
+    /// counts.
     fn amount(
         &mut self,
         transfers: u64,
@@ -104,17 +104,17 @@ pub trait DiskLoad {
         next: TransferTally,
     ) -> Result<TransferTally, LoadError>;
 
-    /// Continues the load between intervals until a completion, if it is up.
+    /// Keeps a running load going until its next completion, between intervals; else does nothing.
     fn keep_up(&mut self) -> Result<(), LoadError>;
 
-    /// Returns the ns since the last interval ended; `None` if the load is not up.
+    /// Returns the ns since the last interval ended; `None` if the load is not running.
     fn unasked_ns(&self) -> Option<u64>;
 
-    /// Waits for all transfers in flight and discards the counts.
+    /// Ends the load: waits for all transfers in flight and discards their counts.
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// Verifies the data of the last transfers, or of all blocks if there is a ledger. Fails if a
-    /// sector has wrong data, or cannot be read back.
+    /// Verifies the data of the last transfers, or of all blocks with a ledger. Fails at a sector
+    /// with wrong data or that cannot be read.
     fn verify(&mut self) -> Result<(), LoadError>;
 }
 
@@ -130,7 +130,6 @@ pub fn on(
     with_engine!(engine, engine => Box::new(Loop::new(engine, source, noise, manner, tally)))
 }
 
-/// The loop, compiled for each engine.
 struct Loop<E> {
     engine: E,
     source: TransferSource,
@@ -138,9 +137,7 @@ struct Loop<E> {
     manner: Manner,
     /// Whether a transfer is a read and a write.
     halves: bool,
-    /// Most transfers in flight, at most the engine's depth.
     limit: usize,
-    /// Transfers per submission.
     batch: usize,
     slots: Vec<Slot>,
     idle: Vec<usize>,
@@ -151,7 +148,6 @@ struct Loop<E> {
     tally: TransferTally,
     /// Whether the load is up and the tally counts since its `from_ns`.
     up: bool,
-    /// First sector with wrong data.
     suspect: Option<SuspectSector>,
 }
 
@@ -294,8 +290,8 @@ impl<E: Engine> Loop<E> {
         }
     }
 
-    /// Fills the queue and starts the tally after as many completions as fit in it, so that
-    /// transfers are at different stages; on a slow device after `ns`, the interval's length.
+    /// Fills the queue; starts the tally after as many completions as fit in the queue, so that
+    /// transfers are at different stages, or on a slow device after `ns`.
     fn open(&mut self, ns: u64) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
         self.tally.clear();
@@ -333,14 +329,14 @@ impl<E: Engine> Loop<E> {
         tally
     }
 
-    /// Submits transfers and waits for a completion; returns the engine time in ns of the last one.
-    /// `counting`: whether the tally counts it.
+    /// Submits transfers and waits for a completion; returns its engine time in ns. `counting`:
+    /// whether the tally counts the transfers.
     #[inline(always)]
     fn step(&mut self, counting: TallyMode) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
     }
 
-    /// Like [`Loop::step`], with at most `most` new transfers.
+    /// Like [`Loop::step`], but starts at most `most` new transfers.
     #[inline(always)]
     fn step_within(&mut self, most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         if let Flush::Every { writes, .. } = self.manner.flush
@@ -361,7 +357,7 @@ impl<E: Engine> Loop<E> {
         Ok(self.engine.now_ns())
     }
 
-    /// Starts transfers on idle slots, at most `most`, in batches.
+    /// Starts transfers on idle slots, in batches, at most `most` in all.
     #[inline]
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let (mut left, mut queued) = (most, 0);
@@ -383,8 +379,8 @@ impl<E: Engine> Loop<E> {
         Ok(())
     }
 
-    /// Queues the next transfer on an idle slot; `intended_ns` is its scheduled start in an open
-    /// loop. Returns whether it starts another pass.
+    /// Queues the next transfer on an idle slot; returns whether it starts another pass over the
+    /// file. `intended_ns` is its scheduled start in an open loop.
     #[inline(always)]
     fn push_next(&mut self, intended_ns: Option<u64>) -> Result<bool, LoadError> {
         let next = self.source.draw();
@@ -400,7 +396,7 @@ impl<E: Engine> Loop<E> {
         Ok(renews)
     }
 
-    /// Waits for all transfers and prepares the file for another pass; this time is excluded.
+    /// Waits for all transfers, then prepares the file for another pass. This time is not counted.
     #[cold]
     fn renew(&mut self) -> Result<(), LoadError> {
         self.drain(TallyMode::Yes)?;

@@ -1,8 +1,6 @@
 //! `disk.null`: `disk.io` with an engine that does nothing, to measure plimsoll's own cost per
-//! transfer. A device that is not much slower cannot be measured.
-//!
-//! `engine=psync` does one transfer within the submitting call, like fio's null engine at depth 1;
-//! `engine=io_uring` submits and reaps separately, with one more clock reading.
+//! transfer. `engine=psync` transfers within the submitting call, like fio's null engine at depth
+//! 1; `engine=io_uring` submits and reaps separately.
 
 use plimsoll_metal::mapped::AccessOrder;
 use plimsoll_metal::ticks::TickClock;
@@ -27,11 +25,9 @@ use plimsoll_units::quantity::Unit;
 /// The benchmark `disk.null`.
 pub struct DiskNull;
 
-/// Bytes per block and of the file.
 const NULL_BLOCK_BYTES: u64 = 4 << 10;
 const BYTES: u64 = 1 << 30;
 
-/// Default depths: single transfers, and batches.
 const DEPTHS: &[u64] = &[1, 32];
 
 const ONE_AT_A_TIME: &str =
@@ -123,7 +119,6 @@ impl Prepared for NullFloor {
         let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
         let next = TransferTally::empty(Directions::Together);
         let tally = match amount {
-            // The cast saturates.
             SampleAmount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
             SampleAmount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
         };

@@ -54,8 +54,6 @@ fn is_direct(case: &Case) -> bool {
     of_transfers && DiskTransfers::try_from(case).is_ok_and(|job| job.cache == CacheMode::Direct)
 }
 
-/// Returns path, file system, layers and disks of the test file, and "direct I/O" if `first` uses
-/// it.
 fn context(storage: &Storage, first: &Measurement) -> Vec<String> {
     let mut parts = vec![storage.path.clone()];
     parts.extend(storage.file_system.as_ref().map(|fs| fs.fs_type.clone()));

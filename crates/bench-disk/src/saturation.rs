@@ -25,7 +25,6 @@ use plimsoll_units::quantity::Unit;
 /// The benchmark `disk.knee`.
 pub struct DiskSaturation;
 
-/// Deepest queue per thread of the search.
 const MAX_SEARCH_DEPTH: u64 = 256;
 
 impl Benchmark for DiskSaturation {
@@ -96,7 +95,6 @@ impl Benchmark for DiskSaturation {
                 asked = asked.with(key, vec![value]);
             }
         }
-        // The search chooses its own.
         let asked = asked.with("depth", vec![Value::Count(1)]).with("threads", vec![Value::Count(1)]);
         let candidates = DiskIo.cases(machine, &asked)?.into_iter();
         Ok(candidates
@@ -115,7 +113,7 @@ impl Benchmark for DiskSaturation {
     }
 }
 
-/// Returns the job with `threads` threads and depth [`MAX_SEARCH_DEPTH`], or what buffers allow.
+/// Returns the job with `threads` threads, at depth 256 or the largest that its buffers permit.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
     let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }

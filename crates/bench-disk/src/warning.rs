@@ -170,20 +170,14 @@ impl fmt::Display for FileWarning {
     }
 }
 
-/// A warning about the transfers of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TransferWarning {
-    /// Another engine than the requested one was used.
     EngineFellBack { wanted: DiskEngine, used: DiskEngine, why: String },
-    /// Buffers were not registered with the kernel.
     NotRegistered { why: String },
-    /// Fewer transfers per thread were in flight than requested.
     DepthNotReached { wanted: u64, got: f64 },
-    /// The queue was not full because each sync empties it.
     EmptiedBySyncs { wanted: u64, got: f64, flush: Flush },
     /// The queue was not full because the engine is synchronous; `deeper`: io_uring would help.
     OneAtATime { wanted: u64, engine: DiskEngine, deeper: bool },
-    /// The search ended early because the engine is synchronous.
     SearchedLess { most: u64, asked: u64, engine: &'static str },
     /// The achieved rate is below the target rate, in transfers per second.
     RateNotHeld { offered: f64, done: f64 },
@@ -193,14 +187,11 @@ pub(super) enum TransferWarning {
     VolumeCut { seconds: f64, done: f64, wanted: f64 },
 }
 
-/// How a latency target was missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Missed {
     /// In the search alone; the samples at depth 1 meet it.
     InTheSearch,
-    /// At every depth.
     Everywhere,
-    /// In the samples, at this depth.
     InTheSamples(u64),
 }
 
@@ -272,7 +263,8 @@ impl fmt::Display for TransferWarning {
 }
 
 impl Missed {
-    /// Formats the warning; `target`: "p99 ≤ 1 ms", `got`: share of transfers that meet it.
+    /// Writes the warning. `target` is text such as "p99 ≤ 1 ms", `got` the share of transfers in
+    /// it.
     fn write_text(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
         match self {
             Self::InTheSearch => write!(
@@ -291,7 +283,7 @@ impl Missed {
     }
 }
 
-/// Formats `per_second` transfers per second without a unit, with a decimal below 100.
+/// Formats transfers per second without a unit, with one decimal below 100.
 fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }

@@ -15,7 +15,8 @@ pub(super) const CURVES: &[Curve] = &[
     Curve { x: THREADS_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
 ];
 
-/// Formats a point of a search: `depth 8 ×2 250 kIOPS` (`×2`: threads); `None` if it lacks a value.
+/// Formats a measured point of a search: `depth 8 ×2 250 kIOPS` (2 threads); `None` if a value
+/// lacks.
 pub(super) fn point(point: &CurvePoint) -> Option<String> {
     let (threads, depth, rate) =
         (*point.get(THREADS_METRIC)?, *point.get(DEPTH_METRIC)?, *point.get(RATE_METRIC)?);
@@ -23,7 +24,7 @@ pub(super) fn point(point: &CurvePoint) -> Option<String> {
     Some(format!("depth {depth}{times} {}", Quantity::new(rate, Unit::IoPerSecond)))
 }
 
-/// Describes the deepest queue within a target: "p99 ≤ 1 ms up to depth 16"; `None` without one.
+/// Describes the result of a latency search: "p99 ≤ 1 ms up to depth 16"; `None` without a target.
 pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
@@ -41,7 +42,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Describes the saturation point of a measurement: "at depth 8 on 2 threads"; `None` without one.
+/// Describes the saturation point: "at depth 8 on 2 threads"; `None` if none was found.
 pub(super) fn saturation(measurement: &Measurement) -> Option<String> {
     let (depth, threads) =
         (measurement.achieved.get(&DEEPEST_QUEUE)??, measurement.achieved.get(&fact::FIGURE_THREADS)?);

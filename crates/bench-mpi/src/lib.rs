@@ -1,7 +1,5 @@
-//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: MPI between machines of a run.
-//!
-//! The installed OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce` and `osu_barrier`
-//! measure them; this crate defines their cases.
+//! `mpi.latency`, `mpi.bandwidth`, `mpi.allreduce`, `mpi.barrier`: MPI between machines of a run,
+//! measured by the installed OSU micro-benchmarks; this crate defines the cases.
 #![forbid(unsafe_code)]
 
 use plimsoll_bench_api::{
@@ -27,7 +25,6 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
 
 /// Messages in flight in `mpi.bandwidth`: the default of `osu_bw`.
 pub const WINDOW: usize = 64;
-/// Largest message by default: 4 MiB.
 const DEFAULT_MESSAGE_BYTES: u64 = 4 << 20;
 /// Largest message allowed: a window of them is 1 GiB at the receiver.
 const MAX_MESSAGE_BYTES: u64 = 16 << 20;
@@ -106,7 +103,8 @@ pub static BARRIER: Mpi = Mpi {
 };
 
 impl Mpi {
-    /// Returns the group's message sizes, else powers of two from `each` bytes to 4 MiB.
+    /// Returns the message sizes of `group` in bytes, else powers of two from `each` bytes to 4
+    /// MiB.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
         if !self.keys().contains(&"message") {
             return Ok(Vec::new());
@@ -129,7 +127,8 @@ impl Mpi {
         }
     }
 
-    /// Returns a case for each number type; one case if the benchmark has no types.
+    /// Returns an empty case for each number type of `group`; one case if the benchmark has no
+    /// types.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {
@@ -151,7 +150,7 @@ struct Typed {
     bytes: u64,
 }
 
-/// Returns whether the case is measured between two machines, not by all machines of the run.
+/// Whether the case is measured between two machines, not by all machines of the run.
 pub fn is_between_two(case: &Case) -> bool {
     [MPI_LATENCY.name(), MPI_BANDWIDTH.name()].contains(&case.benchmark())
 }

@@ -7,27 +7,29 @@ fn parts(case: &Case) -> &'static [LabelPart] {
     crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 
-/// Label with the subsystem's name, for text without a heading: `memory read 512 MiB ×2`.
+/// Returns the label with the subsystem's name, for text without a heading: `memory read 512 MiB
+/// ×2`.
 pub fn full(case: &Case) -> String {
     words::full(parts(case), case)
 }
 
-/// Label of the case with this id as in [`full`]; the id itself if it is invalid.
+/// Returns the label of the case with this id as in [`full`]; the id itself if it is invalid.
 pub fn of_id(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| plimsoll_units::text::shown(id), |case| full(&case))
 }
 
-/// Parameters that the label shows as `name value`, which a heading can show for many labels.
+/// Returns (name, value) of the parameters that the label shows as `name value`; a heading can show
+/// them for many labels.
 pub fn named(case: &Case) -> Vec<(&'static str, String)> {
     words::named(parts(case), case)
 }
 
-/// Names of the parameters that the label shows in addition to the benchmark's words.
+/// Returns the names of the parameters that the label shows in addition to the benchmark's words.
 pub fn added(case: &Case) -> Vec<&'static str> {
     words::added(parts(case), case)
 }
 
-/// Label of a case.
+/// Returns the label of a case without its subsystem: `random read 4 KiB depth 32`.
 pub fn label(case: &Case) -> String {
     words::label(parts(case), case)
 }

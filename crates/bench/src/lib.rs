@@ -21,19 +21,19 @@ const SUBSYSTEMS: &[&Subsystem] = &[
     &plimsoll_bench_mpi::SUBSYSTEM,
 ];
 
-/// All benchmarks by subsystem; the last one measures plimsoll itself.
+/// Yields all benchmarks by subsystem; the last one, `null`, measures plimsoll itself.
 pub fn benchmarks() -> impl Iterator<Item = &'static dyn Benchmark> {
     let of_subsystems = SUBSYSTEMS.iter().flat_map(|subsystem| subsystem.benchmarks);
     of_subsystems.copied().chain([&null::Null as &dyn Benchmark])
 }
 
-/// Returns the benchmark with this name.
+/// Returns the benchmark with this name, such as `disk.io`; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static dyn Benchmark> {
     benchmarks().find(|b| b.name() == name)
 }
 
-/// Returns the nearest benchmark name: `memory.bandwidth` for `memory.bandwith`. `None` if none is
-/// near or `typed` is one.
+/// Returns the benchmark name nearest to `typed`: `memory.bandwidth` for `memory.bandwith`. `None`
+/// if no name is near, or `typed` is a name.
 pub fn nearest_name(typed: &str) -> Option<String> {
     let (part, rest) = typed.split_once('.').unwrap_or((typed, ""));
     let all = || benchmarks().map(|b| b.name());
@@ -49,14 +49,14 @@ pub fn nearest_name(typed: &str) -> Option<String> {
     near.filter(|near| near != typed)
 }
 
-/// Returns a metric of a case; `None` if unknown (documents of another version).
+/// Returns the metric `name` of a case; `None` if unknown, as in documents of another version.
 pub fn metric(case: &Case, name: &str) -> Option<Metric> {
     let metrics = find(case.benchmark())?.metrics(case);
     metrics.into_iter().find(|metric| metric.name == name)
 }
 
-/// Converts `value` of metric `from` into metric `to`; `None` unless both describe the same
-/// transfers.
+/// Converts `value` of metric `from` to metric `to`, such as a rate to a throughput; `None` unless
+/// both describe the same transfers of the case.
 pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(value);
@@ -67,23 +67,23 @@ pub fn converted(case: &Case, value: f64, from: &str, to: &str) -> Option<f64> {
     (per_second.is_finite() && figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
-/// Whether a metric is informative only and never judged.
+/// Whether metric `name` of a case is informative only and never judged.
 pub fn is_informative(case: &Case, name: &str) -> bool {
     metric(case, name).is_some_and(|metric| metric.role == Role::Informative)
 }
 
-/// Whether a case belongs to all machines of a run together (between them, MPI, solved jointly).
+/// Whether all machines of a run measure the case together (between them, MPI, solved jointly).
 pub fn is_of_all(case: &Case) -> bool {
     case.is_between_machines()
         || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
 }
 
-/// Limits of one metric of a case: see [`Subsystem::limits`].
+/// Returns the limits of the metric in `question`; see [`Subsystem::limits`].
 pub fn limits(question: &Question<'_>) -> Vec<Limit> {
     subsystem_of(question.case).limits(question)
 }
 
-/// Returns the subsystem with this name.
+/// Returns the subsystem with this name, such as `disk`; `None` if there is none.
 pub fn subsystem(name: &str) -> Option<&'static Subsystem> {
     SUBSYSTEMS.iter().copied().find(|part| part.name == name)
 }
@@ -93,17 +93,18 @@ pub fn subsystem_of(case: &Case) -> &'static Subsystem {
     subsystem(case.subsystem()).unwrap_or(&Subsystem::USUAL)
 }
 
-/// Names of the subsystems that are commands, in the order of help and runs.
+/// Yields the names of the subsystems that are commands, in the order of help and runs.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     SUBSYSTEMS.iter().filter(|part| part.is_command).map(|part| part.name)
 }
 
-/// Whether the benchmark or subsystem of this name uses test files.
+/// Whether the benchmark or subsystem called `name` uses test files.
 pub fn on_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 
-/// Returns the case with a single thread on a machine with one CPU, if it can be measured.
+/// Returns `case` with one thread and no affinity, on `machine`, which has one CPU. Fails if it
+/// cannot be measured.
 pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
     let none = || CannotMeasure::not_here(format!("{case} cannot be measured on one CPU"));
     let benchmark = find(case.benchmark()).ok_or_else(none)?;
@@ -179,7 +180,6 @@ mod tests {
         }
     }
 
-    /// Each benchmark states its limits or why they are unknown.
     #[test]
     fn every_headline_has_a_limit_or_the_reason_why_none_is_known() {
         let machine = fixture::machine();

@@ -1,5 +1,4 @@
-//! The `null` benchmark measures the harness: one operation is a call through the dynamic dispatch
-//! of prepared cases.
+//! The `null` benchmark measures the harness: an operation is one call by dynamic dispatch.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -50,7 +49,6 @@ struct Idle {
 }
 
 impl Idle {
-    /// The timed operation: only increments a counter.
     #[inline(never)]
     fn nothing(&mut self) {
         self.done = black_box(self.done + 1);

@@ -4,7 +4,8 @@ use plimsoll_system::leftover::{Leftover, Reaped};
 
 use super::MachineCheck;
 
-/// Checks leftovers of killed runs, which `reaped` removed or left; `None` if the search timed out.
+/// Checks for leftovers of killed runs: `reaped` lists what was removed and what was left; `None`
+/// if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     const LEFTOVERS_CHECK: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {
@@ -30,8 +31,8 @@ pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     }
 }
 
-/// Reports programs of reference tools on `PATH` that are skipped; `each` is a program with its
-/// reason. Returns `None` if there are none.
+/// Reports the programs of reference tools on `PATH` that are skipped; `each` has a program and its
+/// reason. `None` if `each` is empty.
 pub fn passed_over(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| MachineCheck::costs("PATH", each.join("; "), cost))

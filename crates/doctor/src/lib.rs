@@ -66,7 +66,7 @@ pub struct Smallest {
     pub noisiest: Option<String>,
 }
 
-/// Returns the noise floors of each benchmark's first metric and of metrics marked `floor`.
+/// Returns the noise floors of each benchmark's first metric and of other metrics marked `floor`.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     let shown = |f: &&NoiseFloor| {
         let all =
@@ -99,7 +99,7 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     found
 }
 
-/// Merges the floors of each subsystem's benchmarks into one: its lowest and highest floor.
+/// Merges the entries of a subsystem's benchmarks into one, with its lowest and highest floor.
 pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
     let mut found: Vec<Smallest> = Vec::new();
     for one in all {

@@ -29,8 +29,8 @@ pub struct Race {
     pub backwards: u64,
 }
 
-/// Races a clock on up to 64 of these CPUs, one thread per CPU, and counts readings that went back.
-/// Returns `None` if no thread could be started.
+/// Reads a clock on up to 64 of these CPUs at once, one thread per CPU, and counts readings that
+/// went back. `None` if no thread could be started.
 pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
@@ -57,7 +57,7 @@ pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     })
 }
 
-/// Returns the clock checks: rate, races on these CPUs, cost of a reading, core clock.
+/// Returns the clock checks: rate, agreement between `cpus`, cost of a reading, core clock.
 pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
     let mut clocks = ClockWatch::new(root);
     let mut checks = vec![raced("system clock", race(TickClock::system(), cpus))];

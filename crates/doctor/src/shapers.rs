@@ -5,7 +5,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::MachineCheck;
 
-/// Checks the rate limits of network interfaces; `held` pairs an interface's name with its limits.
+/// Checks for rate limits of network interfaces; `held` has each interface's name and limits.
 pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
     const SHAPERS_CHECK: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);

@@ -1,10 +1,6 @@
 //! Published results of five benchmark reports: each printed number, as printed and in base units,
-//! with the case that measures the same quantity or the reason why none does.
-//!
-//! A number is marked with a reason and never divided by if it is impossible (above its limit, a
-//! page cache measured as a disk, a send measured as a round trip), not comparable, or in none of
-//! the report's tables; docs/src/experiments.md has the rules. The notes of the built-in plans
-//! describe how the reports count.
+//! with the case that measures the same quantity or the reason why none does. An impossible or
+//! incomparable number has a reason and is never divided by (docs/src/experiments.md).
 #![forbid(unsafe_code)]
 
 pub mod tables;
@@ -144,7 +140,7 @@ pub enum CountedAs {
 }
 
 impl Matched {
-    /// Converts our result, in base units, to the report's way of counting.
+    /// Converts `ours`, plimsoll's result in base units, to the quantity that the report counts.
     pub fn as_published(&self, ours: f64) -> f64 {
         match self.counted {
             CountedAs::Per(per) => ours / per,
@@ -153,7 +149,8 @@ impl Matched {
         }
     }
 
-    /// Converts the published number to our counting, in base units; `None` if it has no unit.
+    /// Converts the published number to plimsoll's metric, in base units; `None` without a known
+    /// unit.
     pub fn as_ours(&self) -> Option<f64> {
         let (value, _) = self.value?;
         Some(match self.counted {
@@ -163,18 +160,21 @@ impl Matched {
         })
     }
 
-    /// Returns whether the report's number is another quantity than our metric (time for a rate).
+    /// Whether the report's number is another quantity than plimsoll's metric, such as a time for a
+    /// rate.
     pub fn is_derived(&self) -> bool {
         !matches!(self.counted, CountedAs::Per(_))
     }
 
-    /// Returns the matrix order scaled by `scale` and the published one; `None` if equal.
+    /// Returns the matrix orders (scaled by `scale`, published); `None` if equal, or without an
+    /// order.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
     }
 
-    /// Returns whether `case` measures the same quantity when this case is scaled by `scale`.
+    /// Whether `case` measures the same quantity when the published matrix order is scaled by
+    /// `scale`.
     pub fn is(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
@@ -186,22 +186,23 @@ impl Matched {
 }
 
 impl PublishedFigure {
-    /// Returns whether this is the report's own result for a case, not a sample or a spread.
+    /// Whether this is the report's own result for a case (mean or single), not a sample or a
+    /// spread.
     pub fn is_own_point(&self) -> bool {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
 
-    /// Returns whether a reference tool measured it, not the report's own program.
+    /// Whether a reference tool measured the number, not the report's own program.
     pub fn is_reference(&self) -> bool {
         !matches!(self.source, "own" | "theoretical" | "efficiency-own" | "efficiency-reference")
     }
 
-    /// Parses the printed number, in the printed unit; `None` if it is no number.
+    /// Parses the number as printed, in the printed unit; `None` if it is no number.
     pub fn number(&self) -> Option<f64> {
         self.value.parse().ok()
     }
 
-    /// Returns whether both numbers belong to one point: same operation, sizes, threads and metric.
+    /// Whether both numbers describe one measured point: same operation, sizes, threads and metric.
     pub fn is_of_point(&self, other: &PublishedFigure) -> bool {
         let key = |f: &PublishedFigure| {
             (f.subsystem, f.operation, f.pattern, f.precision, f.bytes, f.threads, f.metric)
@@ -209,8 +210,8 @@ impl PublishedFigure {
         key(self) == key(other)
     }
 
-    /// Returns whether `text`, a number of the report's text, can refer to this one: same subsystem
-    /// and metric, and operation and size if the text states them.
+    /// Whether `text`, a number of the report's prose, can refer to this one: same subsystem and
+    /// metric, and the same operation and size if the prose states them.
     pub fn is_what(&self, text: &PublishedFigure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
@@ -219,12 +220,13 @@ impl PublishedFigure {
             && fits(self.bytes, text.bytes)
     }
 
-    /// Returns whether it comes from the report's text, not from a table.
+    /// Whether the number comes from the report's prose, not from a table.
     pub fn is_of_text(&self) -> bool {
         self.pattern.split(';').any(|part| part == "headline")
     }
 
-    /// Returns the value as we count it, in base units; `None` if it is doubted or not positive.
+    /// Returns the value in plimsoll's metric, in base units; `None` if it is doubted or not
+    /// positive.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
         (self.doubt.is_none() && value > 0.0).then_some(value)
@@ -279,7 +281,7 @@ const OPEN: &str = include_str!("data/open.tsv");
 
 const DOUBTS: &str = include_str!("data/doubts.tsv");
 
-/// Yields the rows of a tab-separated table without its header, if they have `N` columns.
+/// Yields the rows of a tab-separated table that have `N` columns, without its header.
 fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     table.lines().skip(1).filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
 }
@@ -328,7 +330,7 @@ pub fn find(name: &str) -> Option<PublishedReport> {
     Some(PublishedReport { name: report.name, machine: report.machine, year: report.year, figures })
 }
 
-/// Parses a row: the report's twelve columns, then the added ones.
+/// Converts a row to a number: first the report's twelve columns, then the added ones.
 fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     let [
         subsystem,
@@ -373,8 +375,8 @@ fn figure(columns: [&'static str; 21]) -> PublishedFigure {
     }
 }
 
-/// Splits our metric from its conversion: `bandwidth for 160000000` is the time of 160000000 bytes,
-/// `goodput × 1.25` is 1.25 × our result; otherwise it is our result ÷ `per`.
+/// Splits `ours` into metric and conversion: `bandwidth for 160000000` is the time of 160000000
+/// bytes, `goodput × 1.25` is 1.25 × our result; otherwise it is our result ÷ `per`.
 fn counted(ours: &'static str, per: f64) -> (&'static str, CountedAs) {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let parsed = |at: &str, counted: fn(f64) -> CountedAs| {
@@ -401,7 +403,7 @@ impl PublishedReport {
         Some(text)
     }
 
-    /// Returns what this report leaves open, and what all reports do.
+    /// Returns the questions that this report, or every report, leaves open.
     pub fn open_points(&self) -> Vec<OpenPoint> {
         let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
         let point = |[_, open, command, gives, document, heading]: [&'static str; 6]| OpenPoint {
@@ -414,7 +416,7 @@ impl PublishedReport {
         own.map(point).collect()
     }
 
-    /// Returns the report's own number for a case and metric; `None` if there is none.
+    /// Returns the report's own number for this case and metric; `None` if there is none.
     pub fn of(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
         self.figures.iter().find(|figure| {
             figure.is_own_point()
@@ -422,7 +424,8 @@ impl PublishedReport {
         })
     }
 
-    /// Returns the samples of a case's metric, without doubted ones; if none are printed, the mean.
+    /// Returns the samples of a case's metric in base units, without doubted ones; the mean if the
+    /// report prints no samples.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let same = |f: &&PublishedFigure| {
@@ -436,8 +439,8 @@ impl PublishedReport {
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }
     }
 
-    /// Returns the report as a run with the cases of `like`, without doubted and unpublished
-    /// numbers.
+    /// Returns the report as a run with the cases of `like`, without doubted numbers; cases without
+    /// a published number are missing.
     pub fn as_run(&self, like: &Run) -> Run {
         let one = |measurement: &Measurement| {
             let metric = |metric: &MetricResult| {

@@ -38,7 +38,7 @@ pub enum TableKind {
 impl TableKind {
     const ALL: [Self; 3] = [Self::Own, Self::Program, Self::Text];
 
-    /// Returns the kind as written in exports.
+    /// Returns the kind as written in exports: `own`, `program` or `text`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -63,7 +63,7 @@ impl<'a> PublishedTable<'a> {
         self.rows.iter().flat_map(|row| row.cells.iter().copied().flatten())
     }
 
-    /// Puts a number into its row, or into an added row below it if the cell is taken.
+    /// Puts a number into its row and column, or into an added row below if the cell is taken.
     fn put(&mut self, figure: &'a PublishedFigure) {
         let Some(at) = self.columns.iter().position(|column| column == figure.column) else { return };
         let is_own = |row: &PublishedRow<'_>| row.label == figure.row;

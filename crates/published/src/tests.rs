@@ -1,4 +1,3 @@
-//! Each number of the five reports has a case of its plan, or a reason for having none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
-//! Signature on a device (file system, partition table, volume manager), from blkid(8).
-//!
-//! Without an answer of blkid, only a device with empty ends counts as empty. Both ends are always
-//! read, because blkid does not report read errors.
+//! Signatures on a device (file system, partition table, volume manager), from blkid(8). Both ends
+//! are always read, because blkid does not report read errors; without an answer of blkid, only a
+//! device with empty ends counts as empty.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,7 +19,6 @@ const PLACES: [&str; 4] = ["/usr/sbin/blkid", "/sbin/blkid", "/usr/bin/blkid", "
 /// Longest run time; blkid reads some hundred kilobytes.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Longest value of its output in a message, in characters.
 const MAX_SHOWN_CHARS: usize = 40;
 
 /// Exit statuses of blkid(8): no signature, and several that exclude each other.
@@ -34,12 +32,11 @@ const ENDS: u64 = (4 << 20) + 4096;
 enum BlkidAnswer {
     Found(String),
     Nothing,
-    /// Not installed, or failed.
     Unknown,
 }
 
-/// Describes the data found on a device or file of `bytes` bytes ("ext4 (blkid -p)"); `None` if it
-/// counts as empty. Fails if it cannot be read.
+/// Describes the data found on a device or file of `bytes` bytes, such as "ext4 (blkid -p)"; `None`
+/// if the device counts as empty. Fails if it cannot be read.
 pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String>> {
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
@@ -59,7 +56,6 @@ pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
 
 #[derive(Debug, PartialEq, Eq)]
 enum Ends {
-    /// All 0.
     Empty,
     /// Contains a GPT header. blkid does not report the second copy, at the end, without the first.
     PartitionTable,
@@ -91,8 +87,8 @@ fn ask(file: &File, places: &[&str]) -> BlkidAnswer {
     run(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| read(code, &out, &err))
 }
 
-/// Runs blkid, the first of `places` that can be trusted, on `file`; returns exit status, output
-/// and error output, or `None` if it could not be run.
+/// Runs blkid, the first trusted program of the paths `places`, on `file`. Returns exit status,
+/// output and error output; `None` if no program could be run.
 fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
@@ -119,9 +115,9 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     Some((output.status.code()?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Interprets blkid's exit status `code`, output and error output. Ignores a partition's entry in
+/// Interprets blkid's exit status `code`, output and error output, without a partition's entry in
 /// the table of its disk (`PART_ENTRY_…`). A device that blkid cannot open gives the status of
-/// "nothing found" with an error message; another program of that name may have other statuses.
+/// "nothing found" with an error message.
 fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
@@ -177,7 +173,6 @@ mod tests {
         }
     }
 
-    /// Creates a sparse file of `size` bytes with `bytes` at offset `place`.
     fn image(size: u64, place: u64, bytes: &[u8]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(size).unwrap();
@@ -222,7 +217,6 @@ mod tests {
         }
     }
 
-    /// Images made by mkfs, mkswap and sfdisk are recognised.
     #[test]
     fn what_the_real_tools_make_is_found() {
         if ask(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {

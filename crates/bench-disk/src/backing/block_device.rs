@@ -66,7 +66,7 @@ pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
     Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
 }
 
-/// Returns why `user` cannot open a device (`errno`: EPERM or EACCES), with a remedy. The device
+/// Explains why `user` cannot open a device (`errno`: EPERM or EACCES), with a remedy. The device
 /// cgroup returns EPERM to every user (cgroup-v1/devices.rst); root gets EACCES only on a file
 /// system mounted with nodev (open(2)).
 fn forbidden(errno: Errno, user: Uid) -> &'static str {

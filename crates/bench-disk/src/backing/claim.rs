@@ -1,9 +1,6 @@
-//! Conditions for writing to a block device, and the claims that keep them true.
-//!
-//! The device and all that its bytes are stored in ([`users`]) have no user; no process holds any
-//! of it open; the kernel grants an exclusive claim on it and on lower devices that could otherwise
-//! be mounted; and it has no signature of data. All but the signature is checked before and after
-//! the claim, and again before each case.
+//! Conditions for writing to a block device: neither it nor a device that stores its bytes is in
+//! use or open, it holds no known data, and the kernel grants exclusive claims. All but the data is
+//! checked before and after the claim, and again before each case.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -40,8 +37,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Checks that device `name` (`looked`: number, size, open file) has no user and no data.
-    /// `open` opens it exclusively, between the checks; returns that file and the claim.
+    /// Checks that device `name` is unused and without data. `open`, called between the checks,
+    /// opens it exclusively. Returns the file from `open`, and the claim.
     pub(crate) fn on(
         root: &Root,
         name: &str,
@@ -66,8 +63,8 @@ impl Claim {
         Ok((file, claim))
     }
 
-    /// Checks again that the device (`file`) has no user and is unchanged since the claim; fails if
-    /// it may not be written to any more.
+    /// Checks again that the device (`file`) has no user and has not changed since the claim; fails
+    /// if it must not be written to any more.
     pub(crate) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }
@@ -90,7 +87,6 @@ impl Claim {
 
 struct FreeDevice {
     below: Vec<LowerDevice>,
-    /// Processes that this user could not inspect.
     unseen: Option<String>,
 }
 
@@ -102,8 +98,8 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
     }
 }
 
-/// Opens `below` exclusively against mounts. `None` if it has no node here, is a file, or may not
-/// be opened by this user; refuses device `name` if `below` is in use.
+/// Opens `below` exclusively against mounts; `None` if `below` is a file, has no path here, or may
+/// not be opened by this user. Fails if `below` is in use; `name` is the device above it.
 fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
@@ -121,8 +117,8 @@ fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     }
 }
 
-/// Refuses device `name` if, after 10 s, a process still has anything open that its bytes are
-/// stored in. Returns a remark if this user could not inspect all processes.
+/// Fails if, after 10 s, a process still has device `name` open, or a device that stores its bytes.
+/// Returns a remark if this user cannot inspect all processes.
 fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
@@ -144,8 +140,8 @@ fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
     }
 }
 
-/// Returns the refusal if a process in `seen` has the device called `name` open, or may have it
-/// open through io_uring; `None` if no process has.
+/// Returns the refusal if, according to `seen`, a process has device `name` open, or may have it
+/// open through io_uring; else `None`.
 fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
@@ -166,7 +162,7 @@ fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     ))
 }
 
-/// Refuses device `name` (`file`) with a file system, partition table or volume manager on it.
+/// Fails if device `name` holds a file system, partition table or volume manager.
 fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),
@@ -176,7 +172,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     }
 }
 
-/// Refuses device `name` if it is a part of `below` and that has such data or cannot be read.
+/// Fails if device `name` is a part of `below`, and `below` holds data or cannot be read.
 fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
@@ -198,7 +194,7 @@ fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     }
 }
 
-/// Opens `path` for reading; returns file and size in bytes. Fails if it is not `thing` any more.
+/// Opens `path` for reading; returns file and size in bytes. Fails if `path` is no longer `thing`.
 fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;

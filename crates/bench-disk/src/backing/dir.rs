@@ -113,8 +113,8 @@ pub struct FileSize {
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Checks that `dir` can hold test files, without creating anything, and returns its file system,
-/// mount point and free space; runs in the parent, before any load.
+/// Checks that `dir` can hold test files, without creating anything; returns its file system, mount
+/// point and free space.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
@@ -162,8 +162,8 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     })
 }
 
-/// Returns the kind of file system at `path`. An overlay with its upper directory in memory is in
-/// memory.
+/// Returns the kind of file system at `path`. An overlay whose upper directory is in memory counts
+/// as memory.
 fn file_system(path: &Path) -> Result<FileSystemKind, Errno> {
     let of = |path: &Path| {
         let magic = rustix::fs::statfs(path)?.f_type;
@@ -190,10 +190,9 @@ fn may_create(dir: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Returns the highest parent of `path` on the same device and, if the kernel reports mount ids,
-/// the same mount (bind mounts keep the device).
+/// Returns the highest parent of `path` on the same device and, if the kernel reports mount ids, on
+/// the same mount, because a bind mount has the same device.
 fn mount_point(path: &Path) -> PathBuf {
-    // The mount id requires Linux 5.8.
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let place = |path: &Path| {
         let found = rustix::fs::statx(CWD, path, AtFlags::NO_AUTOMOUNT, wanted).ok()?;
@@ -215,8 +214,8 @@ impl DirFacts {
         DirFacts { available: bytes.map_or(self.available, |bytes| self.available.min(bytes)), ..self }
     }
 
-    /// Returns the size of the test file: the requested maximum, or the space left after a reserve
-    /// (a tenth, at least 1 GiB) and under `RLIMIT_FSIZE`. Fails below the requested minimum.
+    /// Returns the size of the test file: the requested maximum, or what a reserve (a tenth, at
+    /// least 1 GiB) and `RLIMIT_FSIZE` leave. Fails if that is less than the requested minimum.
     pub fn file_size(&self, size: RequestedSize) -> Result<FileSize, NoSpace> {
         let (least, most) = match size {
             RequestedSize::Exactly(bytes) => (bytes, bytes),
@@ -242,8 +241,8 @@ impl DirFacts {
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
     }
 
-    /// Returns a message if less than 512 MiB is free (half of the reserve), so other programs have
-    /// used it and the test file is to be removed. `None` for a device.
+    /// Returns a message if less than 512 MiB are free: other programs fill the file system, so the
+    /// test file must go. `None` if enough is free, and for a device.
     pub fn crowded(&self, file: impl AsFd) -> Option<String> {
         if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
             return None;
@@ -269,7 +268,6 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// /proc has no space at all.
     #[test]
     fn a_file_system_that_others_fill_is_given_up() {
         let dir = tempfile::tempdir().expect("temporary directory");

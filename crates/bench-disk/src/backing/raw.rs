@@ -1,8 +1,6 @@
-//! A block device as the target, without a file system (`--target`).
-//!
-//! It is only read, unless the command line repeats the device with its serial number
-//! (`--destroy-data-on`). Before any write it must be claimed ([`crate::backing::claim`]). A plan
-//! file or the environment cannot give this consent.
+//! A block device as the target, without a file system (`--target`). It is only read, unless the
+//! command line (no plan, no variable) repeats the device with its serial number
+//! (`--destroy-data-on`). Any write requires a claim ([`crate::backing::claim`]).
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -48,20 +46,20 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Checks again that a claimed device has no new user and is unchanged since the claim; fails
-    /// if it may not be written to any more. Always succeeds for a device opened to read.
+    /// Checks again that a claimed device is unused and unchanged; fails if it must not be written
+    /// to any more. Always succeeds for a device opened to read.
     pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
     }
 
-    /// Returns what is unknown about users of the device, a sentence each; empty without a claim.
+    /// Returns one sentence per unknown user of the device; empty if it is only read.
     pub fn remarks(&self) -> &[String] {
         self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
     }
 }
 
-/// Opens the device: without consent in `target` to read; with consent to write, after all checks
-/// and with an exclusive claim, so that it cannot be mounted or built on.
+/// Opens the device of `target`, read-only unless it has consent. For writing, all checks must
+/// pass, and an exclusive claim keeps the device from being mounted or built on.
 pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
     let name = path(&target.device);
     let looked = look(&target.device)?;
@@ -82,8 +80,8 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
     Ok(RawDevice { file, name, bytes: looked.bytes, access, claim })
 }
 
-/// Refuses unless `consent` has the device of `target` (`looked`) and its serial number, or its
-/// size in bytes if it has no serial number.
+/// Fails if the device of `target` (`looked`) is read-only, or if `consent` has another device or
+/// another serial number (size in bytes if the device has no serial number).
 fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
     let name = path(&target.device);
     let refused = |why: String| Err(RawError::Refused(why));
@@ -112,8 +110,8 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
     Ok(())
 }
 
-/// Opens `device` to read, or with `Access::Destroy` to write, exclusively: this fails if the
-/// device is claimed. `cache`: whether with O_DIRECT.
+/// Opens `device` to read, or for `Access::Destroy` to write exclusively, which fails if the device
+/// is claimed. `cache`: whether with O_DIRECT.
 fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);
@@ -135,8 +133,8 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
     }
 }
 
-/// Checks that `case` may run on the device: refuses writes without consent, benchmarks except
-/// `disk.io`, and append and copy, which require files.
+/// Fails if `case` may not run on the device: it writes without consent, or needs files (append,
+/// copy, and all benchmarks except `disk.io`).
 pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
     let name = path(&target.device);
     let needs_a_file = |what: &str| {

@@ -1,8 +1,6 @@
-//! The test file: private, without a name, removed with its last descriptor even after SIGKILL.
-//!
-//! `O_TMPFILE` never gives the file a name that could be attacked or left behind. On a file system
-//! without it, the file has a random name until just before the first write, and a warning reports
-//! it. A block device ([`crate::backing::raw`]) can be the test file too.
+//! The test file: private, without a name (`O_TMPFILE`), removed with its last descriptor even
+//! after SIGKILL. On a file system without `O_TMPFILE` it has a random name until just before the
+//! first write, and a warning reports that.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -133,8 +131,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Uses an open device as the file and keeps its claim as long as the file. Fails if it cannot
-    /// be opened again with `cache` (no /proc), or refuses O_DIRECT.
+    /// Creates a test file that is `device`, and keeps its claim. Fails if the device cannot be
+    /// opened again with `cache` (no /proc), or refuses O_DIRECT.
     pub fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
         let facts = DirFacts {
             path: device.name.clone().into(),
@@ -155,18 +153,18 @@ impl TestFile {
         TestFile { cache: PageCacheMode::Direct, ..self }
     }
 
-    /// Whether writes are permitted: not on a device without consent.
+    /// Whether the test file may be written to; false for a device without consent.
     pub fn is_writable(&self) -> bool {
         self.kind != TestFileKind::Device(Access::Read)
     }
 
-    /// Whether it is a block device instead of a regular file.
+    /// Whether the test file is a block device instead of a regular file.
     pub fn is_device(&self) -> bool {
         self.kind != TestFileKind::File
     }
 
-    /// Returns a second descriptor of the same file, with `cache` as its use of the page cache.
-    /// Fails if it cannot be opened again (no /proc), or refuses O_DIRECT.
+    /// Opens the same file again, with `cache` as its use of the page cache. Fails without /proc,
+    /// or if O_DIRECT is refused.
     pub fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
@@ -182,8 +180,8 @@ impl TestFile {
         }
     }
 
-    /// Allocates the first `bytes`, so that a lack of space shows before any timing; `end`: whether
-    /// the file gets that length. No effect on a device, or if the file system has no fallocate(2).
+    /// Allocates the first `bytes` bytes, so that a lack of space shows before any timing; `end`:
+    /// whether the file gets that length. No effect on a device, or without fallocate(2).
     pub fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
@@ -238,14 +236,14 @@ impl TestFile {
         }
     }
 
-    /// Makes the written data durable with fdatasync(2). A failure is final: the kernel may have
-    /// dropped the data, and a second call would succeed without it.
+    /// Makes the written data durable with fdatasync(2). A failure is final: the data may be lost,
+    /// and a second call would succeed.
     pub fn sync(&self) -> Result<(), TargetError> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
     }
 
-    /// Returns the byte offset of the first hole, which reads as zeros without device access; the
-    /// length if there is none. `None` if unknown or for a device.
+    /// Returns the byte offset of the first hole, which reads as zeros without device access, or
+    /// the file length if there is none. `None` if unknown, and for a device.
     pub fn first_hole(&self) -> Option<u64> {
         if self.is_device() {
             return None;
@@ -260,12 +258,12 @@ impl TestFile {
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
-    /// Returns the directory and its file system; for a device its path and size.
+    /// Returns the facts about the directory and its file system; for a device its path and size.
     pub fn facts(&self) -> &DirFacts {
         &self.facts
     }
 
-    /// Returns the file system of the file; `NO_FILE_SYSTEM` for a device.
+    /// Returns the kind of the file's file system; `NO_FILE_SYSTEM` for a device.
     pub fn file_system(&self) -> FileSystemKind {
         self.facts.file_system
     }
@@ -303,7 +301,7 @@ fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
     TargetError::Failed { what, mount, errno, hint: hint(errno) }
 }
 
-/// Returns the error that the file system of `facts` refused O_DIRECT, at open or first transfer.
+/// Returns the error that the file system of `facts` refused O_DIRECT.
 pub fn direct_refused(facts: &DirFacts) -> TargetError {
     TargetError::DirectRefused {
         file_system: facts.file_system.to_string(),
@@ -311,22 +309,22 @@ pub fn direct_refused(facts: &DirFacts) -> TargetError {
     }
 }
 
-/// Opens an O_TMPFILE in `dir`. `O_EXCL` forbids that the file ever gets a name.
+/// Opens an O_TMPFILE in `dir`; `O_EXCL` forbids that the file ever gets a name.
 fn open_nameless(dir: &OwnedFd, cache: PageCacheMode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | cache.open_flags();
     rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)
 }
 
-/// Creates a file in `dir` (for file systems without O_TMPFILE) and removes its name before
-/// anything is written; `registry` knows it in between, in case the process dies.
+/// Creates a file in `dir`, for file systems without O_TMPFILE, and removes its name before any
+/// write. `registry` lists the file in between, in case the process dies.
 fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Result<File, Errno> {
     let directory = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     let made = registry.file_in(&directory, 0o600, cache.open_flags());
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Refuses a directory that all users may write to without the sticky bit: a user could rename the
-/// file and give it a lasting name.
+/// Fails if all users may write to `dir` and it lacks the sticky bit: they could rename the file
+/// and give it a lasting name.
 fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {

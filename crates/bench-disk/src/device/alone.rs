@@ -6,8 +6,8 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_model::measurement::Measurement;
 
-/// Whether all samples have a device request time, from a single disk of this machine that moved
-/// exactly the case's bytes ([`crate::device::busy::DeviceWork::each`]).
+/// Whether a local disk worked for the case alone: all samples have a device request time, which
+/// requires that the disk moved no other bytes ([`crate::device::busy::DeviceWork::each`]).
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;
@@ -25,7 +25,7 @@ pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
 const VOLUMES: [&str; 8] =
     ["elastic block", "cloud", "nvme_card", "persistent", "volume", "snap", "bluefield", "virtual"];
 
-/// Whether a disk is local and shares no controller or bus with the other disks of `all`.
+/// Whether `disk` is local and shares no controller or bus with the other disks of `all`.
 fn is_own(disk: &Disk, all: &[Disk]) -> bool {
     let model = disk.model.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_volume = VOLUMES.iter().any(|volume| model.contains(volume));

@@ -32,7 +32,6 @@ pub(crate) struct Moment {
     counted: Counters,
 }
 
-/// Counters of a device since it appeared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
     /// Completed reads and writes, after merging.
@@ -52,8 +51,8 @@ pub(crate) struct DeviceWork {
 }
 
 impl Busy {
-    /// Selects the devices to watch: the one disk below the file system if there are no layers in
-    /// between, else the topmost devices. Empty if the storage is unknown.
+    /// Returns a watch on the one disk below the file system, or on the topmost devices if there
+    /// are layers in between. Watches nothing if the storage is unknown.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
@@ -76,8 +75,8 @@ impl Busy {
 }
 
 impl Counters {
-    /// Sums the counters of `devices` in `counters`, the text of /proc/diskstats; busy time is the
-    /// mean. `None` without devices, or if one is missing.
+    /// Sums the counters of `devices` in `counters`, the text of /proc/diskstats; the busy time is
+    /// their mean. `None` without devices, or if one is missing.
     fn of_all(counters: &str, devices: &[String]) -> Option<Self> {
         let all: Vec<Self> =
             devices.iter().map(|device| Self::of(counters, device)).collect::<Option<_>>()?;
@@ -87,7 +86,7 @@ impl Counters {
         Some(Self { requests, sectors, taken_ms: sum(|one| one.taken_ms), busy_ms })
     }
 
-    /// Parses the line of `device` (`sda`) in `counters`, /proc/diskstats; `None` if missing.
+    /// Parses the line of `device` (`sda`) in the text of /proc/diskstats; `None` if it is missing.
     fn of(counters: &str, device: &str) -> Option<Self> {
         let lines = counters.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let fields = lines.into_iter().find(|fields| fields.get(2) == Some(&device))?;
@@ -101,7 +100,7 @@ impl Counters {
         })
     }
 
-    /// Returns the increase; `None` if a counter went back: another device has the name.
+    /// Returns the increase since `before`; `None` if a counter decreased: the device was replaced.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             requests: self.requests.checked_sub(before.requests)?,
@@ -118,8 +117,8 @@ impl DeviceWork {
         (self.passed_ms > 0.0).then(|| (self.counted.busy_ms as f64 / self.passed_ms).min(1.0))
     }
 
-    /// Returns the mean seconds per request, if the device moved about `bytes`, the case's own;
-    /// `None` if it moved other bytes as well, or the time is too short to measure.
+    /// Returns the mean seconds per request if the device moved only the case's `bytes`; `None` if
+    /// it moved others as well, or the time is too short to measure.
     pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;

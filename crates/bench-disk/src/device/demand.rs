@@ -2,7 +2,6 @@
 
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers, FsyncLoad};
 
-/// Unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum DemandUnit {
     Bytes,
@@ -13,7 +12,7 @@ pub(crate) enum DemandUnit {
 }
 
 impl DemandUnit {
-    /// Returns the bytes per unit: 1, or the block of a transfer.
+    /// Returns the bytes per unit: 1, or those of a transfer.
     pub(crate) fn bytes(self) -> f64 {
         match self {
             DemandUnit::Bytes => 1.0,
@@ -21,7 +20,7 @@ impl DemandUnit {
         }
     }
 
-    /// Returns the text that converts a formula in bytes to the unit: empty, or " ÷ block".
+    /// Returns the text that converts a formula in bytes to this unit: empty, or " ÷ block".
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             DemandUnit::Bytes => "",
@@ -54,8 +53,8 @@ impl Shares {
         Ok(Shares { read, write })
     }
 
-    /// Returns the highest total rate if reads are limited to `read` and writes to `write`, in one
-    /// unit; `None` if the limit of a direction in use is unknown.
+    /// Returns the highest total rate if reads are limited to `read` and writes to `write`; `None`
+    /// if the limit of a direction in use is unknown.
     pub(crate) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
@@ -63,7 +62,8 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// Returns the total rate if both directions together (`duplex`: each) may have `bound`.
+    /// Returns the highest total rate if both directions together (with `duplex`, each) have
+    /// `bound`.
     pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
@@ -73,7 +73,6 @@ impl Shares {
     }
 }
 
-/// Demand of a case's transfers on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceDemand {
     pub(crate) shares: Shares,
@@ -81,14 +80,13 @@ pub(crate) struct DeviceDemand {
     pub(crate) block: Option<f64>,
     /// Transfers in flight, over all threads.
     pub(crate) in_flight: f64,
-    /// Whether each transfer reaches the device.
     pub(crate) reaches_the_device: bool,
     /// Whether a new transfer starts as soon as one ends.
     pub(crate) is_kept_full: bool,
 }
 
 impl DeviceDemand {
-    /// Returns the demand of a job: shares, mean block, transfers in flight. Fails for trims.
+    /// Returns the demand of a job: shares of reads and writes, block, queue. Fails for trims.
     pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
         Ok(Self {
             shares: Shares::of(job.operation)?,

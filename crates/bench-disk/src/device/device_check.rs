@@ -1,8 +1,6 @@
-//! Verifies that the device moved the bytes that a case claims, rather than a cache.
-//!
-//! The kernel's counters of the device must contain all bytes of a case that bypasses the page
-//! cache. Other users only add to them, so a shortfall is proof and its absence is not. Without
-//! counters the page cache is checked: a file in it was not read from the device.
+//! Verifies that the device, not a cache, moved the bytes that a case claims. The kernel's counters
+//! of the device must contain all of them; other users only add to these, so only a shortfall is
+//! proof. Without counters, no more than half of the file may be in the page cache.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -29,7 +27,6 @@ const CACHED: f64 = 0.5;
 /// Unit of the kernel's counters in bytes, whatever the device's own sector.
 const COUNTER_UNIT_BYTES: u64 = 512;
 
-/// Transferred bytes by direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DirectionBytes {
     pub(crate) read: u64,
@@ -37,7 +34,7 @@ pub(crate) struct DirectionBytes {
 }
 
 impl DirectionBytes {
-    /// Returns the bytes read and written by a device since it appeared (Linux
+    /// Returns the bytes that `device` has read and written since it appeared (Linux
     /// `Documentation/block/stat.rst`); `None` if it does not count them.
     pub(crate) fn of(root: &Root, device: DeviceNumber) -> Option<DirectionBytes> {
         let place = format!("sys/dev/block/{device}");
@@ -72,8 +69,8 @@ impl DirectionBytes {
         }
     }
 
-    /// Returns the share of `claimed` that these bytes cover (1: all), the smaller of reads and
-    /// writes; `None` if nothing was claimed.
+    /// Returns the smaller of the shares of claimed reads and claimed writes that these bytes cover
+    /// (1: all); `None` if nothing was claimed.
     fn share_of(self, claimed: DirectionBytes) -> Option<f64> {
         let shares = [(self.read, claimed.read), (self.written, claimed.written)];
         let shares = shares.iter().filter(|(_, claimed)| *claimed > 0);
@@ -89,7 +86,6 @@ pub(crate) struct DeviceTraffic {
     pub(crate) invalid: Option<String>,
 }
 
-/// Watches one case from before its first transfer.
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
     root: Root,
@@ -120,8 +116,8 @@ impl DeviceCounts {
 }
 
 impl DeviceCheck {
-    /// Starts to count the transfers of the devices in `storage` below `file`, whose first `bytes`
-    /// the case uses. Without `storage`, only the page cache is checked.
+    /// Starts to count the transfers of the devices in `storage` below `file`. The case uses the
+    /// first `bytes` of the file. Without `storage`, only the page cache is checked.
     pub(crate) fn new(root: Root, storage: Option<&Storage>, file: Arc<TestFile>, bytes: u64) -> Self {
         let disks = storage.map_or(&[][..], |storage| &storage.disks);
         let numbers: Vec<DeviceNumber> = disks.iter().filter_map(|disk| disk.number).collect();
@@ -149,8 +145,8 @@ impl DeviceCheck {
         Self { root, file, bytes, near, far }
     }
 
-    /// Compares the counters since [`DeviceCheck::new`] with the bytes that the case claims;
-    /// returns the shares on the device and in the page cache, and why a result is invalid.
+    /// Compares the counters since [`DeviceCheck::new`] with the bytes that the case claims.
+    /// Returns shares on the device and in the page cache, warnings, and why a result is invalid.
     pub(crate) fn judge(&self, claimed: DirectionBytes) -> DeviceTraffic {
         let mut reported = DeviceTraffic::default();
         if claimed == DirectionBytes::default() {

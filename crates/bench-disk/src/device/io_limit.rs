@@ -17,8 +17,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// Share of the floor below which a latency shows that fewer transfers were in flight.
 const REFUTED_FLOOR_SHARE: f64 = 0.95;
 
-/// Returns the cgroup I/O limit on the headline of a measurement, in its unit (B/s, IO/s, or s for
-/// a latency); `None` without a limit.
+/// Returns the cgroup I/O limit on the headline metric of a measurement, in its unit (B/s, IO/s, or
+/// s for a latency); `None` without a limit.
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
@@ -37,7 +37,7 @@ pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: Devi
     }
 }
 
-/// Returns the tightest limit of this process's cgroups on the case, in `counted` units per second;
+/// Returns the tightest I/O limit of this process's cgroups, in units of `counted` per second;
 /// `None` without a limit, or if transfers stay in the page cache.
 pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUnit) -> Option<Limit> {
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
@@ -50,8 +50,8 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the least mean latency of a full queue under `most`, a ceiling in transfers per second;
-/// `None` if the queue is not kept full, or the samples in `question` are clearly faster.
+/// Returns the least mean latency of a full queue with `most` transfers per second; `None` if the
+/// queue is not kept full, or the samples in `question` are clearly faster.
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
     let came =
@@ -64,14 +64,14 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
-/// Returns the least mean seconds of a transfer at `rate` transfers per second: in flight ÷ rate.
-/// `None` if the queue is not kept full.
+/// Returns the least mean seconds of a transfer at `rate` transfers per second, which are the
+/// transfers in flight ÷ `rate`; `None` if the queue is not kept full.
 fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
     (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
 
-/// Returns sets of device numbers; each transfer passes one device of each set: the file system's
-/// own, the layers below, the disks. Stops at a loop device: the file below may be cached.
+/// Returns sets of device numbers: the file system's own devices, each layer below, the disks. Each
+/// transfer passes one device of each set. Ends at a loop device, whose file may be cached.
 fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     if storage.file_system.as_ref().is_some_and(|fs| fs.medium != Medium::Device) {
         return BTreeSet::new();
@@ -97,9 +97,7 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     stages.into_iter().flatten().filter(|devices| !devices.is_empty()).collect()
 }
 
-/// One value of an [`IoLimit`].
 struct IoLimitField {
-    /// Limited quantity.
     name: &'static str,
     /// Names of its files, in version 2 and in version 1.
     files: &'static str,
@@ -140,7 +138,6 @@ const IO_LIMIT_FIELDS: [IoLimitField; 4] = [
     },
 ];
 
-/// Limit of a set of devices, per second.
 struct IoBound<'a> {
     field: &'a IoLimitField,
     value: f64,
@@ -148,8 +145,8 @@ struct IoBound<'a> {
 }
 
 impl IoLimitField {
-    /// Sums this field's limits over `devices` (`8:0`), tightest per device; `None` if one has
-    /// none.
+    /// Sums this field's limits over `devices` (`8:0`), the tightest per device; `None` if a device
+    /// has no limit.
     fn bound(&self, machine: &Machine, devices: &[String]) -> Option<IoBound<'_>> {
         let tightest = |device: &String| {
             let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
@@ -162,8 +159,8 @@ impl IoLimitField {
 }
 
 impl IoBound<'_> {
-    /// Converts to a ceiling on the total rate in `counted` units, for transfers of `block` bytes;
-    /// `None` if the case has no transfers in this direction.
+    /// Converts to a ceiling on the total rate in units of `counted`, for transfers of `block`
+    /// bytes; `None` if the case has no transfers in this direction.
     fn limit(&self, shares: Shares, counted: DemandUnit, block: f64) -> Option<Limit> {
         let Self { field, value, devices } = self;
         let share =
@@ -202,8 +199,6 @@ mod tests {
 
     const BYTES: u64 = 4_096_000;
 
-    /// Returns the limit on `case`, with a headline in `unit`, whose file is on `254:0`; `device`
-    /// is limited to [`BYTES`] and 500 reads per second.
     fn rate(case: &str, unit: Unit, device: &str) -> Option<f64> {
         let mut machine = Machine::discover(&Root::live());
         let number = "254:0".parse().ok();

@@ -19,10 +19,10 @@ pub trait Transfer {
     /// O_SYNC. Returns the bytes written.
     fn write(&mut self, file: usize, offset: u64, bytes: &[u8], op: RequestKind) -> Result<usize, Errno>;
 
-    /// Unmaps the pages of a mapping, if there is one.
+    /// Unmaps the pages of a mapping; other kinds have none.
     fn release_pages(&mut self) {}
 
-    /// Returns file number `file`, for syncs and trims, common to all engines.
+    /// Returns file number `file`, for syncs and trims. Fails if there is none.
     fn file(&self, file: usize) -> Result<&TestFile, Errno>;
 }
 
@@ -103,7 +103,6 @@ pub struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
     clock: TickClock,
-    /// Current transfer with its result.
     at_hand: Completion,
     stage: Stage,
 }
@@ -113,7 +112,6 @@ enum Stage {
     Idle,
     Queued,
     CarriedOut,
-    /// Returned by a wait.
     Done,
 }
 

@@ -12,7 +12,6 @@ use plimsoll_units::quantity::{Quantity, percent};
 /// Share of the sequential rate from which on random access is fast enough for most programs.
 const FAR: f64 = 0.8;
 
-/// Random and sequential transfers with otherwise identical parameters.
 struct PatternPair<'a> {
     job: DiskTransfers,
     random: &'a Measurement,
@@ -23,7 +22,7 @@ struct PatternPair<'a> {
     most: f64,
 }
 
-/// Returns at most one finding per operation of the disk.io benchmark `transfers`: the random case
+/// Returns for each operation of `transfers` (`disk.io`) at most one finding: the random case
 /// furthest below its sequential counterpart.
 pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();
@@ -56,8 +55,8 @@ fn pair<'a>(
     (ratio.is_finite() && ratio > 0.0).then_some(PatternPair { job, random, sequential, metric, ratio, most })
 }
 
-/// Returns the measurement's metric where higher is better (the headline may be a latency), except
-/// informative ones; `None` without a headline.
+/// Returns the first judged metric for which higher is better (the headline may be a latency);
+/// `None` without one.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
     let reported: Vec<&str> = transfers
         .metrics(&measurement.case)

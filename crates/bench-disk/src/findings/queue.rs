@@ -14,8 +14,8 @@ use plimsoll_units::quantity::{Quantity, Unit, percent, percent_below};
 
 const LEAST_POINTS: usize = 3;
 
-/// Returns a finding per measurement of `search` (disk.saturation) that found a saturation point
-/// and of `transfers` (disk.io) that has a latency target.
+/// Returns a finding for each measurement of `search` (`disk.knee`) with a saturation point, and of
+/// `transfers` (`disk.io`) with a latency target.
 pub(crate) fn find(
     run: &RunView<'_>,
     search: &dyn Benchmark,
@@ -54,8 +54,8 @@ impl<'a> DepthPoint<'a> {
         Quantity::new(self.rate, Unit::IoPerSecond).to_string()
     }
 
-    /// Formats the time in seconds called `name` at this point (such as "latency") with a unit,
-    /// "85.2 µs"; `None` if the point lacks it.
+    /// Formats the point's time called `name` (such as "latency") with a unit: "85.2 µs"; `None` if
+    /// the point lacks it.
     fn time(&self, name: &str) -> Option<String> {
         let seconds = self.point.get(name).copied().filter(|seconds| seconds.is_finite())?;
         Some(Quantity::new(seconds, Unit::Second).to_string())

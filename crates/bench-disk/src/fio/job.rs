@@ -27,7 +27,6 @@ pub enum JobTarget {
     Device(PathBuf),
 }
 
-/// File of a section's jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Files {
     /// Named file; `None`: each job has its own.
@@ -46,7 +45,6 @@ pub(super) struct FioWorkload {
     pub(super) line: FileLine,
     /// Parameters of the case, except size, layout and threads.
     pub(super) lists: BTreeMap<&'static str, Value>,
-    /// Options that the parameters come from.
     pub(super) given: BTreeMap<&'static str, GivenOption>,
     pub(super) threads: u64,
     pub(super) files: Files,
@@ -62,15 +60,13 @@ pub(super) struct FioWorkload {
     pub(super) lasts: Option<Duration>,
     /// Differences from fio, a sentence each with its line.
     pub(super) remarks: Vec<String>,
-    /// Options for a reference tool, as `name=value`.
     pub(super) own: Vec<String>,
-    /// Whether it is left out, as requested, because nothing of it can be measured.
     pub(super) left_out: bool,
 }
 
 impl FioWorkload {
-    /// Whether `other` is another thread of the same load: equal parameters (the total rate may
-    /// differ), equal time of start and compatible files.
+    /// Whether `other` is another thread of the same load: equal parameters (except the total
+    /// rate), equal time of start and compatible files.
     pub(super) fn joins(&self, other: &FioWorkload) -> bool {
         let like = self.lists.keys().eq(other.lists.keys())
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
@@ -92,7 +88,8 @@ impl FioWorkload {
             && self.delay.is_some()
     }
 
-    /// Whether both jobs use the same part of their named file, or disjoint parts, one per thread.
+    /// Whether both jobs use the same range of their named file, or disjoint ranges, one per
+    /// thread.
     fn shares_space(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
@@ -124,7 +121,7 @@ impl FioWorkload {
         self.remarks.extend(other.remarks);
     }
 
-    /// Returns file, line and name: `job.fio:3: [randread]`.
+    /// Returns file, line and section name: `job.fio:3: [randread]`.
     pub(super) fn describe(&self) -> String {
         format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
     }
@@ -161,7 +158,7 @@ impl JobLoad {
         matches!(self.op, "write" | "mixed")
     }
 
-    /// Returns which values of a list `reads,writes,trims` apply; reads and writes for a mix.
+    /// Returns which values of a list `reads,writes,trims` apply to the load; both for a mix.
     fn directions(self) -> &'static [ListDirection] {
         match self.op {
             "read" => &[ListDirection::Read],
@@ -181,8 +178,8 @@ struct JobReader<'a> {
     wrong: Vec<Mistake>,
 }
 
-/// Parses the options of a job; errors and unsupported options go to `wrong`. `around` gives sizes
-/// of devices; `before`: names of the jobs above.
+/// Converts the options of a job; errors and unsupported options go to `wrong`. `around` answers
+/// for devices, `before` has the names of the jobs above.
 pub(super) fn read(
     section: &JobSection,
     around: &dyn JobEnvironment,
@@ -250,7 +247,8 @@ impl<'a> JobReader<'a> {
         self.own_options();
     }
 
-    /// Returns the last occurrence of option `name` (fio's main name for it), the one that applies.
+    /// Returns the last occurrence of the option with fio's main name `name`, which is the one in
+    /// effect.
     fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
@@ -320,8 +318,8 @@ impl<'a> JobReader<'a> {
         number
     }
 
-    /// Returns the number of option `name`; 0, which would measure nothing, is recorded as an error
-    /// and returned as 1. `None` if not given.
+    /// Returns the number of option `name`, 1 for 0, which would measure nothing and is recorded as
+    /// an error. `None` if not given.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
         if number == 0
@@ -347,8 +345,8 @@ impl<'a> JobReader<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// Returns the values of a list `reads,writes,trims` that apply to this load; `None` for an
-    /// empty one.
+    /// Returns the value of a list `reads,writes,trims` for each direction of this load; `None` for
+    /// an empty value.
     fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }

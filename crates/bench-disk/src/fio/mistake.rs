@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use plimsoll_units::text::shown_within;
 
-/// Longest message, in characters.
 const MAX_MESSAGE_CHARS: usize = 400;
 
 /// A line of a job file or of an included file.
@@ -20,7 +19,6 @@ pub(super) struct FileLine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) line: FileLine,
-    /// The error, and what would be right.
     pub(super) why: String,
     kind: MistakeKind,
 }
@@ -52,8 +50,7 @@ impl Mistake {
         Self { line: line.clone(), why: shown_within(why, MAX_MESSAGE_CHARS), kind }
     }
 
-    /// Whether fio accepts the option and only plimsoll refuses it, so that it can be ignored on
-    /// request.
+    /// Whether fio accepts the option and only plimsoll refuses it, so that it can be ignored.
     pub(super) fn is_of_plimsoll(&self) -> bool {
         self.kind != MistakeKind::Wrong
     }
@@ -62,7 +59,7 @@ impl Mistake {
         self.kind == MistakeKind::RefusedJob
     }
 
-    /// Formats it as a remark: `FILE:LINE: ignored: WHY`, or `job left out` for a whole job.
+    /// Formats a remark: `FILE:LINE: ignored: WHY`, or `job left out` for a whole job.
     pub(super) fn ignored(&self) -> String {
         let what = if self.takes_the_job() { "job left out" } else { "ignored" };
         format!("{}:{}: {what}: {}", self.line.file, self.line.number, self.why)

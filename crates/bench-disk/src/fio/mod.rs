@@ -1,9 +1,6 @@
-//! fio job files as plans: supported options are taken exactly, the rest is reported with its line.
-//!
-//! `syntax` parses the text, `option` lists every option, `job` converts a job to a case, and this
-//! module builds the groups of a plan. A job file names a directory or device like `--dir` and
-//! `--target`; it gives no consent to write to a device, starts no program and opens only included
-//! files. Meanings are those of fio's manual page, fio(1), and HOWTO.
+//! fio job files as plans: supported options are taken exactly, with the meanings of fio(1); the
+//! rest is reported with its line. A job file gives no consent to write to a device, starts no
+//! program and opens only included files.
 
 mod job;
 mod mistake;
@@ -80,17 +77,17 @@ fn is_job_text(text: &str) -> bool {
     is_section && lines.any(is_option)
 }
 
-/// Reads the job file at `path` with this machine's variables and devices; includes are relative to
-/// its folder. `unsupported`: whether options that plimsoll lacks are errors or ignored. Fails with
-/// one line per error, in the order of the text.
+/// Reads the job file at `path` with this machine's variables and devices, and includes from its
+/// folder. `unsupported`: whether options that plimsoll lacks are errors or ignored. Fails with one
+/// line per error, in the order of the text.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
     let file = shown_bytes(path.as_os_str().as_encoded_bytes());
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }
 
-/// Parses the text of a job file; `file` is only its name in errors, `around` answers for
-/// variables, includes and devices. Fails like [`read`].
+/// Parses the text of a job file like [`read`]. `file` is only its name in errors; `around` answers
+/// for variables, includes and devices.
 pub fn parse(
     file: &str,
     text: &str,
@@ -148,8 +145,8 @@ pub fn parse(
     }
 }
 
-/// Merges equal jobs that run at the same time, and records an error for different ones; fio runs
-/// all jobs that do not wait for those above.
+/// Merges equal jobs that run at the same time, and records different ones in `wrong` (ignored ones
+/// run in turn): fio runs all jobs at once that do not wait for those above.
 fn together(jobs: Vec<FioWorkload>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<FioWorkload> {
     let mut all: Vec<FioWorkload> = Vec::new();
     // Start of the concurrent jobs, and the latest end of them after fio's start.
@@ -262,8 +259,8 @@ fn group(job: &FioWorkload, file: &str) -> Group {
     }
 }
 
-/// Reads the text of `path`, relative to `folder`. Refuses a link out of the folder, because the
-/// author of the job file might not have access there.
+/// Reads the text of `path`, relative to `folder`. Refuses links that lead out of the folder, where
+/// the author of the job file might have no access.
 fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     let why = |error: Errno| match error {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
@@ -281,15 +278,14 @@ fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     read_small_file(found.into(), MAX_BYTES)
 }
 
-/// Replaces characters that names in plan files cannot have by `-`; keeps 100 characters at most,
-/// and returns "job" for a blank name.
+/// Replaces characters that names in plan files cannot have by `-`; keeps at most 100 characters.
+/// Returns "job" for a blank name.
 pub fn plain(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();
     if name.trim().is_empty() { "job".to_owned() } else { name }
 }
 
-/// This machine, and the folder of the job file.
 struct Here {
     folder: PathBuf,
 }

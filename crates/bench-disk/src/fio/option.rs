@@ -57,12 +57,12 @@ const fn refused(name: &'static str, off: &'static [&'static str], why: &'static
 }
 
 impl FioOption {
-    /// Whether its value is a boolean.
+    /// Whether the value of the option is a boolean.
     pub fn is_switch(&self) -> bool {
         SWITCHES.contains(&self.name) || self.takes_any_number()
     }
 
-    /// Whether it is a boolean for which any number except 0 means true; other booleans are 0 or 1.
+    /// Whether the option is a boolean for which any number but 0 means true; others are 0 or 1.
     pub fn takes_any_number(&self) -> bool {
         FLAGS.contains(&self.name)
     }
@@ -72,7 +72,6 @@ impl FioOption {
     }
 }
 
-/// Reasons why an option has no effect.
 const NAMES: &str = "it only names things";
 const SHOWN: &str = "it only chooses what fio reports";
 const LOGS: &str = "it only writes logs: --events FILE has each sample";
@@ -84,10 +83,8 @@ const ENDS: &str = "it only decides when fio ends";
 const DEPRECATED: &str = "fio has given it up, and ignores it";
 const ERRORS: &str = "an error ends the case and is reported";
 
-/// Differences of supported options.
 const BATCHES: &str = "plimsoll hands over as many transfers as came back, an eighth of the depth at a time";
 
-/// Reasons why an option is not supported.
 const PROGRAMS: &str = "plimsoll starts no program that a file names";
 const NO_PAUSES: &str = "transfers follow each other without pauses, or at --rate";
 const NO_REPLAY: &str = "it replays a trace";
@@ -457,10 +454,9 @@ pub const OPTIONS: &[FioOption] = &[
     refused("apptag_mask", &[], NO_COMMANDS),
 ];
 
-/// Row of every unknown name.
 static UNKNOWN_OPTION: FioOption = row("an unknown option", &[], OptionMeaning::Unknown, "");
 
-/// Returns the row of an option by its name or an alias; `UNKNOWN_OPTION` if there is none.
+/// Returns the option with this name or alias; one with the meaning `Unknown` if fio has none.
 pub fn find(name: &str) -> &'static FioOption {
     OPTIONS.iter().find(|row| row.name == name || row.aliases.contains(&name)).unwrap_or(&UNKNOWN_OPTION)
 }

@@ -12,7 +12,6 @@ const MAX_OPTIONS: usize = 20_000;
 const MAX_SECTIONS: usize = 1000;
 /// Longest expanded value, in bytes.
 const MAX_VALUE: usize = 16_384;
-/// Deepest nesting of includes.
 const MAX_NESTED: usize = 8;
 
 /// Environment of a job file on the machine that reads it.
@@ -20,22 +19,20 @@ pub trait JobEnvironment {
     /// Returns the value of environment variable `name`; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Returns the text of a file named in an `include` line. `Err`: why it cannot be read.
+    /// Returns the text of the file named in an `include` line, or why the file cannot be read.
     fn included(&self, name: &str) -> Result<String, String>;
 
-    /// Returns the value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`; `None` for other
-    /// names.
+    /// Returns the value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`; else `None`.
     fn keyword(&self, name: &str) -> Option<u64>;
 
-    /// Returns the size in bytes of the block device at `path`; `None` if it does not exist.
+    /// Returns the size in bytes of the block device at `path`; `None` if `path` is no block
+    /// device.
     fn device(&self, path: &str) -> Option<u64>;
 }
 
-/// An option as written in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GivenOption {
     pub(super) row: &'static FioOption,
-    /// Name as written.
     pub(super) name: String,
     /// Value as written, for messages; `1` if it is omitted.
     pub(super) written: String,
@@ -66,8 +63,8 @@ pub(super) struct JobSection {
     pub(super) options: Vec<GivenOption>,
 }
 
-/// Parses the sections of a text and the files that it includes; returns the jobs with their global
-/// options. `file` is the name in errors, which go to `wrong`.
+/// Parses the sections of a text and its included files; returns the jobs, each with the options of
+/// the global sections above it. `file` is the name in errors, which go to `wrong`.
 pub(super) fn sections(
     file: &str,
     text: &str,
@@ -86,7 +83,8 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio misreads `value`, which starts with a blank; it reads plain numbers and file names.
+/// Whether fio misreads `value` because it starts with a blank; plain numbers and file names are
+/// fine.
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
@@ -95,7 +93,6 @@ fn is_misread(row: &FioOption, value: &str) -> bool {
         && row.name != "filename"
 }
 
-/// Section of the next option.
 enum SectionContext {
     Nowhere,
     Global,
@@ -210,8 +207,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Expands `${VARIABLE}` and fio's keywords (`$ncpus`); also returns the first unset variable.
-    /// `Err`: the result is too long or has several lines.
+    /// Expands `${VARIABLE}` and fio's keywords (`$ncpus`); returns the result and the first unset
+    /// variable. Fails if the result is too long or has several lines.
     fn expanded(&self, value: &str) -> Result<(String, Option<String>), &'static str> {
         let (mut out, mut unset) = (String::new(), None);
         let mut rest = value;

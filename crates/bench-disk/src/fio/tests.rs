@@ -1,8 +1,6 @@
-//! Tests of job files as plans.
 
 use super::*;
 
-/// A machine with one device and one file to include.
 struct Made;
 
 impl JobEnvironment for Made {
@@ -35,7 +33,6 @@ fn ignoring(text: &str) -> JobFile {
     parse("job.fio", text, &Made, Unsupported::Ignored).unwrap()
 }
 
-/// Parameters of a group in one line, with its sampling.
 fn stated(group: &Group) -> String {
     let lists: Vec<String> = group.lists.iter().map(|(key, values)| format!("{key}={}", values[0])).collect();
     let how = &group.how;

@@ -31,14 +31,15 @@ pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     number.checked_mul(thousand.checked_pow(power)?)
 }
 
-/// Splits a leading decimal or `0x` number from the trimmed rest: `4 k` gives (4, `k`).
+/// Splits a leading decimal or `0x` number from the trimmed rest: `4 k` gives (4, `k`); else
+/// `None`.
 fn number(text: &str) -> Option<(u64, &str)> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
     Some((u64::from_str_radix(&digits[..end], radix).ok()?, digits[end..].trim_start()))
 }
 
-/// Parses a whole number without a unit, decimal or `0x`.
+/// Parses a whole number without a unit, decimal or `0x`; `None` for other text.
 pub(super) fn count(text: &str) -> Option<u64> {
     match number(text.trim())? {
         (number, "") => Some(number),
@@ -46,7 +47,7 @@ pub(super) fn count(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses a time such as `500ms` to microseconds; a plain number counts `unit` µs.
+/// Parses a time such as `500ms` to microseconds; a plain number counts `unit` microseconds.
 pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, suffix) = number(&lower)?;
@@ -65,7 +66,7 @@ pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
 
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// Parses `0` or `1`, with `is_flag` any number (true except 0). `None` for words, as in fio.
+/// Parses `0` or `1`, with `is_flag` any number (true except 0); `None` for words, as in fio.
 pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
     count(text).filter(|n| is_flag || *n <= 1).map(|n| n > 0)
 }
@@ -77,8 +78,8 @@ pub(super) enum ListDirection {
     Trim,
 }
 
-/// Returns the value for `direction` in a list `reads,writes,trims`; the last one repeats. `None`
-/// for an empty one.
+/// Returns the value for `direction` in a list `reads,writes,trims`, whose last value repeats;
+/// `None` if that value is empty.
 pub(super) fn of(list: &str, direction: ListDirection) -> Option<&str> {
     let place = direction as usize;
     let all: Vec<&str> = list.split(',').map(str::trim).collect();

@@ -1,8 +1,6 @@
 //! Limits of disk figures: link of the device, ratings of maker or provider, promise of the
-//! instance type to its volumes, rotation of a spinning disk.
-//!
-//! There is no device limit, but a reason, if the page cache, a loop device (whose file may be
-//! cached below), memory or a network is in between.
+//! instance type to its volumes, rotation of a spinning disk. Unknown, with the reason, if the page
+//! cache, a loop device, memory or a network is in between.
 
 use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::device::io_limit;
@@ -15,23 +13,22 @@ use plimsoll_model::limit::device::{Burstable, Device, Promise};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, tightest_first};
 
-/// Explanation of a figure above its link's limit.
 const PASSED_BY: &str = "the page cache or the host's cache answered instead of the device";
 
 /// Highest speed of a disk ever sold, per minute (Seagate Cheetah 15K, 2000, and similar).
 const FASTEST_TURNS: f64 = 15_000.0;
 
-/// Returns the limits of the metric in `question` for a case of disk.io, whose depth is given.
+/// Returns the limits of the metric in `question` for a `disk.io` case with a fixed depth.
 pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
     limits(question, DiskTransfers::is_lone)
 }
 
-/// Like [`of_transfers`], for a case whose depth is searched for (no lone transfers).
+/// Like [`of_transfers`], for a case whose depth is searched for: none of its transfers is lone.
 pub(crate) fn of_a_search(question: &Question<'_>) -> Vec<Limit> {
     limits(question, |_| false)
 }
 
-/// Returns ceilings of a rate or floors of latency; `is_lone`: whether one transfer is in flight.
+/// Returns ceilings of a rate or floors of a latency; `is_lone`: whether one transfer is in flight.
 fn limits(question: &Question<'_>, is_lone: fn(&DiskTransfers) -> bool) -> Vec<Limit> {
     let Ok(job) = DiskTransfers::try_from(question.case) else { return Vec::new() };
     match (question.metric, job.mean_block()) {
@@ -100,8 +97,8 @@ fn block_input(counted: DemandUnit) -> Option<Input> {
     Some(Input::new("block", block, "B", "the case"))
 }
 
-/// Returns the sum of the makers' ratings of `disks` in `counted` units per second, for these
-/// shares of reads and writes; `None` unless all have one.
+/// Returns the sum of the makers' ratings of `disks` in units of `counted` per second, for these
+/// shares of reads and writes; `None` unless all disks have a rating.
 fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
@@ -141,8 +138,8 @@ fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> 
     Some(limit)
 }
 
-/// Returns the rate that the cloud instance type promises to its volumes together, in `counted`
-/// units per second; `None` if the type or a volume is unknown.
+/// Returns the rate that the cloud instance type promises to all its volumes together, in units of
+/// `counted` per second; `None` if the type or a volume is unknown.
 fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let promise = Promise::of(&question.machine.virtualisation, disks)?;
     let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
@@ -166,8 +163,7 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: D
     Some(limit)
 }
 
-/// Returns lower bounds of the mean latency, in s: by cgroup I/O limits and by access time of
-/// disks.
+/// Returns the lower bounds of the mean latency in s, from cgroup I/O limits and access times.
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
     let of_device = access(question, job, is_lone);
     let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
@@ -182,7 +178,7 @@ fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Li
 }
 
 /// Returns the lower bound of the mean latency of a lone random read from spinning disks: half a
-/// turn, in seconds. Else an unknown limit.
+/// turn, in seconds. For other jobs and disks, returns an unknown limit.
 fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit {
     let unknown = || Limit::unknown(LimitKind::Floor, "no vendor documents the access time");
     let is_lone = is_lone && job.operation == DiskOperation::Read && job.order == BlockOrder::Random;
@@ -216,7 +212,7 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     )
 }
 
-/// Returns the disks behind the test directory; `Err`: why there is no limit of a device (page
+/// Returns the disks behind the test directory. Fails with the reason if they set no limit (page
 /// cache, memory, network, loop device).
 fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
     if job.cache == CacheMode::Buffered {
@@ -244,7 +240,7 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
     Ok(storage.disks.iter().collect())
 }
 
-/// Returns a remark if a RAID layer writes copies or parity, which the sum of the disks includes.
+/// Returns a remark if a RAID layer also writes copies or parity; `None` without such a layer.
 fn mirrored(machine: &Machine) -> Option<String> {
     let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
     let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
@@ -252,7 +248,7 @@ fn mirrored(machine: &Machine) -> Option<String> {
     Some(format!("of all disks together; {} also writes copies or parity to them", layer.name))
 }
 
-/// Returns each disk with its link (such as PCI Express 4.0 ×4); `Err`: why one is unknown.
+/// Returns each disk with its link (PCI Express 4.0 ×4). Fails with the reason if one is unknown.
 fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a DeviceLink)>, String> {
     let is_guest = machine.virtualisation.is_virtual == Some(true);
     let link = |disk: &&'a Disk| {
@@ -274,7 +270,7 @@ fn looped(storage: &Storage) -> Option<&str> {
     storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
 }
 
-/// Returns the reason why `disk`, whose link is unknown, has no limit.
+/// Explains why `disk`, whose link is unknown, has no limit.
 fn linkless(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {

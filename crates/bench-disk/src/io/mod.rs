@@ -1,11 +1,6 @@
 //! `disk.io`: reads and writes over a filled file, with a given depth, order and block size.
-//!
-//! `latency` is the time of a transfer from submission to completion (mean per sample; percentiles
-//! of all transfers), `slat` and `clat` are its parts. `rate` and `throughput` are counted between
-//! completions while the queue is full; the load stays up between samples. `depth` is the mean in
-//! flight over all threads; `cpu` and `switches` are per transfer; `busy` and `await` are the
-//! device's utilization and mean request time (iostat). Mixed loads and copies have figures per
-//! direction.
+//! `latency` lasts from submission to completion, `slat` and `clat` are its parts; rates are
+//! counted while the queue is full, and the load stays up between samples.
 
 pub(crate) mod limit;
 pub(crate) mod reached;
@@ -41,7 +36,6 @@ use plimsoll_units::quantity::Unit;
 /// The benchmark `disk.io`.
 pub struct DiskIo;
 
-/// Deepest queue of a search by default.
 const DEFAULT_SEARCH_DEPTH: u64 = 256;
 
 struct Preset {
@@ -231,8 +225,8 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns all combinations of the values in `group`; parameters that it lacks have the values of
-/// `preset`, or fixed defaults.
+/// Returns a case per combination of the values in `group`; parameters that `group` lacks have the
+/// values of `preset`, or fixed defaults.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
@@ -244,7 +238,6 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
         "threads" => Some(Value::Count(1)),
         "engine" => word(DiskEngine::PLAIN.word()),
         "cache" => word("direct"),
-        // Other keys are part of a case only if typed.
         _ => None,
     };
     let mut cases = vec![Case::of(benchmark.name())];
@@ -260,14 +253,14 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases.into_iter().map(without_unsaid).collect()
 }
 
-/// Returns the case without values that equal the default of an omitted parameter.
+/// Returns `case` without values that equal the default of an omitted parameter.
 fn without_unsaid(case: Case) -> Case {
     let stated = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
     stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
-/// Returns the case with values that follow from other parameters (cache of mmap, depth of psync)
-/// where `group` has none, and without meaningless ones.
+/// Returns `case` with values that follow from other parameters (cache of mmap, depth of psync)
+/// unless `group` has them, and without meaningless ones.
 fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     let mixed = match job.operation {
         DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
@@ -302,8 +295,7 @@ fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     settled
 }
 
-/// Checks whether this machine can measure the job, without access to the disk: direct I/O on a
-/// file system in memory is impossible.
+/// Fails if this machine cannot measure the job: direct I/O on a file system in memory.
 fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {

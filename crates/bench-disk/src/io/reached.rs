@@ -21,16 +21,14 @@ pub(crate) struct Reached {
     pub(crate) depth: f64,
     /// Transfers per second, over all threads.
     pub(crate) rate: f64,
-    /// Transfers of all threads.
     pub(crate) transfers: u64,
     /// Sum over threads of the seconds under load.
     pub(crate) thread_seconds: f64,
-    /// Whether data was flushed in the sample.
     pub(crate) flushed: bool,
 }
 
-/// Returns a warning, with the cause, if the mean depth of `samples` fell short of the job's;
-/// `kind`: the engine used, perhaps a fallback.
+/// Returns a warning, with the cause, if the mean depth of `samples` is clearly below the job's.
+/// `kind` is the engine in use, perhaps a fallback.
 pub(crate) fn depth_missed(
     job: &DiskTransfers,
     kind: DiskEngine,
@@ -59,7 +57,7 @@ pub(crate) fn depth_missed(
     })
 }
 
-/// Returns a warning if the samples clearly miss `per_second`, the target rate of all `threads`.
+/// Returns a warning if `samples` clearly miss `per_second`, the target rate of all `threads`.
 pub(crate) fn rate_missed(per_second: f64, threads: u64, samples: &[Reached]) -> Option<TransferWarning> {
     let thread_seconds: f64 = samples.iter().map(|sample| sample.thread_seconds).sum();
     let done = samples.iter().map(|sample| sample.transfers).sum::<u64>() as f64;
@@ -91,7 +89,6 @@ mod tests {
         }
     }
 
-    /// Returns a one-second sample of `transfers` with this mean depth of all threads.
     fn at_depth(depth: f64, transfers: u64, flushed: bool) -> Reached {
         Reached { depth, flushed, ..sample(transfers, 1.0) }
     }

@@ -11,8 +11,8 @@ use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
 use plimsoll_model::warning::Note;
 
-/// Returns the largest number of 1 to `most` for which `holds` is true, by doubling and bisection;
-/// `None` if it is false for 1. `holds` must be monotonic.
+/// Returns the largest number from 1 to `most` for which `holds` is true, by doubling and
+/// bisection; `None` if it is false for 1. `holds` must stay false once it is false.
 fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     let (mut good, mut bad) = (0, most + 1);
     let mut next = 1;
@@ -27,7 +27,8 @@ fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Resul
     Ok((good > 0).then_some(good))
 }
 
-/// Probes again if the percentile is above `ns` (disturbances only slow down); returns the faster.
+/// Probes, and once more if the percentile is above `ns` (disturbances only slow down); returns the
+/// faster probe.
 fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
@@ -65,7 +66,6 @@ pub(crate) struct Deepest {
     /// Requested depth, and deepest depth of the search.
     asked: u64,
     most: u64,
-    /// Result of the search; `None` before it.
     found: Option<Option<u64>>,
     curve: Vec<CurvePoint>,
     within: Within,
@@ -108,7 +108,6 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint
 }
 
 struct SearchResult {
-    /// Deepest queue that met the target in the search.
     deepest: Option<u64>,
     /// Share of the samples' transfers within the target, and whether that suffices.
     within: f64,
@@ -122,7 +121,7 @@ impl SearchResult {
         SearchResult { deepest: found.or((held && most == 1).then_some(1)), within, held }
     }
 
-    /// Returns a warning if the samples missed the target or the search is inconclusive.
+    /// Returns a warning if the samples missed `target` or the search is inconclusive.
     fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
         let missed = match self.deepest {
             Some(_) if self.held => return None,

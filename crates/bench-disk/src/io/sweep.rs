@@ -14,15 +14,13 @@ const GROWS: f64 = 1.05;
 const SATURATION_SHARE: f64 = 0.95;
 
 pub(crate) struct SaturationSweep {
-    /// One per number of threads, ascending.
     teams: Vec<Transfers>,
-    /// Index of the chosen one, after the sweep.
     chosen: Option<usize>,
     curve: Vec<CurvePoint>,
 }
 
 impl SaturationSweep {
-    /// Creates a sweep over `teams`, each with another number of threads, up to their depths.
+    /// Creates a sweep over `teams`, one per number of threads, each up to its own depth.
     pub(crate) fn new(teams: Vec<Transfers>) -> Self {
         SaturationSweep { teams, chosen: None, curve: Vec::new() }
     }
@@ -56,7 +54,7 @@ impl SaturationSweep {
 }
 
 /// Probes depths 1, 2, 4 … up to `deepest` until the rate stops growing; probes the best depth
-/// again if its rate (transfers/s) is below `enough`. Returns all probes.
+/// again if its rate is below `enough` transfers/s. Returns all probes.
 fn doubled<E>(
     deepest: u64,
     enough: f64,
@@ -79,8 +77,8 @@ fn doubled<E>(
     Ok(probes)
 }
 
-/// Probes again if the rate (transfers/s) is below `enough`, because disturbances only slow down;
-/// returns the better probe.
+/// Probes, and once more if the rate is below `enough` transfers/s, because disturbances only slow
+/// down; returns the better probe.
 fn confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
@@ -90,8 +88,8 @@ fn better(one: Probe, other: Probe) -> Probe {
     if other.rate > one.rate { other } else { one }
 }
 
-/// Returns the point with the fewest transfers in flight near the highest rate, of equal ones that
-/// with the lowest latency; `None` without points.
+/// Returns the point of `curve` with the fewest transfers in flight near the highest rate, among
+/// equals the one with the lowest latency; `None` if `curve` is empty.
 fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
     let most = curve.iter().map(|point| point[metrics::RATE_METRIC]).fold(0.0, f64::max);
     let near = curve.iter().filter(|point| point[metrics::RATE_METRIC] >= SATURATION_SHARE * most);

@@ -349,7 +349,6 @@ fn settled_case(id: &str) -> Case {
     case
 }
 
-/// Buffered transfers find the file in the page cache from the first one on, and record that.
 #[test]
 fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     let case =
@@ -368,7 +367,6 @@ fn buffered_cases_begin_with_the_file_in_the_page_cache() {
     );
 }
 
-/// The cases of a run share a file; pages cached by one must not affect the next.
 #[test]
 fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
     // Without direct I/O there is no such case.
@@ -386,7 +384,6 @@ fn a_direct_case_after_a_buffered_one_finds_no_page_of_it() {
     assert!(share("direct").is_none_or(|share| share < 0.01));
 }
 
-/// Every operation, pattern and engine, through the page cache, so that it runs everywhere.
 #[test]
 fn every_operation_pattern_and_engine_counts_and_is_right() {
     let tail = "depth=3/size=4M/threads=2/engine=io_uring/cache=buffered";
@@ -471,7 +468,6 @@ fn a_search_ends_where_the_engine_does() {
     assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));
 }
 
-/// Features of fio jobs: shared files, a cold page cache, fsync(2), alignment.
 #[test]
 fn what_job_files_ask_for_is_a_case_or_is_refused_by_parameter() {
     let of = |lists: &[(&str, &[&str])]| {

@@ -37,7 +37,6 @@ use plimsoll_model::sample::{
 };
 use plimsoll_model::warning::Note;
 
-/// Smallest unit of direct I/O, in bytes.
 const DIRECT_UNIT_BYTES: u64 = 512;
 
 struct ThreadSetup {
@@ -53,7 +52,7 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Opens the engine and creates the load, on its thread; also returns which engine it is.
+    /// Opens the engine and creates the load, on the calling thread; also describes the engine.
     fn load(self) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
         let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
@@ -103,12 +102,10 @@ fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = N
     of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
 }
 
-/// Returns the seconds of a probe: `wanted`, but at most 1/32 of `left_ns`, the rest of the time
-/// budget, so that some is left for samples.
+/// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
+/// budget, but not below 0.05 s.
 fn shortened(wanted: f64, left_ns: u64) -> f64 {
-    /// Largest share of the remaining budget per probe: 40 probes leave a quarter.
     const SHARE: f64 = 1.0 / 32.0;
-    /// Shortest probe in seconds, unless less is requested.
     const MIN_PROBE_SECONDS: f64 = 0.05;
     wanted.min((left_ns as f64 * 1e-9 * SHARE).max(MIN_PROBE_SECONDS))
 }
@@ -121,7 +118,6 @@ pub(crate) struct Probe {
     pub(crate) rate: f64,
     /// Mean latency in seconds.
     pub(crate) latency: f64,
-    /// Requested percentile of the latency, in ns.
     pub(crate) percentile_ns: u64,
 }
 
@@ -133,12 +129,9 @@ pub(crate) struct Transfers {
     facts: Facts,
     known: bool,
     device_check: Option<DeviceCheck>,
-    /// The first file, to check its file system for free space.
     file: Option<Arc<TestFile>>,
-    /// Bytes that the samples claim to have moved.
     claimed: DirectionBytes,
     reached: Vec<Reached>,
-    /// Whether a sample of a fixed amount was cut.
     cut: bool,
     cut_after: f64,
     until: Option<Instant>,
@@ -148,19 +141,16 @@ pub(crate) struct Transfers {
     warm: bool,
     /// Path of the test file for other processes, to read.
     shared: Option<PathBuf>,
-    /// Bytes of the file that the case uses.
     bytes: u64,
-    /// Provides a file for tools that write.
     tool_files: Option<ToolFiles>,
     /// Reason why a file shared with a tool was not refilled, so its data is unusable.
     spoilt: Option<String>,
-    /// The device, or the directory of the test files.
     path: String,
 }
 
 impl Transfers {
-    /// Prepares files and starts the threads of a job. `id`, the case's, makes its random numbers
-    /// differ from those of other cases.
+    /// Prepares the files of a job and starts its threads. `id`, the case's, makes the random
+    /// numbers differ from those of other cases.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -241,8 +231,8 @@ impl Transfers {
         self.job.threads
     }
 
-    /// Measures at `depth` transfers in flight per thread, for `amount` (shortened to a share of
-    /// the time budget). `share` selects the latency percentile: 0.99 for p99.
+    /// Measures at `depth` transfers in flight per thread, for `amount` (shortened if the time
+    /// budget requires). `share` selects the latency percentile: 0.99 for p99.
     pub(crate) fn probe(
         &mut self,
         depth: u64,
@@ -291,7 +281,8 @@ impl Transfers {
         }
     }
 
-    /// Returns the ns of the time budget left for a sample, at least 0.2 s (no budget: `u64::MAX`).
+    /// Returns the ns of the time budget left for a sample, at least 0.2 s; `u64::MAX` without a
+    /// budget.
     fn left_ns(&self) -> u64 {
         /// Least time of a sample that the run loop still starts.
         const LEAST_NS: u64 = 200_000_000;
@@ -299,8 +290,8 @@ impl Transfers {
         left.map_or(u64::MAX, |left| u64::try_from(left.as_nanos()).unwrap_or(u64::MAX).max(LEAST_NS))
     }
 
-    /// Records in `facts` the mean transfers and bytes per sample, per thread (in all with strong
-    /// scaling), if the amount is fixed, and a warning if samples were cut.
+    /// Records in `facts`, for a fixed amount, the mean transfers and bytes of a sample per thread
+    /// (of all threads with strong scaling), and a warning if samples were cut.
     fn note_amount(&self, facts: &mut Facts) {
         let (Some(wanted), false) = (self.job.fixed_transfers(), self.reached.is_empty()) else { return };
         let mean = self.mean(|sample| sample.transfers as f64);
@@ -319,8 +310,8 @@ impl Transfers {
         self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
     }
 
-    /// Records in `facts` the mean depth per thread, the rate of an open loop, and warnings if
-    /// these fell short.
+    /// Records in `facts` the mean depth per thread, the rate of an open loop, and a warning if one
+    /// fell short.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
@@ -338,8 +329,8 @@ impl Transfers {
     }
 }
 
-/// Opens a thread's engine of `kind`. If io_uring is refused (containers), direct transfers of
-/// depth 2 or more use libaio.
+/// Opens a thread's engine of `kind`. If io_uring is refused (as in containers), direct transfers
+/// of depth 2 or more use libaio.
 fn opened(
     kind: DiskEngine,
     job: &DiskTransfers,
@@ -364,7 +355,7 @@ fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
     job.fixed_transfers().map(|transfers| share(job.scaling, transfers, job.threads, thread))
 }
 
-/// Returns warnings if another engine than `wanted` is in use, or a feature was refused.
+/// Returns warnings if another engine than `wanted` is in use, or the kernel refused a feature.
 fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Note> {
     let used = about.kind;
     let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
@@ -398,8 +389,8 @@ fn describe_error(error: &DriverError, shared: bool) -> String {
     }
 }
 
-/// Creates a ledger of writes per extent (one per thread); `None` without `--verify`. Fails if it
-/// is too large.
+/// Returns a ledger of writes per extent, `None` for each without `--verify`. Fails if one would
+/// need too much memory.
 fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &WalkExtent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();

@@ -13,7 +13,8 @@ const REREAD_NS: u64 = 60_000_000_000;
 const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
-    /// Queues a transfer on `slot`; addresses, or with a ledger seals, the data of a write.
+    /// Queues transfer `whole` on `slot`; addresses its data if it is a write, or seals it with a
+    /// ledger.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;

@@ -1,12 +1,6 @@
-//! Test data that cannot be compressed or deduplicated and that identifies its location.
-//!
-//! Every 512-byte sector starts with its number and a serial number, both scrambled by the run's
-//! secret: no two written sectors are equal, and a read can be verified against its offset. The
-//! rest is pseudo-random. A block to be written only gets new sector heads, which costs a
-//! thousandth of new data, so that the measured CPU time is not that of a generator.
-//!
-//! Sealed data (`--verify`) has the generation of the write as second number and a checksum of the
-//! whole sector, to distinguish flipped bits, data of another location, and an old version.
+//! Test data that cannot be compressed or deduplicated and that identifies its location: every
+//! 512-byte sector starts with its number and a serial number, both scrambled by the run's secret.
+//! Sealed data (`--verify`) has the write's generation and a checksum instead.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -123,8 +117,8 @@ impl std::fmt::Display for WrongSector {
 /// Last byte of a boot sector or DOS partition table, 55 aa (UEFI specification §5.2.1).
 const BOOT_MARK_ENDS: u8 = 0xaa;
 
-/// Changes sector ends in `buffer`, to be written at `offset`, that look like a boot sector (one in
-/// 65,000), which the next run would refuse.
+/// Changes bytes of `buffer`, to be written at `offset`, that end a sector like a boot sector (one
+/// in 65,000), which the next run would refuse to overwrite.
 fn no_boot_sector(buffer: &mut [u8], offset: u64) {
     let first = SECTOR_BYTES - 1 - (offset % SECTOR_BYTES as u64) as usize;
     for last in buffer.iter_mut().skip(first).step_by(SECTOR_BYTES).filter(|byte| **byte == BOOT_MARK_ENDS) {
@@ -157,7 +151,7 @@ impl TestData {
         }
     }
 
-    /// Selects whether [`Self::fill`] seals sectors, with generation 0.
+    /// Selects whether [`Self::fill`] also seals the sectors, with generation 0.
     #[must_use]
     pub fn with(self, seal: Seal) -> Self {
         TestData { seal, ..self }
@@ -186,7 +180,7 @@ impl TestData {
     }
 
     /// Returns the generation in a sealed sector; `number` is its offset ÷ 512. Fails if the
-    /// address or checksum is wrong.
+    /// address or the checksum is wrong.
     pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
@@ -200,8 +194,8 @@ impl TestData {
         if right { Ok(generation) } else { Err(SectorError::Checksum) }
     }
 
-    /// Returns what a sector read at byte `offset` contains: its own data, that of another offset,
-    /// one repeated byte, or foreign data.
+    /// Identifies the contents of a sector read at byte `offset`: its own data, data of another
+    /// offset, one repeated byte, or foreign data.
     pub fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
         /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
@@ -230,7 +224,8 @@ impl TestData {
         xxh3_64_with_seed(sector.get(SEALED..).unwrap_or_default(), key)
     }
 
-    /// Gives each sector in a filled `buffer` the address for byte `offset` and a new serial.
+    /// Gives each sector in a filled `buffer` the address for byte `offset` of the file and a new
+    /// serial number, at a thousandth of the cost of new data.
     pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             return self.address_parts(buffer, offset);
@@ -265,8 +260,8 @@ impl TestData {
         mix(self.secret ^ sector).to_le_bytes()[at % (HEAD / 2)]
     }
 
-    /// Returns the byte offset in the file of the first sector in `buffer`, read at `offset`, that
-    /// has another address; `None` if all are right.
+    /// Returns the offset in the file of the first sector in `buffer`, read at `offset`, that has a
+    /// wrong address; `None` if all addresses are right.
     pub fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             let number = |place: u64| (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
@@ -296,7 +291,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Data for a location is accepted there and nowhere else.
         #[test]
         fn data_is_at_home_where_it_was_made_for(seed: u64, sector in 0_u64..1 << 40, other in 0_u64..1 << 40) {
             let mut noise = TestData::new(seed, "fill");
@@ -311,7 +305,6 @@ mod tests {
             }
         }
 
-        /// No sector ends as a boot sector: filled, addressed or sealed, whole or in parts.
         #[test]
         fn no_sector_ends_as_a_boot_sector(seed: u64, offset in 0_u64..1 << 40, writes in 1_usize..4) {
             let ends = |buffer: &[u8], offset: u64| {
@@ -364,7 +357,6 @@ mod tests {
             prop_assert_eq!(noise.generation(&sector[..SECTOR_BYTES / 64], number), Err(SectorError::Address));
         }
 
-        /// A file written in pieces is as valid as a whole one, and each piece is accepted alone.
         #[test]
         fn pieces_of_sectors_make_whole_ones(seed: u64, cuts in prop::collection::btree_set(1_usize..4095, 0..9)) {
             let mut noise = TestData::new(seed, "fill");
@@ -426,7 +418,6 @@ mod tests {
         assert_eq!(noise.first_misplaced(&foreign, 8192), Some(8192));
     }
 
-    /// All byte values are about equally frequent, heads included: nothing to compress.
     #[test]
     fn the_bytes_are_evenly_spread() {
         let mut noise = TestData::new(3, "fill");

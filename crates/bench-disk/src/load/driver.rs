@@ -79,9 +79,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Creates the load with `make` on a new thread; also returns which engine it got.
-    /// `directions`: whether reads and writes have latencies of their own. Fails without a thread,
-    /// or if `make` fails.
+    /// Creates the load with `make` on a new thread; returns the handle and facts about its engine.
+    /// `directions`: whether reads and writes have separate latencies. Fails if the thread cannot
+    /// start or `make` fails.
     pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
@@ -118,7 +118,7 @@ impl Driver {
         });
     }
 
-    /// Waits for the count and returns it. Fails with the first failed transfer.
+    /// Waits for the requested count and returns it. Fails with the first failed transfer.
     pub fn counted(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
@@ -127,7 +127,6 @@ impl Driver {
     }
 
     /// Stops the load and limits its transfers in flight to `limit`, from 1 to the engine's depth.
-    /// Fails with the first failed transfer.
     pub fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.ask(DriverCommand::Limit(limit)).map(|_| ())
     }
@@ -150,7 +149,7 @@ impl Driver {
         self.reply()
     }
 
-    /// Sends a command. A failure in between closes the inbox; the pending reply contains it.
+    /// Sends a command. If the thread has failed, the pending reply contains the failure.
     fn send(&self, command: DriverCommand) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command);
@@ -172,7 +171,7 @@ impl Drop for Driver {
     }
 }
 
-/// Executes commands from `inbox` until its sender is dropped.
+/// Executes the commands from `inbox` until its sender is dropped.
 fn serve(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -205,7 +204,7 @@ fn serve(
     Ok(())
 }
 
-/// Returns the next command, `None` at the end; keeps the load up until then, for up to a second.
+/// Waits for the next command, and keeps the load up for a second; `None` if the sender is dropped.
 fn next_command(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -222,7 +221,8 @@ fn next_command(
     }
 }
 
-/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it is up.
+/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it is
+/// running.
 fn tend(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),

@@ -1,8 +1,6 @@
-//! Evidence about a sector with wrong data, before the device is blamed.
-//!
-//! The fault may be plimsoll's, a reader's or a device's. So transfers in flight are finished, the
-//! sector is read again in the same way and in another way (past or through the page cache, another
-//! descriptor and buffer), and the ledger shows the last write. The message contains all of it.
+//! Evidence about a sector with wrong data, before the device is blamed: transfers in flight are
+//! finished, the sector is read again in the same and in another way (past or through the page
+//! cache, with another descriptor and buffer), and the ledger shows the last write.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +17,6 @@ use crate::load::data::{SECTOR_BYTES, SectorContent, WrongSector};
 /// Block size that any device can read directly, in bytes.
 const ALIGNED: usize = 4096;
 
-/// A sector with wrong data, as first read.
 #[derive(Debug)]
 pub(super) struct SuspectSector {
     transfer: Whole,
@@ -28,13 +25,11 @@ pub(super) struct SuspectSector {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The written data.
     Right,
     /// Identical wrong data.
     Same,
     /// Other wrong data.
     Else(SectorContent),
-    /// Not readable.
     Failed(String),
 }
 
@@ -70,7 +65,7 @@ pub struct SectorEvidence {
 }
 
 impl SectorEvidence {
-    /// Returns the first wrong sector, with offset and kind of mismatch.
+    /// Returns the first sector with wrong data: its offset and the kind of mismatch.
     pub fn wrong(&self) -> WrongSector {
         self.wrong
     }
@@ -108,8 +103,8 @@ impl fmt::Display for SectorEvidence {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Keeps the first sector with wrong data (the bytes of `transfer` are in `slot`); returns the
-    /// error.
+    /// Keeps the first sector with wrong data for examination (the bytes of `transfer` are in the
+    /// buffer of `slot`). Returns `wrong` as an error.
     #[cold]
     pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
@@ -119,8 +114,7 @@ impl<E: Engine> Loop<E> {
         LoadError::Wrong(wrong)
     }
 
-    /// Returns `result`; if it is wrong data, first reads the sector again in other ways, for
-    /// evidence.
+    /// Returns `result`; for wrong data, first reads the sector again in other ways, as evidence.
     pub(super) fn examined<T>(&mut self, result: Result<T, LoadError>) -> Result<T, LoadError> {
         match result {
             Err(LoadError::Wrong(wrong)) => Err(self.examine(wrong)),

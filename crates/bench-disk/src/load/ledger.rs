@@ -1,10 +1,6 @@
-//! Versions of each part of the file that a read may return, for `--verify`.
-//!
-//! Every write has a number, its generation. Without overlap, only the last one can be there. If
-//! writes overlap, any may win; a read that overlaps a write may see either. In both cases a sector
-//! may be torn: the page cache, a loop device and a host's image file copy bytes during concurrent
-//! reads. So a mixture of plimsoll's own versions is accepted until the next write alone.
-//! Everything else is wrong, including an old version with a valid checksum.
+//! Versions of each block of the file that a read may return, for `--verify`. Every write has a
+//! number, its generation. If writes overlap each other or a read, any of them or a mixture is
+//! accepted until the next write alone, as caches copy bytes in between; all else is wrong.
 
 use std::ops::RangeInclusive;
 
@@ -18,7 +14,6 @@ const COARSEST: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct BlockState {
-    /// Newest started write.
     newest: u64,
     /// Oldest version that can be there.
     oldest: u64,
@@ -26,7 +21,6 @@ struct BlockState {
     first: u64,
     /// Ledger time when the last of them ended.
     settled: u64,
-    /// Writes in progress.
     writers: u32,
     /// Whether writes overlapped since the last write alone, so that bytes may be mixed.
     mixed: bool,
@@ -38,7 +32,6 @@ struct BlockState {
     "--verify needs {needs} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
 )]
 pub struct TooLarge {
-    /// Bytes needed.
     needs: u64,
 }
 
@@ -53,8 +46,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates a ledger of the `bytes` from file offset `begin` on. `unit`, a multiple of a sector,
-    /// divides sizes and offsets of all blocks. Fails if it would need too much memory.
+    /// Creates a ledger of `bytes` bytes from file offset `begin` on. `unit`, a multiple of a
+    /// sector, divides the sizes and offsets of all blocks. Fails if the ledger needs too much
+    /// memory.
     pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
@@ -68,14 +62,12 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger time (starts and ends of writes so far), to record at the start of a
-    /// read.
+    /// Returns the ledger time, the number of starts and ends of writes so far.
     pub fn now(&self) -> u64 {
         self.clock
     }
 
-    /// Records the start of a write of `len` bytes at `offset`; returns its generation, for its
-    /// seal.
+    /// Records the start of a write of `len` bytes at `offset`; returns its generation, to seal it.
     pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
@@ -90,8 +82,8 @@ impl Ledger {
         generation
     }
 
-    /// Records the end of a write of `len` bytes at `offset`; older data is impossible once no
-    /// other write is in progress.
+    /// Records the end of a write of `len` bytes at `offset`. Older data becomes wrong once no
+    /// other write is in progress there.
     pub fn end_write(&mut self, offset: u64, len: usize) {
         self.clock += 1;
         let now = self.clock;
@@ -103,7 +95,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the generations that a read, started at ledger time `began`, may find at `offset`.
+    /// Returns the generations that a read may find at `offset` if it started at ledger time
+    /// `began`.
     pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
@@ -111,7 +104,7 @@ impl Ledger {
         oldest..=place.newest
     }
 
-    /// Whether a read, started at ledger time `began`, may find a mixture of writes at `offset`.
+    /// Whether a read that started at ledger time `began` may find a mixture of writes at `offset`.
     fn may_be_mixed(&self, offset: u64, began: u64) -> bool {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.is_some_and(|place| place.mixed || place.writers > 0 || place.settled > began)
@@ -123,8 +116,8 @@ impl Ledger {
         place.map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
-    /// Verifies `read`, the data at file `offset` of a read started at ledger time `began`; `noise`
-    /// knows the addresses. Fails with the first wrong sector.
+    /// Verifies `read`, the data at file `offset` of a read that started at ledger time `began`,
+    /// against the addresses of `noise`. Fails with the first wrong sector.
     pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR_BYTES)) {

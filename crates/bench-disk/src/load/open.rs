@@ -9,8 +9,8 @@ use crate::engine::Engine;
 const AWAKE_NS: u64 = 50_000;
 
 impl<E: Engine> Loop<E> {
-    /// Starts at most `most` transfers as they are due, and waits for a completion; returns the
-    /// engine time in ns of the last one. `counting`: whether the tally counts it.
+    /// Starts at most `most` transfers as they are due, and waits for a completion; returns its
+    /// engine time in ns. `counting`: whether the tally counts the transfers.
     #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         loop {

@@ -1,8 +1,6 @@
-//! Order in which a case visits the blocks of its file.
-//!
-//! Random means a permutation: every block once, then again in another order. Independent draws
-//! miss 37 % of the blocks in the first pass and hit some twice, which favours a cache. The
-//! permutation is a Feistel network over the block numbers, keyed per pass, and needs no memory.
+//! Order in which a case visits the blocks of its file. Random means a permutation, because
+//! independent draws miss 37 % of the blocks in the first pass, which favours a cache. A Feistel
+//! network over the block numbers, keyed per pass, needs no memory.
 
 use plimsoll_model::job::disk::{BlockOrder, FileZones, STRIDE_BLOCKS};
 use rand::rngs::SmallRng;
@@ -17,9 +15,9 @@ pub fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns the `x` for which [`mix`] returns this argument.
+/// Inverts [`mix`]: returns the number whose hash is `x`.
 pub fn unmix(x: u64) -> u64 {
-    /// Returns the inverse of an odd number by Newton's iteration, from three correct bits on.
+    /// Returns the inverse of `odd` modulo 2^64 by Newton's iteration, from three correct bits on.
     const fn inverse(odd: u64) -> u64 {
         let mut guess = odd;
         let mut step = 0;
@@ -37,7 +35,7 @@ pub fn unmix(x: u64) -> u64 {
     x.wrapping_sub(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Returns an independent seed for a `purpose` of a case, such as "data".
+/// Derives an independent seed for a `purpose` of a case, such as "data".
 pub fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
 }
@@ -57,7 +55,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Creates the permutation of `0..n` that `key` selects.
+    /// Creates the permutation of the numbers below `n` that `key` selects.
     pub fn new(n: u64, key: u64) -> Self {
         // The network permutes 2^bits ≥ n values; fewer than half are outside.
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
@@ -71,13 +69,13 @@ impl Permutation {
         Permutation { n, low_bits, low_mask: mask(low_bits), high_mask: mask(bits - low_bits), keys }
     }
 
-    /// Returns the image of `index`, both below `n`.
+    /// Returns the number to which the permutation maps `index`, both below `n`.
     pub fn apply(&self, index: u64) -> u64 {
         let [place] = self.apply_all([index]);
         place
     }
 
-    /// Returns the images of several indices, computed together so that their latencies overlap.
+    /// Maps several indices, computed together so that their latencies overlap.
     fn apply_all<const N: usize>(&self, indices: [u64; N]) -> [u64; N] {
         let mut places = self.network(indices);
         if self.high_mask.count_ones() + self.low_bits != self.n.trailing_zeros() {
@@ -120,7 +118,8 @@ const LOW: u64 = u32::MAX as u64;
 /// 2^32 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9E37_79B1;
 
-/// Returns a place below `places`: random number `which` selects the zone, `within` its place.
+/// Returns a position below `places`: the random number `which` selects the zone, `within` the
+/// position in it.
 fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     let mut left = which % 100;
     let mut before = 0;
@@ -157,7 +156,7 @@ impl WalkExtent {
         WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
 
-    /// Returns the number of offsets at which a block of any size fits, at least 1.
+    /// Returns the number of offsets at which the largest block fits, `unit` apart; at least 1.
     fn places(&self) -> u64 {
         self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
     }
@@ -194,7 +193,7 @@ pub struct BlockWalk {
 }
 
 impl BlockWalk {
-    /// Creates a walk over `extent` in the given order; equal seeds give equal walks.
+    /// Creates a walk over `extent` in this order; equal seeds give equal walks.
     pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
@@ -217,13 +216,13 @@ impl BlockWalk {
         }
     }
 
-    /// Returns the visited range of the file.
+    /// Returns the range of the file that the walk visits.
     pub fn extent(&self) -> WalkExtent {
         self.extent
     }
 
-    /// Returns the byte offset of the next block of `len` bytes (at most `extent.largest`), and
-    /// whether it starts another pass.
+    /// Returns the offset in the file of the next block of `len` bytes (at most `extent.largest`),
+    /// and whether the block starts another pass.
     #[inline(always)]
     pub fn step(&mut self, len: u64) -> NextBlock {
         let before = self.pass;
@@ -246,8 +245,8 @@ impl BlockWalk {
         NextBlock { offset: self.extent.start + from_start, begins_anew: self.pass != before }
     }
 
-    /// Advances a contiguous walk by `len` bytes and returns the bytes passed before; starts again
-    /// if fewer than `len` are left.
+    /// Advances a contiguous walk by `len` bytes and returns the bytes passed before them in this
+    /// pass; starts another pass if fewer than `len` are left.
     fn pass_bytes(&mut self, len: u64) -> u64 {
         if self.next + len > self.extent.bytes {
             (self.next, self.pass) = (0, self.pass + 1);
@@ -257,7 +256,7 @@ impl BlockWalk {
         passed
     }
 
-    /// Returns the next place of a random walk, in units of the extent.
+    /// Returns the next position of a random walk, in units of the extent.
     #[inline(always)]
     fn shuffled(&mut self) -> u64 {
         if self.next == self.places {
@@ -282,7 +281,6 @@ impl BlockWalk {
         self.permutation = Permutation::new(self.places, mix(self.seed ^ mix(self.pass)));
     }
 
-    /// Computes the next places in advance.
     #[inline(never)]
     fn look_ahead(&mut self) {
         let (first, last) = (self.next, self.places.saturating_sub(1));

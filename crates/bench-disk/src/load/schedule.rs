@@ -16,7 +16,7 @@ pub struct StartSchedule {
 }
 
 impl StartSchedule {
-    /// Creates a schedule with `per_second` starts (above zero), evenly spaced or Poisson;
+    /// Creates a schedule of `per_second` starts a second (above zero), evenly spaced or Poisson;
     /// [`StartSchedule::begin`] starts it.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
@@ -29,13 +29,13 @@ impl StartSchedule {
         self.next = self.gap();
     }
 
-    /// Returns the next intended start in ns, without advancing.
+    /// Returns the next intended start, in ns of the engine's clock, without advancing.
     pub fn next_ns(&self) -> u64 {
         // The cast saturates.
         self.from_ns.saturating_add(self.next as u64)
     }
 
-    /// Returns the next intended start in ns and advances to the one after it.
+    /// Returns the next intended start, in ns of the engine's clock, and advances to the one after.
     pub fn take(&mut self) -> u64 {
         let taken = self.next_ns();
         self.next += self.gap();

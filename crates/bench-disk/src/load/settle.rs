@@ -1,7 +1,6 @@
-//! Completions: whole transfers are counted, partial ones are continued.
-//!
-//! A lone transfer without a device takes about 40 ns in all, so this code matters. Fields are read
-//! in place: a copy of data just written in smaller pieces waits for the store buffer.
+//! Completions: whole transfers are counted, partial ones are continued. A lone transfer without a
+//! device takes about 40 ns, so fields are read in place: a copy of data just written in smaller
+//! pieces waits for the store buffer.
 
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 
@@ -12,13 +11,11 @@ use plimsoll_model::job::disk::DiskOperation;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Slot {
-    /// Current or last transfer.
     pub(super) whole: Whole,
     /// Whether it is finished, so that it counts and its data can be verified.
     pub(super) finished: bool,
     /// Start of a partly completed transfer, with its submission time so far.
     pub(super) begun: Option<Begun>,
-    /// Intended start of an open loop, in ns.
     pub(super) intended_ns: u64,
     /// Completion of the first half of a copy, in ns.
     pub(super) first_half_ns: u64,
@@ -62,8 +59,8 @@ enum Settled {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Waits until `patience` ends for completions and processes all. Returns the engine time in ns
-    /// of the last finished transfer, `None` if none finished.
+    /// Waits for completions until `patience` ends, and processes all. Returns the engine time in
+    /// ns of the last finished transfer; `None` if none finished.
     pub(super) fn reap(&mut self, patience: WaitEnd, counting: TallyMode) -> Result<Option<u64>, LoadError> {
         let mut settled = self.engine.wait(patience).map_err(LoadError::from);
         let mut at = None;
@@ -84,7 +81,7 @@ impl<E: Engine> Loop<E> {
         settled.map(|()| at)
     }
 
-    /// Processes completion number `nth` of the last wait: counts or continues it.
+    /// Processes completion number `nth` of the last wait: counts the transfer or continues it.
     #[inline]
     fn settle(&mut self, nth: usize, counting: TallyMode) -> Result<Settled, LoadError> {
         let Some(completion) = self.engine.done().get(nth) else { return Ok(Settled::All) };
@@ -115,8 +112,8 @@ impl<E: Engine> Loop<E> {
         Ok(Settled::Whole { at_ns: completed_ns })
     }
 
-    /// Continues a partial transfer, or a copy with its write, and returns `None`; returns the
-    /// times of its start if nothing is left.
+    /// Continues a partial transfer, or a copy with its write, and returns `None`. If nothing is
+    /// left to do, returns the times of the transfer's start.
     #[cold]
     fn go_on(&mut self, completion: &Completion) -> Result<Option<Begun>, LoadError> {
         let Request { slot, op, .. } = completion.request;

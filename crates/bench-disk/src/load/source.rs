@@ -5,7 +5,7 @@ use plimsoll_metal::uring::RequestKind;
 use crate::load::pattern::{BlockWalk, WalkExtent, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
-/// Returns a block size in bytes, selected by its weight and a `random` number.
+/// Returns the block size in bytes that the number `random` selects by weight.
 fn pick(blocks: &BlockSizes, random: u64) -> u64 {
     let mix = match blocks {
         BlockSizes::One(bytes) => return *bytes,
@@ -77,7 +77,7 @@ impl TransferSource {
         TransferSource { operation, blocks, walk, writes, op, write, random: derive(seed, "mix") }
     }
 
-    /// Returns the operation of the case, such as mixed.
+    /// Returns the operation of the case, such as a mix of reads and writes.
     pub fn operation(&self) -> DiskOperation {
         self.operation
     }
@@ -87,7 +87,7 @@ impl TransferSource {
         self.walk.extent()
     }
 
-    /// Returns the request kind of writes: plain, O_DSYNC or O_SYNC.
+    /// Returns the kind of request for writes: plain, O_DSYNC or O_SYNC.
     pub fn write(&self) -> RequestKind {
         self.write
     }
@@ -143,7 +143,6 @@ mod tests {
         }
     }
 
-    /// Whether `count` of `of` is within five standard deviations of the expected `share`.
     fn near(count: u64, of: u64, share: f64) -> bool {
         let expected = of as f64 * share;
         (count as f64 - expected).abs() < 5.0 * (expected * (1.0 - share)).sqrt()

@@ -69,8 +69,8 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Returns `Separate` (one latency distribution per direction) for mixed loads and copies, else
-    /// `Together`.
+    /// Returns `Separate` for mixed loads and copies, which have a latency distribution per
+    /// direction, else `Together`.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
             DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,
@@ -114,7 +114,7 @@ impl TransferTally {
         self.run += 1;
     }
 
-    /// Moves buffered times to the histograms; required before these are read.
+    /// Moves buffered times to the histograms; required before the histograms are read.
     pub fn release(&mut self) {
         let run = std::mem::take(&mut self.run);
         if run > 0 {
@@ -138,7 +138,7 @@ impl TransferTally {
         (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
     }
 
-    /// Adds the counts of another thread at the same time; start and end then span both.
+    /// Adds the counts of another thread in the same time; start and end then span both threads.
     pub fn add(&mut self, other: &TransferTally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
@@ -160,7 +160,7 @@ impl TransferTally {
         }
     }
 
-    /// Returns the seconds from start to end, excluded time subtracted; at least 1 ns.
+    /// Returns the seconds from start to end without the excluded time; at least 1 ns.
     pub fn elapsed(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.aside_ns).max(1) as f64 * 1e-9
     }

@@ -369,7 +369,6 @@ fn a_copy_reads_here_and_writes_there_and_counts_once() {
     );
 }
 
-/// A copy is sequential at both ends.
 #[test]
 fn the_second_halves_of_copies_go_out_as_the_first_ones_came_in() {
     let mut rig = rig_of(
@@ -430,7 +429,6 @@ fn writes_go_through_or_are_flushed_as_asked() {
     assert!((4..=5).contains(&asked) && asked as u64 == counted, "{asked}");
 }
 
-/// A flush has no transfers in flight: it includes all that came before.
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
     let manner = Manner { flush: Flush::Every { writes: 10, call: SyncCall::DataSync }, ..Manner::plain() };

@@ -34,7 +34,7 @@ struct Used {
 }
 
 impl Used {
-    /// Returns the resource use of this process so far, without this thread, not part of the load.
+    /// Returns the CPU time of the process without this thread, and its context switches, so far.
     fn now() -> Self {
         let usage = usage();
         Used {
@@ -44,7 +44,6 @@ impl Used {
     }
 }
 
-/// The threads of a case; dropping ends them.
 pub(crate) struct DiskThreads {
     drivers: Vec<Driver>,
     total: TransferTally,
@@ -53,8 +52,8 @@ pub(crate) struct DiskThreads {
 }
 
 impl DiskThreads {
-    /// Starts a thread per element of `makes`, which creates its load there; returns the worst of
-    /// their properties (an engine that fell back).
+    /// Starts a thread per element of `makes`, each creating its load there; returns the threads
+    /// and the worst facts about an engine (a fallback).
     pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
@@ -72,7 +71,7 @@ impl DiskThreads {
         Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
     }
 
-    /// Counts `portion(thread)` on all threads at the same time; returns the summed rates.
+    /// Counts `portion(thread)` on all threads at the same time; returns summed counts and rates.
     pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
         let mut fixed = false;
@@ -131,7 +130,7 @@ impl DiskThreads {
         })
     }
 
-    /// Stops the load and limits the transfers in flight per thread to `limit`.
+    /// Stops the load and limits the transfers in flight of each thread to `limit`.
     pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
         self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))

@@ -20,14 +20,11 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
-/// Files of a case, and the part of each thread.
 pub(crate) struct CaseFiles {
     /// Files per thread; the first is read or written.
     pub(crate) files: Vec<Vec<Arc<TestFile>>>,
-    /// Part per thread.
     pub(crate) extents: Vec<WalkExtent>,
     pub(crate) warnings: Vec<FileWarning>,
-    /// Facts about the storage.
     pub(crate) place: Achieved,
     /// Whether the expected contents of reads are known.
     pub(crate) known: bool,
@@ -82,7 +79,7 @@ impl CaseFiles {
         })
     }
 
-    /// Fills the device and gives each thread a part in whole chunks, to discard and refill.
+    /// Fills the device and gives each thread a range of whole chunks, to discard and refill.
     fn discarded(
         job: &DiskTransfers,
         cx: &Context<'_>,
@@ -156,8 +153,8 @@ fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
     WalkExtent { start: 0, bytes, unit: job.unit(), largest: job.blocks.largest() }
 }
 
-/// Returns the bytes per part of the file: a multiple of the block unit. Fails if a block does not
-/// fit, or is no multiple of the device's sector.
+/// Returns the bytes of the file per thread, a multiple of the block unit. Fails if a block does
+/// not fit, or is no multiple of the device's sector.
 fn region(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();

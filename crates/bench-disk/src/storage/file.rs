@@ -34,8 +34,8 @@ pub const MIN_DEFAULT_BYTES: u64 = 64 << 20;
 /// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
 
-/// Returns the file size for a job: its `--size`, else a range or, for large blocks, several blocks
-/// per thread.
+/// Returns the size of the test file for a job: its `--size`, a default range, or for large blocks
+/// several blocks per thread.
 pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
     let least = job.blocks.largest().saturating_mul(job.threads).saturating_mul(LEAST_BLOCKS);
     match (job.size, least) {
@@ -50,7 +50,6 @@ pub(crate) fn requested_size(job: &DiskTransfers) -> RequestedSize {
 /// Longest fill of a default size.
 const MAX_FILL_TIME: Duration = Duration::from_secs(5);
 
-/// Key of the file kept for the next case.
 const KEPT_FILE_KEY: &str = "disk.file";
 
 /// Key of the second file, for tools that write, kept for the next case.
@@ -97,7 +96,8 @@ pub struct Filled {
 
 impl Filled {
     /// Returns a filled file of `size`: that of an earlier case in this worker if it fits, or a new
-    /// one. `NotHere`: direct I/O is refused or meaningless; `Unsafe`: it could do harm.
+    /// one. Fails with `NotHere` if direct I/O is refused or meaningless, `Unsafe` if it could do
+    /// harm.
     pub fn for_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -106,7 +106,8 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
     }
 
-    /// Like [`Filled::for_case`], for a case that destroys the contents: never reused.
+    /// Like [`Filled::for_case`], for a case that destroys the contents: no other case gets the
+    /// file.
     pub fn for_one_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -115,7 +116,7 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
     }
 
-    /// Like [`Filled::for_one_case`], sealed in generation 0, for `--verify`.
+    /// Like [`Filled::for_one_case`], with sectors sealed in generation 0, for `--verify`.
     pub fn sealed(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -192,7 +193,7 @@ impl Filled {
         Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
     }
 
-    /// Uses a device as the file: filled if its data may be destroyed, else as it is.
+    /// Uses `device` as the file: filled if its data may be destroyed, else as it is.
     fn on_device(
         device: &Arc<RawDevice>,
         made: WantedFile,
@@ -236,7 +237,7 @@ impl Filled {
         cool(&self.file);
     }
 
-    /// Returns the file system and the devices below (`dm-0 → nvme0n1`), for the record.
+    /// Returns the file system and the devices below it (`dm-0 → nvme0n1`) as facts of the case.
     pub fn place(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.file_system().to_string());
@@ -255,8 +256,8 @@ impl Filled {
     }
 }
 
-/// Returns the device of `target`, claimed once per worker and checked again for each case: the
-/// kernel releases a claim late, and another process could get it in between.
+/// Returns the device of `target`, claimed once per worker and checked again for each case: after a
+/// release, another process could get the claim.
 fn claimed(
     cx: &Context<'_>,
     target: &RawTarget,
@@ -272,8 +273,7 @@ fn claimed(
     Ok(device)
 }
 
-/// Reads the first `bytes` into the page cache within a time limit, so that no buffered case has
-/// to.
+/// Reads the first `bytes` of the file into the page cache, for at most 5 s.
 fn warm(file: &TestFile, bytes: u64) {
     let begun = Instant::now();
     let mut chunk = vec![0; CHUNK];
@@ -294,8 +294,7 @@ fn cool(file: &TestFile) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Drops clean pages of `bytes` bytes at offset `from` from the page cache; the kernel may ignore
-/// it.
+/// Drops clean pages of `bytes` bytes from offset `from` on; the kernel may ignore it.
 pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
@@ -320,7 +319,7 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
     }
 }
 
-/// Returns the test directory's facts; fails if unusable, or in memory while `cache` is direct.
+/// Returns the facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
 fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let facts = facts.within_memory(cx.machine);
@@ -332,7 +331,7 @@ fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeas
     }
 }
 
-/// Returns the error of a direct case if the test directory is on `file_system`, such as tmpfs.
+/// Returns the error that the test directory is on `file_system`, such as tmpfs, not on a disk.
 pub fn in_memory(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"

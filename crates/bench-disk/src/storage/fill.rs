@@ -81,7 +81,7 @@ pub fn fill(
     fill_within(file, Filling { patience, ..Filling::of(bytes) }, noise)
 }
 
-/// Fills a range with data of `noise` in whole chunks, as far as its `patience` lasts, truncates
+/// Fills a range with data of `noise` in whole chunks, as far as its `patience` lasts; truncates
 /// the file there and syncs it. Returns the filled bytes. Fails with the first failed write, or at
 /// the deadline `until`.
 pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, FillError> {
@@ -148,13 +148,15 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the next write of the chunk at offset `chunk`, from byte `start` of it on.
+    /// Returns the next write of the chunk at file offset `chunk`, from byte `start` of the chunk
+    /// on.
     fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
         let len = self.piece.min(CHUNK - start);
         Request { slot, op: RequestKind::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
-    /// Adapts the writes to the time of `done`; returns the next in its chunk, `None` at its end.
+    /// Adapts write sizes to the time of `done`; returns the next write of its chunk, `None` at the
+    /// end.
     fn next(&mut self, done: &Completion) -> Option<Request> {
         let Request { slot, offset, start, len, .. } = done.request;
         self.written += len as u64;
@@ -200,7 +202,7 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     }
 }
 
-/// Allocates and fills `bytes` from offset `from` on, rounded up to whole MiB; fails at the
+/// Allocates and fills `bytes` bytes from offset `from` on, rounded up to whole MiB. Fails at the
 /// deadline `until`.
 pub(crate) fn refill(
     file: &Arc<TestFile>,
@@ -257,7 +259,6 @@ mod tests {
         assert_eq!(fill_within(&file, of(3, tomorrow), &mut noise).expect("fill"), 3 * CHUNK as u64);
     }
 
-    /// A part behind another leaves that unchanged, and every sector has its address.
     #[test]
     fn a_part_of_a_file_is_filled_where_it_is() {
         let dir = tempfile::tempdir().expect("temporary directory");

@@ -1,7 +1,6 @@
 //! Preconditioning for `--steady`: a device written once in order does not collect garbage yet.
-//!
-//! SNIA's specification (SSS PTS 2.0.2, §3.3) fills twice and then runs the test until it is
-//! steady. Here the file is filled once in order and once at random in the case's blocks.
+//! SNIA (SSS PTS 2.0.2, §3.3) fills twice and runs the test until it is steady; here the file is
+//! filled once in order and once at random in the case's blocks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,8 +28,8 @@ const PATIENCE_NS: u64 = 30_000_000_000;
 /// Least share of the device that must be written for its own steady state.
 const WHOLE: f64 = 0.5;
 
-/// Overwrites the first `bytes` once in random order (`--steady`); returns warnings if it was cut
-/// or covers only a part of the disks. Fails without the right to write.
+/// Overwrites the first `bytes` of the file once in random order. Returns warnings if time was
+/// short or only a part of the disks is covered. Fails without the right to write.
 pub(crate) fn precondition(
     job: &DiskTransfers,
     cx: &Context<'_>,

@@ -1,9 +1,6 @@
-//! Files for reference tools that write.
-//!
-//! Only plimsoll writes data that a case verifies, as a tool's data would look like a device fault.
-//! A tool gets a second file, or a second part of the device, filled like the first. Without room
-//! for it, it writes to the case's own file, which is refilled after each of its samples, with a
-//! warning.
+//! Files for reference tools that write: a second file or part of the device, filled like the
+//! first, because a tool's data would look like a device fault. Without room, the tool writes to
+//! the case's own file, which is refilled after each of its samples, with a warning.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +18,6 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::sample::Writable;
 
-/// Provides files for tools on request.
 pub(crate) struct ToolFiles {
     own: Arc<TestFile>,
     /// Bytes of the file that the case uses.
@@ -38,12 +34,11 @@ pub(crate) struct ToolFiles {
 enum ToolFile {
     /// A second file, or an unused part of the device.
     Second,
-    /// The case's own file, for lack of room.
     Own { why: String },
 }
 
 impl ToolFiles {
-    /// Prepares files for reference tools like the first `bytes` of `filled`, the case's file.
+    /// Prepares to provide files like the first `bytes` of `filled`, the case's file, to tools.
     pub(crate) fn new(cx: &Context<'_>, filled: &Filled, bytes: u64) -> Self {
         let shelf = cx.keep.take::<SecondFile>(TOOL_FILE_KEY).unwrap_or_default();
         cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
@@ -51,8 +46,8 @@ impl ToolFiles {
         ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, tool_file: None, turns: 0 }
     }
 
-    /// Returns a filled file, or part of the device, for a tool; takes at most half of the time
-    /// until `until`: the case needs the rest. Fails if it cannot be filled in time.
+    /// Returns a filled file, or part of the device, for a tool. Takes at most half of the time
+    /// until `until`, because the case needs the rest; fails if that is too short.
     pub(crate) fn provide_file(&mut self, until: Option<Instant>) -> Result<Writable, String> {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
@@ -68,7 +63,7 @@ impl ToolFiles {
         Ok(place)
     }
 
-    /// Fills a second part of the device. Inner error: no room; outer: a failure.
+    /// Fills a second part of the device for a tool. Inner error: no room; outer error: a failure.
     fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
@@ -81,7 +76,7 @@ impl ToolFiles {
         Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
     }
 
-    /// Returns the second file, filled. The inner error is a lack of room, the outer one a failure.
+    /// Returns a second file, filled, for a tool. Inner error: no room; outer error: a failure.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
@@ -106,8 +101,8 @@ impl ToolFiles {
         Ok(Ok(place))
     }
 
-    /// Refills the case's own file if the tool wrote to it. Fails if it is not done by `until`: its
-    /// data is unusable then.
+    /// Refills the case's own file if a tool wrote to it. Fails if that takes longer than `until`;
+    /// the data is unusable then.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());

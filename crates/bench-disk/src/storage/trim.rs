@@ -14,8 +14,7 @@ use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_bytes;
 
-/// Checks that the file system of the test directory passes trims on to its device; else fails as
-/// not measurable here, with what is missing.
+/// Fails, with what is missing, unless trims in the test directory reach its device.
 pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
     let most = storage.device.as_deref().and_then(most_bytes);
@@ -25,8 +24,7 @@ pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     }
 }
 
-/// Checks that the device supports trims of these block sizes; else fails as not measurable here,
-/// with what is missing.
+/// Fails, with what is missing, unless the device supports trims of these block sizes.
 pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<(), CannotMeasure> {
     let name = shown_bytes(target.device.as_os_str().as_bytes());
     let about = std::fs::metadata(&target.device)
@@ -39,9 +37,9 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
     }
 }
 
-/// Returns why device `name` would ignore trims of multiples of `unit` bytes: `most` is its
+/// Explains why device `name` would ignore trims of multiples of `unit` bytes: `most` is its
 /// `discard_max_bytes`, `granularity` its `discard_granularity`
-/// (Documentation/ABI/stable/sysfs-block).
+/// (Documentation/ABI/stable/sysfs-block). `None` if it would not.
 fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
     match (most, granularity) {
         (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
@@ -53,7 +51,8 @@ fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) 
     }
 }
 
-/// Returns why trims do not reach the device (largest trim: `most` bytes); `None` if they do.
+/// Explains why trims do not reach the device, whose largest trim is `most` bytes; `None` if they
+/// do.
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
     if most == Some(0) {
@@ -69,7 +68,7 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     })
 }
 
-/// Returns the largest trim of `device` in bytes (of its disk for `sda1`); `None` if unknown.
+/// Returns the largest trim of `device` (`sda1`) in bytes; `None` if unknown.
 fn most_bytes(device: &str) -> Option<u64> {
     if device.contains("..") || device.contains('/') {
         return None;

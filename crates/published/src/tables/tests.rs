@@ -1,4 +1,3 @@
-//! Each number of a report is in exactly one table.
 
 use super::*;
 use crate::{find, names};

@@ -120,7 +120,6 @@ fn memory_file_systems_are_known_for_what_they_are() {
     assert_eq!(facts.file_system.medium, Some(plimsoll_machine::storage::Medium::Memory));
 }
 
-/// Opens `dir` as for a test file.
 fn opened(dir: &Path) -> OwnedFd {
     open_directory(&dir.canonicalize().expect("a path without links")).expect("open")
 }

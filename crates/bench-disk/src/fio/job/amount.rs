@@ -52,7 +52,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Records an error for trims of a file: fio only trims devices (ENOTTY).
+    /// Records an error if the job trims a file: fio only trims devices (ENOTTY).
     pub(super) fn trims(&mut self) {
         let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
@@ -63,7 +63,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the bytes of each job's file, and whether jobs have parts of one file, from `filesize`,
+    /// Sets the size of each job's file, and whether jobs have ranges of one file, from `filesize`,
     /// `size`, `nrfiles` and the offsets.
     pub(super) fn files(&mut self) {
         if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
@@ -149,8 +149,8 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets samples, sample time and warm-up from `runtime` and `ramp_time`; without `runtime` the
-    /// bytes and number of samples.
+    /// Sets samples, sample time and warm-up from `runtime` and `ramp_time`; without `runtime`,
+    /// sets a fixed amount of bytes instead.
     pub(super) fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);
@@ -188,8 +188,8 @@ impl<'a> JobReader<'a> {
         self.remark(given, &how);
     }
 
-    /// Returns the bytes that each job transfers in blocks of `block` bytes, as counted by fio
-    /// 3.33: `loops` passes (or what `io_size` needs) of whole blocks, unless random ones repeat.
+    /// Returns the bytes that each job transfers in blocks of `block` bytes, as fio 3.33 counts
+    /// them from `size`, `io_size`, `loops` and `number_ios`; `None` if unknown.
     fn bytes_of_a_job(&mut self, block: u64) -> Option<u64> {
         let loops = self.number("loops").unwrap_or(1).max(1);
         let size = self.get("size").and_then(|given| value::size(&given.value, self.base));
@@ -220,7 +220,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Divides an amount in bytes into samples that are not too short.
+    /// Divides the job's amount of bytes into at most ten samples that are not too short.
     fn fixed_amount(&mut self) {
         let block = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => *bytes,
@@ -237,7 +237,8 @@ impl<'a> JobReader<'a> {
     }
 }
 
-/// Divides a run time into thirty samples of 0.2 s (default) to 10 s; returns (number, duration).
+/// Divides a run time into samples of a 30th, but 0.2 s to 10 s; returns (number, duration of
+/// each).
 fn in_samples(runtime: Duration) -> (u32, Duration) {
     let seconds = runtime.as_secs_f64();
     let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
@@ -246,13 +247,13 @@ fn in_samples(runtime: Duration) -> (u32, Duration) {
     (samples as u32, time.max(Duration::from_millis(1)))
 }
 
-/// Removes empty parts and `.` from a path: `a//./b` becomes `a/b`.
+/// Returns the path without empty parts and `.`: `a//./b` becomes `a/b`.
 fn single_slashes(path: &str) -> String {
     Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-/// Whether `path` means a device, even one that this machine lacks: below /dev (except /dev/shm),
-/// or a block device known to `around`.
+/// Whether `path` means a device, even one that this machine lacks: it is below /dev (except
+/// /dev/shm), or `around` knows it as a block device.
 fn is_device(path: &str, around: &dyn JobEnvironment) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

@@ -9,7 +9,6 @@ use super::{FIO_BLOCK_BYTES, JobLoad, JobReader};
 use plimsoll_model::case::Value;
 use plimsoll_units::quantity::{Mix, MixPart, format_duration};
 
-/// Supported engines.
 pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pvsync", "pvsync2", "mmap"];
 
 impl<'a> JobReader<'a> {
@@ -65,13 +64,13 @@ impl<'a> JobReader<'a> {
         self.set("read-share", Value::Count(share), "rwmixread");
     }
 
-    /// Returns the last occurrence of either of two equivalent options.
+    /// Returns the last occurrence of two equivalent options; `None` if neither is given.
     fn last_of(&self, one: &str, other: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == one || given.row.name == other)
     }
 
-    /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: `read:-8k` skips
-    /// bytes, `randread:8` draws an offset per eight transfers. Records an error for most steps.
+    /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: bytes to skip
+    /// (`read:-8k`), or transfers per random offset (`randread:8`). Most are recorded as errors.
     fn stepped(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {
@@ -93,8 +92,8 @@ impl<'a> JobReader<'a> {
         Some("sequential".to_owned())
     }
 
-    /// Returns the pattern of random offsets (`random`, `zipf:1.2`, `zoned:50-5:50-95`,
-    /// `sequential`) from `random_distribution` and `percentage_random`.
+    /// Returns the pattern (`random`, `zipf:1.2`, `zoned:50-5:50-95`, `sequential`) of a random
+    /// load, from `random_distribution` and `percentage_random`.
     fn distribution(&mut self) -> Option<String> {
         if let Some(given) = self.get("percentage_random") {
             let shares = self.own_of(given);
@@ -174,7 +173,7 @@ impl<'a> JobReader<'a> {
         self.switch("norandommap") == Some(true)
     }
 
-    /// Records an error for blocks of several sizes if fio's map of random blocks would cut them.
+    /// Records an error if fio's map of random blocks would cut blocks of several sizes.
     pub(super) fn cuts_blocks(&mut self) {
         let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
         let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
@@ -189,7 +188,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets `align` from `ba`; by default random blocks start at multiples of the smallest one.
+    /// Sets `align` from `ba`; by default random blocks start at multiples of the smallest block.
     fn alignment(&mut self) {
         let sizes: Vec<u64> = match self.job.lists.get("block") {
             Some(Value::Size(bytes)) => vec![*bytes],
@@ -318,7 +317,7 @@ impl<'a> JobReader<'a> {
         self.remark(given, how);
     }
 
-    /// Sets the target rate in transfers per second, of all threads, from `rate_iops` or `rate`
+    /// Sets the target rate of all threads in transfers per second, from `rate_iops` or `rate`
     /// (bytes per second), which fio counts per job and direction.
     pub(super) fn rate(&mut self) {
         let Some(given) = self.get("rate_iops").or(self.get("rate")) else { return };
@@ -425,7 +424,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Parses `bsrange`, `4k-16k`: multiples of the smallest, equally often; `None` above 16 sizes.
+/// Parses `bsrange`, `4k-16k`: multiples of the least size, equally often; `None` above 16 sizes.
 fn range(text: &str, base: Base) -> Option<Value> {
     let (least, most) = text.split_once('-')?;
     let (least, most) = (value::size(least, base)?, value::size(most, base)?);

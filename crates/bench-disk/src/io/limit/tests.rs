@@ -160,7 +160,6 @@ fn latencies_and_commits_have_unknown_limits_and_costs_none() {
     }
 }
 
-/// Returns the limits of a metric as in a run, tightest first.
 fn all(machine: &Machine, case: &Case, metric: &str) -> Vec<Limit> {
     let evidence = LimitEvidence::default();
     crate::SUBSYSTEM.limits(&Question { machine, case, metric, samples: &[], evidence })

@@ -37,7 +37,6 @@ proptest! {
         prop_assert!(images.iter().all(|image| *image < n));
     }
 
-    /// A complete walk visits all blocks before any repeats; a random one in new orders.
     #[test]
     fn every_block_is_visited_once_in_each_pass(
         order in prop_oneof![
@@ -182,7 +181,6 @@ fn the_mixer_is_the_published_one() {
     assert_eq!(sequence, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
 }
 
-/// Each part has its share of the transfers, at all offsets within it.
 #[test]
 fn zones_have_their_shares_of_transfers_and_of_the_file() {
     let Ok(order @ BlockOrder::Zoned(_)) = BlockOrder::parse("zoned:50-5:30-15:20-80") else {
