@@ -72,7 +72,6 @@ pub enum AnyEngine {
     NoCall(OneAtATime<NoCall>),
 }
 
-/// Evaluates an expression with the engine, statically dispatched.
 macro_rules! with_engine {
     ($any:expr, $engine:ident => $then:expr) => {
         match $any {

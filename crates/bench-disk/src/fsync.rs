@@ -1,7 +1,6 @@
-//! `disk.fsync`: cost of a commit to a write-ahead log, which appends a block through the page
-//! cache and calls fdatasync(2). As in RocksDB, a segment's space is reserved without moving the
-//! end of the file, so each commit also updates the file length. Restarts of full segments are not
-//! timed.
+//! `disk.fsync`: cost of a commit to a write-ahead log: an append through the page cache, then
+//! fdatasync(2). As in RocksDB, space is reserved without moving the end of the file, so each
+//! commit also updates the file length. Restarts of full segments are not timed.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -208,8 +207,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Commits until `amount` is done, as one of `threads` concurrent threads. Records the
-    /// latencies and returns the time span.
+    /// Commits until `amount` is done, as one of `threads` threads; returns the time span.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
         if let Some(why) = self.file.facts().crowded(&self.file) {
             return Err(CannotMeasure::environment(why));
@@ -334,7 +332,6 @@ impl Logs {
             };
             let started: Result<Vec<_>, _> = (0..).zip(&mut self.0).map(start).collect();
             drop(ready);
-            // Returns when the last thread has dropped its sender.
             let _ = readies.recv();
             drop(gate);
             let ended = || {
@@ -405,7 +402,6 @@ mod tests {
         assert_eq!(length(&logs.0[0]), 5 * DEFAULT_COMMIT_BYTES);
         assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let (latency, rate) = (sample.values["latency"], sample.values["rate"]);
-        // Time between two commits counts for the rate but not for the latency.
         assert!(latency > 0.0 && rate * latency <= 1.0 + 1e-9, "{latency} {rate}");
         assert!((rate * sample.elapsed - 5.0).abs() < 1e-9);
         assert_eq!(logs.verify(), Ok(()));

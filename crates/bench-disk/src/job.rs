@@ -168,13 +168,11 @@ fn refused_checks(job: &DiskTransfers) -> Option<String> {
     None
 }
 
-/// Whether the operation is read, write or mixed, which use filled blocks of a file in place.
 fn is_in_place(operation: DiskOperation) -> bool {
     matches!(operation, DiskOperation::Read | DiskOperation::Write | DiskOperation::Mixed { .. })
 }
 
-/// Explains that a parameter typed in `group` has no effect on the job (a random pattern of
-/// appends); `None` if all have an effect.
+/// Explains that a parameter typed in `group` has no effect on the job; `None` if all have one.
 pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));

@@ -94,9 +94,8 @@ pub trait DiskLoad {
     /// or since the queue was full. `next` is cleared and takes the later counts.
     fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError>;
 
-    /// Does `transfers` transfers and returns the counts from the first start to the last
-    /// completion, cut off after `cap_ns` nanoseconds. `next` is cleared and takes the later
-    /// counts.
+    /// Does `transfers` transfers, for at most `cap_ns` nanoseconds, and returns the counts from
+    /// the first start to the last completion. `next` is cleared and takes the later counts.
     fn amount(
         &mut self,
         transfers: u64,
@@ -113,8 +112,7 @@ pub trait DiskLoad {
     /// Ends the load: waits for all transfers in flight and discards their counts.
     fn stop(&mut self) -> Result<(), LoadError>;
 
-    /// Verifies the data of the last transfers, or of all blocks with a ledger. Fails at a sector
-    /// with wrong data or that cannot be read.
+    /// Verifies the last transfers, or all blocks with a ledger; fails at a sector with wrong data.
     fn verify(&mut self) -> Result<(), LoadError>;
 }
 
@@ -329,8 +327,7 @@ impl<E: Engine> Loop<E> {
         tally
     }
 
-    /// Submits transfers and waits for a completion; returns its engine time in ns. `counting`:
-    /// whether the tally counts the transfers.
+    /// Submits transfers and waits for a completion; returns its engine time in ns.
     #[inline(always)]
     fn step(&mut self, counting: TallyMode) -> Result<u64, LoadError> {
         self.step_within(u64::MAX, counting)
@@ -357,7 +354,6 @@ impl<E: Engine> Loop<E> {
         Ok(self.engine.now_ns())
     }
 
-    /// Starts transfers on idle slots, in batches, at most `most` in all.
     #[inline]
     fn refill(&mut self, most: u64) -> Result<(), LoadError> {
         let (mut left, mut queued) = (most, 0);

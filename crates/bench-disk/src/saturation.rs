@@ -83,7 +83,6 @@ impl Benchmark for DiskSaturation {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        // Default: a random read of 4 KiB.
         let mut asked =
             Group { lists: group.lists.clone(), places: group.places.clone(), ..Group::default() };
         for (key, value) in [
@@ -113,7 +112,6 @@ impl Benchmark for DiskSaturation {
     }
 }
 
-/// Returns the job with `threads` threads, at depth 256 or the largest that its buffers permit.
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
     let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }

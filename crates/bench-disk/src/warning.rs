@@ -172,12 +172,17 @@ impl fmt::Display for FileWarning {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TransferWarning {
+    /// Another engine than the requested one was used.
     EngineFellBack { wanted: DiskEngine, used: DiskEngine, why: String },
+    /// Buffers were not registered with the kernel.
     NotRegistered { why: String },
+    /// Fewer transfers per thread were in flight than requested.
     DepthNotReached { wanted: u64, got: f64 },
+    /// The queue was not full because each sync empties it.
     EmptiedBySyncs { wanted: u64, got: f64, flush: Flush },
     /// The queue was not full because the engine is synchronous; `deeper`: io_uring would help.
     OneAtATime { wanted: u64, engine: DiskEngine, deeper: bool },
+    /// The search ended early because the engine is synchronous.
     SearchedLess { most: u64, asked: u64, engine: &'static str },
     /// The achieved rate is below the target rate, in transfers per second.
     RateNotHeld { offered: f64, done: f64 },
@@ -263,8 +268,6 @@ impl fmt::Display for TransferWarning {
 }
 
 impl Missed {
-    /// Writes the warning. `target` is text such as "p99 ≤ 1 ms", `got` the share of transfers in
-    /// it.
     fn write_text(self, f: &mut fmt::Formatter<'_>, target: &str, got: &str) -> fmt::Result {
         match self {
             Self::InTheSearch => write!(
@@ -283,7 +286,6 @@ impl Missed {
     }
 }
 
-/// Formats transfers per second without a unit, with one decimal below 100.
 fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }

@@ -15,8 +15,7 @@ pub(super) const CURVES: &[Curve] = &[
     Curve { x: THREADS_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
 ];
 
-/// Formats a measured point of a search: `depth 8 ×2 250 kIOPS` (2 threads); `None` if a value
-/// lacks.
+/// Formats a point of a search: `depth 8 ×2 250 kIOPS` (2 threads); `None` if a value is missing.
 pub(super) fn point(point: &CurvePoint) -> Option<String> {
     let (threads, depth, rate) =
         (*point.get(THREADS_METRIC)?, *point.get(DEPTH_METRIC)?, *point.get(RATE_METRIC)?);
@@ -29,7 +28,6 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
-    // A synchronous engine has no deeper queue.
     let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
     Some(match measurement.achieved.get(&DEEPEST_QUEUE)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),

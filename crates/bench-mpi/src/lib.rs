@@ -103,8 +103,8 @@ pub static BARRIER: Mpi = Mpi {
 };
 
 impl Mpi {
-    /// Returns the message sizes of `group` in bytes, else powers of two from `each` bytes to 4
-    /// MiB.
+    /// Returns the message sizes of `group` in bytes, else powers of two up to 4 MiB. `each` is the
+    /// least size, of which all are multiples.
     fn sizes(&self, group: &Group, each: u64) -> Result<Vec<u64>, String> {
         if !self.keys().contains(&"message") {
             return Ok(Vec::new());
@@ -127,8 +127,7 @@ impl Mpi {
         }
     }
 
-    /// Returns an empty case for each number type of `group`; one case if the benchmark has no
-    /// types.
+    /// Returns a case per number type of `group`; a single one if the benchmark has no types.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {

@@ -7,8 +7,7 @@ fn parts(case: &Case) -> &'static [LabelPart] {
     crate::find(case.benchmark()).map(|benchmark| benchmark.descriptor().words).unwrap_or_default()
 }
 
-/// Returns the label with the subsystem's name, for text without a heading: `memory read 512 MiB
-/// ×2`.
+/// Returns the label with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
 pub fn full(case: &Case) -> String {
     words::full(parts(case), case)
 }
@@ -18,8 +17,7 @@ pub fn of_id(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| plimsoll_units::text::shown(id), |case| full(&case))
 }
 
-/// Returns (name, value) of the parameters that the label shows as `name value`; a heading can show
-/// them for many labels.
+/// Returns (name, value) of the parameters that the label shows as `name value`.
 pub fn named(case: &Case) -> Vec<(&'static str, String)> {
     words::named(parts(case), case)
 }

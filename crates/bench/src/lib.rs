@@ -103,8 +103,7 @@ pub fn on_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 
-/// Returns `case` with one thread and no affinity, on `machine`, which has one CPU. Fails if it
-/// cannot be measured.
+/// Returns `case` with one thread, for `machine` with one CPU; fails if it cannot be measured.
 pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
     let none = || CannotMeasure::not_here(format!("{case} cannot be measured on one CPU"));
     let benchmark = find(case.benchmark()).ok_or_else(none)?;

@@ -4,8 +4,7 @@ use plimsoll_system::leftover::{Leftover, Reaped};
 
 use super::MachineCheck;
 
-/// Checks for leftovers of killed runs: `reaped` lists what was removed and what was left; `None`
-/// if the search timed out.
+/// Checks what killed runs left, as found in `reaped`; `None` if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
     const LEFTOVERS_CHECK: &str = "left by killed runs";
     let Some(Reaped { removed, left }) = reaped else {

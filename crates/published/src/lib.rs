@@ -149,8 +149,7 @@ impl Matched {
         }
     }
 
-    /// Converts the published number to plimsoll's metric, in base units; `None` without a known
-    /// unit.
+    /// Converts the published number to plimsoll's metric, in base units; `None` without a unit.
     pub fn as_ours(&self) -> Option<f64> {
         let (value, _) = self.value?;
         Some(match self.counted {
@@ -160,21 +159,19 @@ impl Matched {
         })
     }
 
-    /// Whether the report's number is another quantity than plimsoll's metric, such as a time for a
-    /// rate.
+    /// Whether the number is another quantity than plimsoll's metric, such as a time for a rate.
     pub fn is_derived(&self) -> bool {
         !matches!(self.counted, CountedAs::Per(_))
     }
 
-    /// Returns the matrix orders (scaled by `scale`, published); `None` if equal, or without an
-    /// order.
+    /// Returns the matrix orders (scaled by `scale`, published); `None` if they are equal or the
+    /// case has no matrix order.
     pub fn smaller_order(&self, scale: f64) -> Option<(u64, u64)> {
         let Some(Value::Count(n)) = self.case.get("n") else { return None };
         Some((scaled_order(*n, scale), *n)).filter(|(measured, published)| measured != published)
     }
 
-    /// Whether `case` measures the same quantity when the published matrix order is scaled by
-    /// `scale`.
+    /// Whether `case` measures the same quantity, with the matrix order scaled by `scale`.
     pub fn is(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
@@ -186,8 +183,7 @@ impl Matched {
 }
 
 impl PublishedFigure {
-    /// Whether this is the report's own result for a case (mean or single), not a sample or a
-    /// spread.
+    /// Whether this is the report's own result for a case (mean or single), not a sample.
     pub fn is_own_point(&self) -> bool {
         self.source == "own" && matches!(self.statistic, "mean" | "single") && self.matched.is_some()
     }
@@ -225,8 +221,7 @@ impl PublishedFigure {
         self.pattern.split(';').any(|part| part == "headline")
     }
 
-    /// Returns the value in plimsoll's metric, in base units; `None` if it is doubted or not
-    /// positive.
+    /// Returns the value in plimsoll's metric and base units; `None` if doubted or not positive.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
         (self.doubt.is_none() && value > 0.0).then_some(value)
@@ -424,8 +419,8 @@ impl PublishedReport {
         })
     }
 
-    /// Returns the samples of a case's metric in base units, without doubted ones; the mean if the
-    /// report prints no samples.
+    /// Returns the undoubted samples of a case's metric in base units; if none are printed, the
+    /// mean.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let same = |f: &&PublishedFigure| {

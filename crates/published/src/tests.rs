@@ -1,4 +1,3 @@
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
@@ -12,7 +11,6 @@ fn cases(name: &str) -> Vec<Case> {
     resolve::planned(&plan, &machine).unwrap().into_iter().map(|p| p.candidate.case).collect()
 }
 
-/// Conditions that the reports print beside the rate of a transfer.
 const CONDITIONS: &[&str] = &["tcp_retransmits", "tcp_cwnd", "near_cpu", "far_cpu"];
 
 /// Report, its rows, and its rows with a case.

@@ -165,7 +165,6 @@ mod tests {
             (4, "", "blkid: unknown option\n"),
             (1, "", ""),
             (127, "", ""),
-            // BusyBox has no option -p, and prints nothing if it finds nothing.
             (0, "", ""),
             (0, "/proc/self/fd/0: TYPE=\"ext4\"\n", ""),
         ] {

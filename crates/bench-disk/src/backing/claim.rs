@@ -63,8 +63,7 @@ impl Claim {
         Ok((file, claim))
     }
 
-    /// Checks again that the device (`file`) has no user and has not changed since the claim; fails
-    /// if it must not be written to any more.
+    /// Checks again that the device (`file`) is unused and unchanged; fails if it is not.
     pub(crate) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }

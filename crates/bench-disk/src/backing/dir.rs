@@ -113,8 +113,7 @@ pub struct FileSize {
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Checks that `dir` can hold test files, without creating anything; returns its file system, mount
-/// point and free space.
+/// Checks that `dir` can hold test files, without creating anything; returns facts about it.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
@@ -295,7 +294,6 @@ mod tests {
         }
     }
 
-    /// A directory in memory has at most the available memory; one on a device has not.
     #[test]
     fn a_file_system_in_memory_is_bounded_by_memory() {
         let mut machine = Machine::discover(&Root::live());
@@ -390,7 +388,6 @@ mod tests {
     }
 
     proptest! {
-        /// For all numbers, the rule holds and nothing overflows.
         #[test]
         fn the_reserve_is_never_touched(available: u64, limit: Option<u64>, least: u64, most: u64) {
             if let Ok(size) = facts(available, limit).file_size(RequestedSize::Between { least, most }) {

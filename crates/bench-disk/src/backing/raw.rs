@@ -46,8 +46,8 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Checks again that a claimed device is unused and unchanged; fails if it must not be written
-    /// to any more. Always succeeds for a device opened to read.
+    /// Fails if a device that was claimed to write to it has a new user, or changed since the
+    /// claim.
     pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
     }
@@ -110,8 +110,6 @@ fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked
     Ok(())
 }
 
-/// Opens `device` to read, or for `Access::Destroy` to write exclusively, which fails if the device
-/// is claimed. `cache`: whether with O_DIRECT.
 fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, cache == PageCacheMode::Direct);

@@ -323,8 +323,7 @@ fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Resul
     made.and_then(Unfinished::unnamed).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
 }
 
-/// Fails if all users may write to `dir` and it lacks the sticky bit: they could rename the file
-/// and give it a lasting name.
+/// Fails if all users may write to `dir` and it has no sticky bit: one could rename the file.
 fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {

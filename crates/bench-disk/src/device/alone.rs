@@ -6,8 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_model::measurement::Measurement;
 
-/// Whether a local disk worked for the case alone: all samples have a device request time, which
-/// requires that the disk moved no other bytes ([`crate::device::busy::DeviceWork::each`]).
+/// Whether a single local disk worked for the case alone: all samples have a mean request time.
 pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     let Some(storage) = &machine.storage else { return false };
     let is_single = storage.layers.is_empty() && storage.disks.len() == 1;

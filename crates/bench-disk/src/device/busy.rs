@@ -34,9 +34,7 @@ pub(crate) struct Moment {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counters {
-    /// Completed reads and writes, after merging.
     requests: u64,
-    /// Transferred sectors of 512 bytes.
     sectors: u64,
     /// Sum of all request times, from the block layer to completion.
     taken_ms: u64,
@@ -51,8 +49,7 @@ pub(crate) struct DeviceWork {
 }
 
 impl Busy {
-    /// Returns a watch on the one disk below the file system, or on the topmost devices if there
-    /// are layers in between. Watches nothing if the storage is unknown.
+    /// Returns a watch on the one disk below the file system, else on the topmost devices.
     pub(crate) fn behind(machine: &Machine) -> Self {
         let Some(storage) = &machine.storage else { return Busy { devices: Vec::new() } };
         let devices = match storage.disks.as_slice() {
@@ -118,7 +115,7 @@ impl DeviceWork {
     }
 
     /// Returns the mean seconds per request if the device moved only the case's `bytes`; `None` if
-    /// it moved others as well, or the time is too short to measure.
+    /// it moved other bytes as well, or the time is too short to measure.
     pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;

@@ -5,10 +5,7 @@ use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers, FsyncLo
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum DemandUnit {
     Bytes,
-    Transfers {
-        /// Mean bytes per transfer.
-        block: f64,
-    },
+    Transfers { block: f64 },
 }
 
 impl DemandUnit {
@@ -62,8 +59,8 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// Returns the highest total rate if both directions together (with `duplex`, each) have
-    /// `bound`.
+    /// Returns the highest total rate if both directions together have `bound` per second, or with
+    /// `duplex` each of them.
     pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
@@ -76,7 +73,6 @@ impl Shares {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceDemand {
     pub(crate) shares: Shares,
-    /// Mean bytes per transfer, if known.
     pub(crate) block: Option<f64>,
     /// Transfers in flight, over all threads.
     pub(crate) in_flight: f64,

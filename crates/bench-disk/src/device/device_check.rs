@@ -82,7 +82,6 @@ impl DirectionBytes {
 pub(crate) struct DeviceTraffic {
     pub(crate) achieved: Achieved,
     pub(crate) warnings: Vec<FileWarning>,
-    /// Reason why the figure is not the device's.
     pub(crate) invalid: Option<String>,
 }
 
@@ -194,7 +193,6 @@ mod tests {
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const LOOP: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
-    /// 20 and 8 sectors read and written before.
     const TREE: &str = "sys/dev/block/8:0/stat = 5 0 20 1 2 0 8 1 0 1 2\n\
                         sys/dev/block/7:1/stat = 5 0 20 1 2 0 8 1 0 1 2\n";
 
@@ -256,7 +254,6 @@ mod tests {
         fixture.write("sys/dev/block/8:0/stat", stat(1 << 19, 1 << 30).as_bytes())?;
         let invalid = device_check.judge(READ).invalid.ok_or("half of it is missing")?;
         assert_eq!(invalid, "page cache or host cache: sda moved 50.0 % of the 1 MiB that were counted");
-        // Reads and writes count separately.
         let claimed = DirectionBytes { read: 1 << 19, written: 2 << 30 };
         assert!(device_check.judge(claimed).invalid.is_some());
         Ok(())
@@ -289,7 +286,6 @@ mod tests {
         Ok(())
     }
 
-    /// btrfs on two loop devices: each moves a part.
     #[test]
     fn all_devices_of_a_file_system_are_added() -> Result<(), Fault> {
         let fixture = Fixture::unpack(&format!("{TREE}sys/dev/block/7:2/stat = {}", stat(0, 0)))?;

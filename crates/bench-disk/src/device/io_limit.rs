@@ -64,8 +64,8 @@ pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) 
     holds.then_some(Limit { reason: most.reason, ..floor })
 }
 
-/// Returns the least mean seconds of a transfer at `rate` transfers per second, which are the
-/// transfers in flight ÷ `rate`; `None` if the queue is not kept full.
+/// Returns the least mean seconds of a transfer at `rate` transfers per second: transfers in flight
+/// ÷ `rate`; `None` if the queue is not kept full.
 fn least_latency(demand: DeviceDemand, rate: f64) -> Option<f64> {
     (rate > 0.0 && demand.is_kept_full).then(|| demand.in_flight / rate)
 }
@@ -99,7 +99,6 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
 
 struct IoLimitField {
     name: &'static str,
-    /// Names of its files, in version 2 and in version 1.
     files: &'static str,
     is_write: bool,
     /// Whether it limits transfers rather than bytes.
@@ -145,8 +144,7 @@ struct IoBound<'a> {
 }
 
 impl IoLimitField {
-    /// Sums this field's limits over `devices` (`8:0`), the tightest per device; `None` if a device
-    /// has no limit.
+    /// Sums this field's limits over `devices` (`8:0`); `None` if a device has no limit.
     fn bound(&self, machine: &Machine, devices: &[String]) -> Option<IoBound<'_>> {
         let tightest = |device: &String| {
             let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
@@ -241,7 +239,6 @@ mod tests {
         let of = |case, device| rate(case, Unit::BytePerSecond, device);
         assert_eq!(of("disk.io/op=read/block=1M", "254:16"), None);
         assert_eq!(of("disk.io/op=write/block=1M", "254:0"), None);
-        // Seven of ten are reads.
         assert_eq!(of("disk.io/op=mixed/read-share=70/block=1M", "254:0"), Some(BYTES as f64 / 0.7));
         assert_eq!(of("disk.io/op=read/block=1M/cache=buffered", "254:0"), None);
     }

@@ -11,7 +11,6 @@ pub struct Nothing {
     buffer: Buffer,
     depth: usize,
     clock: TickClock,
-    /// Transfers with their results; the first `begun` are submitted.
     transfers: Vec<Completion>,
     begun: usize,
     finished: bool,

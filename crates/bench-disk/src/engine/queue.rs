@@ -10,8 +10,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a ring with `depth` buffers of `block` bytes. Fails if `polling` includes completions
-    /// and the device does not support that.
+    /// Opens a ring with `depth` buffers of `block` bytes. Fails if the device refuses `polling`.
     pub(super) fn new(
         files: &[Arc<TestFile>],
         depth: usize,
@@ -36,7 +35,6 @@ impl Queue {
             outcome = match self.first_block(RequestKind::Write)? {
                 Ok(_) => self.first_block(RequestKind::Read)?,
                 refused @ Err(Errno::OPNOTSUPP | Errno::INVAL) => refused,
-                // Such as no space: the load will report it.
                 Err(_) => Ok(0),
             };
             rustix::fs::ftruncate(file, 0).map_err(|errno| RingError::Enter { errno })?;

@@ -22,7 +22,7 @@ struct PatternPair<'a> {
     most: f64,
 }
 
-/// Returns for each operation of `transfers` (`disk.io`) at most one finding: the random case
+/// Returns at most one finding for each operation of `transfers` (`disk.io`): the random case
 /// furthest below its sequential counterpart.
 pub(crate) fn find(run: &RunView<'_>, transfers: &dyn Benchmark) -> Vec<PlainFinding> {
     let mut furthest: Vec<PatternPair<'_>> = Vec::new();

@@ -54,8 +54,7 @@ impl<'a> DepthPoint<'a> {
         Quantity::new(self.rate, Unit::IoPerSecond).to_string()
     }
 
-    /// Formats the point's time called `name` (such as "latency") with a unit: "85.2 µs"; `None` if
-    /// the point lacks it.
+    /// Formats the time called `name` ("latency") with a unit, "85.2 µs"; `None` if it is missing.
     fn time(&self, name: &str) -> Option<String> {
         let seconds = self.point.get(name).copied().filter(|seconds| seconds.is_finite())?;
         Some(Quantity::new(seconds, Unit::Second).to_string())

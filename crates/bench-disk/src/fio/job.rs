@@ -31,7 +31,6 @@ pub enum JobTarget {
 pub(super) struct Files {
     /// Named file; `None`: each job has its own.
     pub(super) named: Option<String>,
-    /// Bytes of each job's file, if known.
     pub(super) each: Option<u64>,
     /// Whether each job has its own part of the named file.
     pub(super) parted: bool,
@@ -43,7 +42,6 @@ pub(super) struct Files {
 pub(super) struct FioWorkload {
     pub(super) name: String,
     pub(super) line: FileLine,
-    /// Parameters of the case, except size, layout and threads.
     pub(super) lists: BTreeMap<&'static str, Value>,
     pub(super) given: BTreeMap<&'static str, GivenOption>,
     pub(super) threads: u64,
@@ -52,13 +50,11 @@ pub(super) struct FioWorkload {
     pub(super) samples: Option<u32>,
     pub(super) sample_time: Option<Duration>,
     pub(super) warm_up: Option<Duration>,
-    /// Whether it starts after the jobs before it.
     pub(super) waits: bool,
     /// Delay of its start after fio's; `None` for a random time.
     pub(super) delay: Option<Duration>,
     /// Longest run time in fio after the start; `None` if only its amount ends it.
     pub(super) lasts: Option<Duration>,
-    /// Differences from fio, a sentence each with its line.
     pub(super) remarks: Vec<String>,
     pub(super) own: Vec<String>,
     pub(super) left_out: bool,
@@ -72,7 +68,6 @@ impl FioWorkload {
             && self.lists.iter().all(|(key, value)| *key == "rate" || other.lists.get(key) == Some(value))
             && self.rate_of_one() == other.rate_of_one();
         let files = match (&self.files.named, &other.files.named) {
-            // Each has a file of its own.
             (None, None) => true,
             (Some(one), Some(two)) if one == two => self.shares_space(other),
             (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
@@ -88,8 +83,7 @@ impl FioWorkload {
             && self.delay.is_some()
     }
 
-    /// Whether both jobs use the same range of their named file, or disjoint ranges, one per
-    /// thread.
+    /// Whether both jobs use the same range of their named file, or disjoint ranges.
     fn shares_space(&self, other: &FioWorkload) -> bool {
         let (Some(own), Some(its)) = (self.files.offset, other.files.offset) else { return false };
         if own == its {
@@ -104,7 +98,6 @@ impl FioWorkload {
         is_part(self) && is_part(other) && is_separate
     }
 
-    /// Adds the threads, rate and remarks of `other`, for which [`FioWorkload::joins`] is true.
     pub(super) fn join(&mut self, other: FioWorkload) {
         if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
             (self.lists.get("rate"), other.lists.get("rate"))
@@ -126,7 +119,6 @@ impl FioWorkload {
         format!("{}:{}: [{}]", self.line.file, self.line.number, self.name)
     }
 
-    /// Whether the job changes the data of its target: any `op` except read.
     pub(super) fn changes_data(&self) -> bool {
         self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
     }
@@ -247,8 +239,7 @@ impl<'a> JobReader<'a> {
         self.own_options();
     }
 
-    /// Returns the last occurrence of the option with fio's main name `name`, which is the one in
-    /// effect.
+    /// Returns the last occurrence of the option with fio's main name `name`.
     fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
     }
@@ -345,8 +336,8 @@ impl<'a> JobReader<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// Returns the value of a list `reads,writes,trims` for each direction of this load; `None` for
-    /// an empty value.
+    /// Returns for each direction its value in a list `reads,writes,trims`; `None` for an empty
+    /// one.
     fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }
@@ -402,7 +393,6 @@ impl<'a> JobReader<'a> {
         self.job.delay = delay.unwrap_or(Some(0)).map(Duration::from_micros);
     }
 
-    /// Collects the options, as `name=value` in the order of the file, for fio as a reference tool.
     fn own_options(&mut self) {
         let mut names: Vec<&str> = Vec::new();
         for given in self.section.options.iter().rev() {

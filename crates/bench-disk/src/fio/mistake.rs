@@ -7,10 +7,8 @@ use plimsoll_units::text::shown_within;
 
 const MAX_MESSAGE_CHARS: usize = 400;
 
-/// A line of a job file or of an included file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileLine {
-    /// File name, escaped.
     pub(super) file: Rc<str>,
     /// Line number, from 1.
     pub(super) number: usize,

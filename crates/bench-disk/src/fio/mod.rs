@@ -278,8 +278,7 @@ fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
     read_small_file(found.into(), MAX_BYTES)
 }
 
-/// Replaces characters that names in plan files cannot have by `-`; keeps at most 100 characters.
-/// Returns "job" for a blank name.
+/// Replaces characters that plan names cannot have by `-`; keeps 100. A blank name becomes "job".
 pub fn plain(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();

@@ -62,7 +62,7 @@ impl FioOption {
         SWITCHES.contains(&self.name) || self.takes_any_number()
     }
 
-    /// Whether the option is a boolean for which any number but 0 means true; others are 0 or 1.
+    /// Whether the option is a boolean for which any number but 0 means true; the rest take 0 or 1.
     pub fn takes_any_number(&self) -> bool {
         FLAGS.contains(&self.name)
     }

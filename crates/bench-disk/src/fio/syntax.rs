@@ -25,8 +25,7 @@ pub trait JobEnvironment {
     /// Returns the value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`; else `None`.
     fn keyword(&self, name: &str) -> Option<u64>;
 
-    /// Returns the size in bytes of the block device at `path`; `None` if `path` is no block
-    /// device.
+    /// Returns the bytes of the block device at `path`; `None` if `path` is no block device.
     fn device(&self, path: &str) -> Option<u64>;
 }
 
@@ -38,7 +37,6 @@ pub(super) struct GivenOption {
     pub(super) written: String,
     /// Expanded value, if needed. Not used in messages, which must not reveal the environment.
     pub(super) value: String,
-    /// First unset environment variable in the value.
     pub(super) unset: Option<String>,
     pub(super) line: FileLine,
 }
@@ -59,7 +57,6 @@ impl GivenOption {
 pub(super) struct JobSection {
     pub(super) name: String,
     pub(super) line: FileLine,
-    /// Options, those of preceding global sections first.
     pub(super) options: Vec<GivenOption>,
 }
 
@@ -83,8 +80,7 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio misreads `value` because it starts with a blank; plain numbers and file names are
-/// fine.
+/// Whether fio misreads `value`, which starts with a blank; numbers and file names are fine.
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)

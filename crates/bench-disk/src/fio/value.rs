@@ -9,7 +9,6 @@ pub(super) enum Base {
     Standard,
 }
 
-/// Prefixes, each a thousand times the previous one.
 const PREFIXES: &[u8] = b"kmgtpe";
 
 /// Parses a whole number with an optional unit: `4k`, `4KiB`, `0x1000`, `512b`. `base`: whether `k`
@@ -31,8 +30,7 @@ pub(super) fn size(text: &str, base: Base) -> Option<u64> {
     number.checked_mul(thousand.checked_pow(power)?)
 }
 
-/// Splits a leading decimal or `0x` number from the trimmed rest: `4 k` gives (4, `k`); else
-/// `None`.
+/// Splits a leading decimal or `0x` number from the trimmed rest: `4 k` gives (4, `k`).
 fn number(text: &str) -> Option<(u64, &str)> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());

@@ -212,8 +212,7 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     )
 }
 
-/// Returns the disks behind the test directory. Fails with the reason if they set no limit (page
-/// cache, memory, network, loop device).
+/// Returns the disks behind the test directory, or why they set no limit (such as a page cache).
 fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Disk>, String> {
     if job.cache == CacheMode::Buffered {
         return Err("the page cache is between the program and the device".to_owned());

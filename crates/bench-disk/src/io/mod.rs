@@ -45,7 +45,6 @@ struct Preset {
     depth: u64,
 }
 
-/// Latency of a lone small read, rate of many, throughput of large reads and of large writes.
 const PRESETS: &[Preset] = &[
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 1 },
     Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
@@ -225,8 +224,7 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns a case per combination of the values in `group`; parameters that `group` lacks have the
-/// values of `preset`, or fixed defaults.
+/// Returns all combinations of the values in `group`; values that it lacks come from `preset`.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {

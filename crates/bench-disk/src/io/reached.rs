@@ -17,9 +17,7 @@ const SCATTER: f64 = 4.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Reached {
-    /// Mean transfers in flight, over all threads.
     pub(crate) depth: f64,
-    /// Transfers per second, over all threads.
     pub(crate) rate: f64,
     pub(crate) transfers: u64,
     /// Sum over threads of the seconds under load.
@@ -122,7 +120,6 @@ mod tests {
             reported("/sync=end", ring, at_depth(9.0, 1000, true))
                 .is_some_and(|text| text.contains("longer"))
         );
-        // No sync happened.
         let never = reported("/sync=every:1000000", ring, at_depth(9.0, 1000, false)).expect("a warning");
         assert!(never.contains("the device"), "{never}");
         let alone =
@@ -165,7 +162,6 @@ mod tests {
     fn few_that_fell_short_are_told_by_what_was_done() {
         assert_eq!(rate_missed(50.0, 1, &[sample(47, 1.0)]), None, "that is chance");
         assert_eq!(rate_missed(50.0, 1, &[]), None);
-        // Two threads of 25 per second, each for 10 s.
         let text = rate_missed(50.0, 2, &[sample(250, 20.0)]).expect("half is missing").to_string();
         assert!(text.starts_with("the device does 25.0 of the 50.0 transfers per second"), "{text}");
     }
@@ -177,7 +173,6 @@ mod tests {
             threads in 1_u64..8,
             number in 1_usize..20,
         ) {
-            // Long enough that a tenth is far beyond chance.
             let seconds = 4_000.0 / per_second;
             let done = (0.9 * per_second * seconds) as u64;
             let samples = vec![sample(done, seconds * threads as f64); number];

@@ -27,8 +27,8 @@ fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Resul
     Ok((good > 0).then_some(good))
 }
 
-/// Probes, and once more if the percentile is above `ns` (disturbances only slow down); returns the
-/// faster probe.
+/// Probes, and once more if the percentile is above `ns`, because disturbances only slow down;
+/// returns the faster probe.
 fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
@@ -38,7 +38,6 @@ fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<
     Ok(if again.percentile_ns < first.percentile_ns { again } else { first })
 }
 
-/// Share of the samples' transfers within the target, by upper edges of buckets as in percentiles.
 #[derive(Debug, Default)]
 struct Within {
     held: u64,
@@ -63,7 +62,6 @@ impl Within {
 pub(crate) struct Deepest {
     transfers: Transfers,
     target: LatencyTarget,
-    /// Requested depth, and deepest depth of the search.
     asked: u64,
     most: u64,
     found: Option<Option<u64>>,
@@ -72,8 +70,7 @@ pub(crate) struct Deepest {
 }
 
 impl Deepest {
-    /// Creates a search for the deepest queue that meets `target`, up to the depth of `transfers`
-    /// that its engine supports.
+    /// Creates a search for the deepest queue that meets `target`, up to the engine's depth.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
         Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
@@ -109,7 +106,6 @@ pub(crate) fn point(probe: &Probe, threads: u64, percentile: &str) -> CurvePoint
 
 struct SearchResult {
     deepest: Option<u64>,
-    /// Share of the samples' transfers within the target, and whether that suffices.
     within: f64,
     held: bool,
 }
@@ -182,7 +178,6 @@ mod tests {
     use plimsoll_model::warning::Warn;
 
     proptest! {
-        /// Every bound is found with few probes.
         #[test]
         fn the_deepest_that_holds_is_found(most in 1_u64..2000, bound in 0_u64..2500) {
             let mut asked = 0;
@@ -206,7 +201,6 @@ mod tests {
             share in 0.01_f64..0.9999,
         ) {
             let mut all = plimsoll_stats::Times::default();
-            // Include the bound itself and its neighbours.
             for time in times.iter().copied().chain([ns, ns + 1, ns - ns / 1000]) {
                 all.record(time, 1);
             }
@@ -272,7 +266,6 @@ mod tests {
         );
 
         assert_eq!(code(&answer(None, &[bad])).0, "latency-target-missed");
-        // 98.998 % is not 99.00 %.
         let near = code(&answer(None, &[&[(1_000, 98_998), (9_000_000, 1_002)]])).1;
         assert!(near.contains("98.99 % of the transfers do"), "{near}");
         let disturbed = answer(None, &[good]);
@@ -287,7 +280,6 @@ mod tests {
         let target = LatencyTarget::parse("p99=2ms").expect("a target");
         assert_eq!((target.share, target.ns, target.to_string().as_str()), (0.99, 2_000_000, "p99:2ms"));
         assert_eq!(LatencyTarget::parse("p99.9:500us").expect("a target").to_string(), "p99.9:500us");
-        // Any percentile, not only reported ones.
         assert_eq!(LatencyTarget::parse("p42=1s").expect("a target").share, 0.42);
         for wrong in [
             "",

@@ -147,7 +147,6 @@ mod tests {
             disturbed in 1_usize..30,
             slowed in 0.0_f64..1.0,
         ) {
-            // The rate grows up to a depth of `full`.
             let full = 1 << full;
             let rate = |depth: u64| depth.min(full) as f64;
             let mut made = 0;
@@ -158,7 +157,6 @@ mod tests {
             }).expect("probes");
             let depths: Vec<u64> = probes.iter().map(|probe| probe.depth).collect();
             prop_assert!(depths.contains(&full), "{depths:?}");
-            // A slow probe at first may add a doubling.
             prop_assert!(depths.len() as u32 <= full.ilog2() + 4, "{depths:?}");
             let best = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
             prop_assert_eq!(best, full as f64);

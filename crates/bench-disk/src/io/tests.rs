@@ -56,7 +56,6 @@ fn typed_lists_replace_the_defaults_and_no_case_comes_twice() {
         ids(&group),
         ["4K", "8K"].map(|block| format!("disk.io/op=write/pattern=random/block={block}/{tail}"))
     );
-    // Parameters that are not typed keep the variety of the defaults.
     assert_eq!(ids(&Group::default().with("block", sizes(&[8192]))).len(), 4);
     assert_eq!(ids(&Group::default().with("pattern", words(&["random"]))).len(), 4);
     assert_eq!(ids(&Group::default().with("depth", vec![Value::Count(1)])).len(), 3);
@@ -92,7 +91,6 @@ fn what_no_machine_can_measure_is_told_by_parameter() {
         );
         assert_eq!(error.lines().count(), 1);
     }
-    // Even if the operation does not use it.
     let reads = Group::default().with("op", words(&["read"]));
     for (key, values) in
         [("read-share", count(101)), ("sync", words(&["every:0"])), ("sync", words(&["often"]))]
@@ -116,7 +114,6 @@ fn the_headline_follows_block_and_depth() {
         let metrics = DiskIo.metrics(&case);
         let mut names: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
         let first = names.remove(0);
-        // The first ones keep the order of the contract.
         let order = ["throughput", "rate", "latency", "slat", "cpu", "depth"];
         assert_eq!(names[..5], order.iter().copied().filter(|name| *name != first).collect::<Vec<_>>());
         first
@@ -126,7 +123,6 @@ fn the_headline_follows_block_and_depth() {
     assert_eq!(headline(64 << 10, 8), "rate");
     assert_eq!(headline((64 << 10) + 512, 8), "throughput");
     assert_eq!(headline(1 << 20, 1), "throughput");
-    // The mean of a mix counts.
     let mixed: Case = "disk.io/block=4K@70+64K@30/depth=32".parse().expect("an id");
     assert_eq!(DiskIo.metrics(&mixed)[0].name, "rate");
 }
@@ -462,7 +458,6 @@ fn a_search_ends_where_the_engine_does() {
         |w: &Note| w.code() == "depth-not-reached" && w.to_string().contains("depth 1 instead of 8: psync");
     assert!(facts.warnings.iter().any(reported), "{:?}", facts.warnings);
 
-    // Default parameters without a typed depth.
     let target = Group::default().with("latency-target", words(&["p99=2ms"]));
     assert!(ids(&target)[0].contains("/depth=256/"));
     assert!(ids(&target.with("engine", words(&["psync"])))[0].contains("/depth=1/"));

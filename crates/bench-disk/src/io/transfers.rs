@@ -137,7 +137,6 @@ pub(crate) struct Transfers {
     until: Option<Instant>,
     /// Start of a pause for reference tools, whose time is not the case's.
     paused: Option<Instant>,
-    /// Whether the first sample, a warm-up, is done.
     warm: bool,
     /// Path of the test file for other processes, to read.
     shared: Option<PathBuf>,
@@ -149,8 +148,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Prepares the files of a job and starts its threads. `id`, the case's, makes the random
-    /// numbers differ from those of other cases.
+    /// Prepares the files and threads of a job; `id`, the case's, makes its random numbers unique.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -244,7 +242,6 @@ impl Transfers {
             SampleAmount::Seconds(seconds) => SampleAmount::Seconds(shortened(seconds, self.left_ns())),
             work @ SampleAmount::Work(_) => work,
         };
-        // `checked` has bounded the depth.
         self.team.set_limit(depth as usize).map_err(environment)?;
         let portions: Vec<Portion> =
             (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
@@ -266,7 +263,6 @@ impl Transfers {
     }
 
     fn portion(&self, amount: SampleAmount, thread: u64) -> Portion {
-        // The casts saturate.
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let cap_ns = || CAP_NS.min(self.left_ns());
         match (amount, transfers_of(&self.job, thread)) {
@@ -281,8 +277,7 @@ impl Transfers {
         }
     }
 
-    /// Returns the ns of the time budget left for a sample, at least 0.2 s; `u64::MAX` without a
-    /// budget.
+    /// Returns the ns left of the time budget, at least 0.2 s; `u64::MAX` without a budget.
     fn left_ns(&self) -> u64 {
         /// Least time of a sample that the run loop still starts.
         const LEAST_NS: u64 = 200_000_000;
@@ -310,8 +305,7 @@ impl Transfers {
         self.reached.iter().map(of).sum::<f64>() / self.reached.len().max(1) as f64
     }
 
-    /// Records in `facts` the mean depth per thread, the rate of an open loop, and a warning if one
-    /// fell short.
+    /// Records in `facts` the mean depth, the rate of an open loop, and warnings if one fell short.
     fn note_reached(&self, facts: &mut Facts) {
         let (depth, rate) = (self.mean(|sample| sample.depth), self.mean(|sample| sample.rate));
         facts.achieved.set(&fact::QUEUE_DEPTH, depth / self.job.threads as f64);
@@ -338,7 +332,6 @@ fn opened(
     access: AccessOrder,
     clock: TickClock,
 ) -> Result<Opened, RingError> {
-    // `checked` has bounded both.
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
     let first = open_on(kind, files, depth, block, access, clock)?;
     let is_refused = matches!(kind, DiskEngine::IoUring(_)) && first.engine.kind() == DiskEngine::Psync;
@@ -389,8 +382,7 @@ fn describe_error(error: &DriverError, shared: bool) -> String {
     }
 }
 
-/// Returns a ledger of writes per extent, `None` for each without `--verify`. Fails if one would
-/// need too much memory.
+/// Returns a ledger per extent (`None` without `--verify`). Fails if it needs too much memory.
 fn ledgers(job: &DiskTransfers, extents: &[WalkExtent]) -> Result<Vec<Option<Ledger>>, CannotMeasure> {
     let ledger = |extent: &WalkExtent| {
         let made = job.verify.then(|| Ledger::new(extent.start, extent.bytes, extent.unit)).transpose();

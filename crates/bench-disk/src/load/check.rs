@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::load::data::{SECTOR_BYTES, SectorError, WrongSector};
 
 impl<E: Engine> Loop<E> {
-    /// Verifies the data of the last transfer of each slot, or of the whole extent if there is a
-    /// ledger. Fails with the first sector that has wrong data or cannot be read back.
+    /// Verifies the last transfer of each slot, or the whole extent if there is a ledger. Fails at
+    /// the first sector that has wrong data or cannot be read.
     pub(super) fn check_data(&mut self) -> Result<(), LoadError> {
         self.end()?;
         if self.manner.ledger.is_some() {

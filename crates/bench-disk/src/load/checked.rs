@@ -13,8 +13,8 @@ const REREAD_NS: u64 = 60_000_000_000;
 const LEAST_NS: u64 = 1_000_000_000;
 
 impl<E: Engine> Loop<E> {
-    /// Queues transfer `whole` on `slot`; addresses its data if it is a write, or seals it with a
-    /// ledger.
+    /// Queues transfer `whole` on `slot`. If it is a write, its data gets sector addresses, or
+    /// seals if there is a ledger.
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
@@ -146,7 +146,6 @@ mod tests {
                 [DiskOperation::Read, DiskOperation::Write, DiskOperation::Mixed { read_share: 50 }]
             {
                 let mut rig = rig(kind, operation);
-                // More than twice over all blocks.
                 amount(&mut rig, 600).expect("right");
                 rig.load.verify().expect("right");
             }

@@ -316,7 +316,6 @@ mod tests {
             noise.fill(&mut buffer, 0);
             prop_assert!(!ends(&buffer, 0));
             for write in 1..=writes as u64 {
-                // Whole sectors after partial ones, too.
                 let place = if write == 2 { offset / 512 * 512 } else { offset + write * 777 };
                 noise.address(&mut buffer, place);
                 prop_assert!(!ends(&buffer, place), "{place}");
@@ -327,7 +326,6 @@ mod tests {
             prop_assert!(!ends(&buffer, 0));
         }
 
-        /// One wrong bit in a head is found, with the offset of its sector.
         #[test]
         fn a_flipped_bit_in_a_head_is_found(seed: u64, sector in 0_usize..8, bit in 0_usize..64) {
             let mut noise = TestData::new(seed, "fill");
@@ -339,7 +337,6 @@ mod tests {
     }
 
     proptest! {
-        /// A sealed sector has its generation; any flipped bit is found.
         #[test]
         fn a_flipped_bit_anywhere_in_a_sealed_sector_is_found(
             seed: u64, number in 0_u64..1 << 40, generation: u64, bit in 0_usize..SECTOR_BYTES * 8

@@ -204,7 +204,8 @@ fn serve(
     Ok(())
 }
 
-/// Waits for the next command, and keeps the load up for a second; `None` if the sender is dropped.
+/// Waits for the next command, and keeps the load running for up to a second until then; `None` if
+/// the sender is dropped.
 fn next_command(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,
@@ -221,8 +222,7 @@ fn next_command(
     }
 }
 
-/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it is
-/// running.
+/// Continues the load, or stops it `patience_ns` after the last count. Returns whether it runs.
 fn tend(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),

@@ -103,8 +103,8 @@ impl fmt::Display for SectorEvidence {
 }
 
 impl<E: Engine> Loop<E> {
-    /// Keeps the first sector with wrong data for examination (the bytes of `transfer` are in the
-    /// buffer of `slot`). Returns `wrong` as an error.
+    /// Keeps the sector with wrong data for examination (the bytes of `transfer` are in the buffer
+    /// of `slot`). Returns `wrong` as an error.
     #[cold]
     pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);

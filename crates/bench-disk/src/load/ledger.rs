@@ -46,9 +46,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates a ledger of `bytes` bytes from file offset `begin` on. `unit`, a multiple of a
-    /// sector, divides the sizes and offsets of all blocks. Fails if the ledger needs too much
-    /// memory.
+    /// Creates a ledger of `bytes` bytes from offset `begin` on. `unit`, a multiple of a sector,
+    /// divides sizes and offsets of all blocks. Fails if it needs too much memory.
     pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
@@ -95,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the generations that a read may find at `offset` if it started at ledger time
+    /// Returns the generations that a read may find at `offset` if the read started at ledger time
     /// `began`.
     pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
@@ -116,8 +115,8 @@ impl Ledger {
         place.map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
-    /// Verifies `read`, the data at file `offset` of a read that started at ledger time `began`,
-    /// against the addresses of `noise`. Fails with the first wrong sector.
+    /// Verifies `read`, the data at `offset` of a read that started at ledger time `began`, against
+    /// the addresses of `noise`. Fails with the first wrong sector.
     pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR_BYTES)) {
@@ -209,7 +208,6 @@ mod tests {
         assert_eq!(ledger.check(&noise, &block, 8192, now), Ok(()));
         let wrong = ledger.check(&noise, &old, 8192, now).expect_err("old");
         assert!(wrong.to_string().contains("verify failed at offset 8192: an old version"), "{wrong}");
-        // A torn write: the second half is old.
         let mut torn = block.clone();
         torn[BLOCK / 2..].copy_from_slice(&old[BLOCK / 2..]);
         assert_eq!(ledger.check(&noise, &torn, 8192, now).map_err(|wrong| wrong.offset), Err(8192 + 2048));
@@ -251,7 +249,6 @@ mod tests {
         ledger.end_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
         assert_eq!(ledger.check(&noise, &mixture, 0, ledger.now()), Ok(()));
-        // Foreign data or an old version is wrong there, too.
         let old = sealed(&mut noise, 0);
         assert!(ledger.check(&noise, &old, 0, ledger.now()).is_err());
         let foreign = ledger.check(&noise, &vec![0; BLOCK], 0, ledger.now());
@@ -267,7 +264,6 @@ mod tests {
     enum Step {
         Write(u64),
         Read(u64),
-        /// Moves the next half sector of a transfer.
         Move(usize),
     }
 
@@ -284,7 +280,6 @@ mod tests {
         block: u64,
         data: Vec<u8>,
         moved: usize,
-        /// Ledger time of a read's start.
         read_since: Option<u64>,
     }
 
@@ -301,7 +296,6 @@ mod tests {
             noise.fill(&mut device, 0);
             let filled = device.clone();
             let mut under_way: Vec<Transfer> = Vec::new();
-            // Finish all transfers.
             let rest = (0..64).map(|_| Step::Move(0)).cycle();
             for step in steps.iter().copied().chain(rest.take(64 * steps.len())) {
                 match step {

@@ -9,8 +9,8 @@ use crate::engine::Engine;
 const AWAKE_NS: u64 = 50_000;
 
 impl<E: Engine> Loop<E> {
-    /// Starts at most `most` transfers as they are due, and waits for a completion; returns its
-    /// engine time in ns. `counting`: whether the tally counts the transfers.
+    /// Starts up to `most` transfers as they are due, and awaits a completion; returns its time in
+    /// ns.
     #[inline(never)]
     pub(super) fn step_on_schedule(&mut self, mut most: u64, counting: TallyMode) -> Result<u64, LoadError> {
         loop {

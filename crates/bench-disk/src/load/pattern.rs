@@ -119,7 +119,7 @@ const LOW: u64 = u32::MAX as u64;
 const GOLDEN: u64 = 0x9E37_79B1;
 
 /// Returns a position below `places`: the random number `which` selects the zone, `within` the
-/// position in it.
+/// position in the zone.
 fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
     let mut left = which % 100;
     let mut before = 0;
@@ -197,7 +197,6 @@ impl BlockWalk {
     pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.places();
         let ranks = match order {
-            // `from_word` only accepts valid exponents; else the walk never moves.
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,
         };

@@ -16,8 +16,7 @@ pub struct StartSchedule {
 }
 
 impl StartSchedule {
-    /// Creates a schedule of `per_second` starts a second (above zero), evenly spaced or Poisson;
-    /// [`StartSchedule::begin`] starts it.
+    /// Creates a schedule of `per_second` starts a second, evenly spaced or Poisson.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
@@ -31,7 +30,6 @@ impl StartSchedule {
 
     /// Returns the next intended start, in ns of the engine's clock, without advancing.
     pub fn next_ns(&self) -> u64 {
-        // The cast saturates.
         self.from_ns.saturating_add(self.next as u64)
     }
 

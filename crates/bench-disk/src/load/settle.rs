@@ -23,7 +23,6 @@ pub(super) struct Slot {
     pub(super) entered: u64,
 }
 
-/// A requested transfer, in however many pieces it completes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whole {
     pub(super) op: RequestKind,

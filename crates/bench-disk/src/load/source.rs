@@ -114,7 +114,6 @@ impl TransferSource {
             _ => &mut self.walk,
         };
         let step = walk.step(len);
-        // The block size was checked to be addressable.
         Next { op, offset: step.offset, len: len as usize, begins_anew: step.begins_anew }
     }
 

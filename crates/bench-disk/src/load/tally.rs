@@ -69,8 +69,7 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Returns `Separate` for mixed loads and copies, which have a latency distribution per
-    /// direction, else `Together`.
+    /// Returns `Separate` (a latency distribution per direction) for mixed loads and copies.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
             DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,

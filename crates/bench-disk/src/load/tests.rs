@@ -108,7 +108,6 @@ impl Engine for Scripted {
     fn wait(&mut self, _: WaitEnd) -> Result<(), RingError> {
         self.submit()?;
         self.done.clear();
-        // Out of order, and a few at a time.
         for _ in 0..2 {
             let Some((request, submitted_ns)) = self.flying.pop_back() else { break };
             let outcome = self.carry_out(request);
@@ -151,7 +150,6 @@ impl Rig {
     }
 }
 
-/// Parameters of a rig that differ from the usual ones.
 struct Case<'a> {
     operation: DiskOperation,
     through: WriteThrough,
@@ -220,7 +218,6 @@ fn intervals_follow_one_another_with_the_queue_full() {
         assert!(tally.transfers > 0 && tally.complete.sum_ns() > 0);
         assert_eq!(tally.latency.count(), tally.transfers);
         elapsed_ns += tally.to_ns - tally.from_ns;
-        // The load stays up.
         assert!(rig.load.unasked_ns().is_some());
         rig.load.keep_up().expect("run");
     }
@@ -230,7 +227,6 @@ fn intervals_follow_one_another_with_the_queue_full() {
     assert_eq!((rig.load.in_flight, rig.load.idle.len(), rig.load.unasked_ns()), (0, 4, None));
     rig.load.keep_up().expect("nothing");
     assert_eq!(rig.load.in_flight, 0);
-    // No time at all still counts something.
     assert!(rig.interval(0).expect("run").transfers > 0);
 }
 
@@ -320,7 +316,6 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
         }
         let error = rig.load.verify().expect_err("damaged").to_string();
         assert!(error.starts_with(&format!("verify failed at offset {}: ", block + 512)), "{error}");
-        // The re-read file still has it.
         assert!(error.contains("; read again: the same as at first; "), "{error}");
     }
 }
@@ -472,7 +467,6 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
         assert!(*rig.deepest.borrow() <= 2);
-        // From the intended start, which is before the submission.
         assert!(tally.latency.sum_ns() >= tally.complete.sum_ns());
         assert!(rig.interval(1_000_000).expect("run").transfers > 0);
         rig.load.stop().expect("stop");

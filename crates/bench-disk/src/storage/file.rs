@@ -95,9 +95,8 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// Returns a filled file of `size`: that of an earlier case in this worker if it fits, or a new
-    /// one. Fails with `NotHere` if direct I/O is refused or meaningless, `Unsafe` if it could do
-    /// harm.
+    /// Returns a filled file of `size`, new or from an earlier case. Fails with `NotHere` if direct
+    /// I/O is refused or meaningless, with `Unsafe` if it could do harm.
     pub fn for_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
@@ -106,8 +105,7 @@ impl Filled {
         Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
     }
 
-    /// Like [`Filled::for_case`], for a case that destroys the contents: no other case gets the
-    /// file.
+    /// Like [`Filled::for_case`], but no other case gets the file: the case destroys its contents.
     pub fn for_one_case(
         cx: &Context<'_>,
         cache: PageCacheMode,

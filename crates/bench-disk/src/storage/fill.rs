@@ -148,15 +148,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the next write of the chunk at file offset `chunk`, from byte `start` of the chunk
-    /// on.
+    /// Returns the next write of the chunk at file offset `chunk`, from its byte `start` on.
     fn piece_of(&self, slot: usize, chunk: u64, start: usize) -> Request {
         let len = self.piece.min(CHUNK - start);
         Request { slot, op: RequestKind::Write, file: 0, offset: chunk + start as u64, start, len }
     }
 
-    /// Adapts write sizes to the time of `done`; returns the next write of its chunk, `None` at the
-    /// end.
+    /// Adapts write sizes to the time of `done`; returns the next write of its chunk, if any.
     fn next(&mut self, done: &Completion) -> Option<Request> {
         let Request { slot, offset, start, len, .. } = done.request;
         self.written += len as u64;
@@ -202,8 +200,7 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     }
 }
 
-/// Allocates and fills `bytes` bytes from offset `from` on, rounded up to whole MiB. Fails at the
-/// deadline `until`.
+/// Allocates and fills `bytes` from offset `from` on, in whole MiB. Fails at the deadline `until`.
 pub(crate) fn refill(
     file: &Arc<TestFile>,
     from: u64,

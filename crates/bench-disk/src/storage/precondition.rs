@@ -52,7 +52,6 @@ pub(crate) fn precondition(
 }
 
 fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
-    // `checked` has bounded the block.
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
     let engine = open_on(

@@ -34,6 +34,7 @@ pub(crate) struct ToolFiles {
 enum ToolFile {
     /// A second file, or an unused part of the device.
     Second,
+    /// The case's own file, for lack of room.
     Own { why: String },
 }
 
@@ -101,8 +102,7 @@ impl ToolFiles {
         Ok(Ok(place))
     }
 
-    /// Refills the case's own file if a tool wrote to it. Fails if that takes longer than `until`;
-    /// the data is unusable then.
+    /// Refills the case's own file if a tool wrote to it; fails if that lasts beyond `until`.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
         if !self.shares() {
             return Ok(());

@@ -51,8 +51,8 @@ fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) 
     }
 }
 
-/// Explains why trims do not reach the device, whose largest trim is `most` bytes; `None` if they
-/// do.
+/// Explains why trims do not reach the device, whose largest trim is `most` bytes; `None` if trims
+/// reach it or nothing is known.
 fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     let device = storage.device.as_deref().unwrap_or("the device");
     if most == Some(0) {

@@ -87,7 +87,6 @@ fn a_file_beyond_all_bounds_fails_before_it_is_filled() {
 #[ignore = "run by the test below, under a file size limit"]
 fn under_a_file_size_limit() {
     let Some(limit) = getrlimit(Resource::Fsize).current else { return };
-    // As the program does at its start.
     let unneeded = Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, unneeded).expect("register");
     let (_dir, facts) = directory();
@@ -160,7 +159,6 @@ fn a_racer_with_links_gains_nothing() {
     let (place, target) = (dir.path().to_path_buf(), victim.clone());
     let (stop, stopped) = crossbeam_channel::bounded::<()>(0);
     let racer = std::thread::spawn(move || {
-        // For this thread only.
         rustix::thread::set_thread_res_uid(racers, racers, racers).expect("another user");
         let (mut won, mut number) = (0, 0);
         while !matches!(stopped.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected)) {

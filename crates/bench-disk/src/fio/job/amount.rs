@@ -63,11 +63,9 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets the size of each job's file, and whether jobs have ranges of one file, from `filesize`,
-    /// `size`, `nrfiles` and the offsets.
+    /// Sets the size of each job's file, and whether jobs have ranges of one file.
     pub(super) fn files(&mut self) {
         if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
-            // fio ignores it with a named file.
             if self.job.files.named.is_none() {
                 self.refuse(given, "each job has one file");
             }
@@ -149,8 +147,8 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets samples, sample time and warm-up from `runtime` and `ramp_time`; without `runtime`,
-    /// sets a fixed amount of bytes instead.
+    /// Sets samples, sample time and warm-up; without the option `runtime`, a fixed amount of
+    /// bytes.
     pub(super) fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);
@@ -231,19 +229,16 @@ impl<'a> JobReader<'a> {
         let at_end = self.job.lists.get("sync") == Some(&Value::Word("fsync-end".to_owned()));
         let least = LEAST_SAMPLE.max(block.saturating_mul(LEAST_TRANSFERS));
         let samples = if at_end { 1 } else { (bytes / least).clamp(1, MOST_SAMPLES) };
-        // The cast is in range.
         self.job.samples = Some(samples as u32);
         self.set("volume", Value::Size((bytes / samples).max(1)), "size");
     }
 }
 
-/// Divides a run time into samples of a 30th, but 0.2 s to 10 s; returns (number, duration of
-/// each).
+/// Divides a run time into samples of 0.2 s to 10 s; returns their number and duration.
 fn in_samples(runtime: Duration) -> (u32, Duration) {
     let seconds = runtime.as_secs_f64();
     let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
     let time = Duration::from_micros((seconds / samples * 1e6).round() as u64);
-    // The cast is in range.
     (samples as u32, time.max(Duration::from_millis(1)))
 }
 
@@ -252,8 +247,7 @@ fn single_slashes(path: &str) -> String {
     Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 
-/// Whether `path` means a device, even one that this machine lacks: it is below /dev (except
-/// /dev/shm), or `around` knows it as a block device.
+/// Whether `path` means a device: below /dev (except /dev/shm), or known to `around` as one.
 fn is_device(path: &str, around: &dyn JobEnvironment) -> bool {
     (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
 }

@@ -178,7 +178,6 @@ fn what_a_drive_is_rated_at_stands_beside_its_link() {
     );
     assert_eq!(limits[0].value, Some(7.45e9));
     assert!(limits[0].inputs[0].from.contains("990 PRO"), "{:?}", limits[0].inputs);
-    // Small blocks are limited by transfers, large ones by bytes.
     assert_eq!(all(&machine, &read(4096), "rate")[0].value, Some(1.6e6));
     assert_eq!(all(&machine, &read(1 << 20), "rate")[0].value, Some(7.45e9 / f64::from(1 << 20)));
     assert_eq!(all(&machine, &read(4096).with_word("op", "write"), "rate")[0].value, Some(1.55e6));

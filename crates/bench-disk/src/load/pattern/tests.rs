@@ -14,7 +14,6 @@ proptest! {
 }
 
 proptest! {
-    /// Bijective for any size and key.
     #[test]
     fn a_permutation_hits_every_number_once(n in 1_u64..5000, key: u64) {
         let permutation = Permutation::new(n, key);
@@ -142,7 +141,6 @@ fn a_random_walk_does_not_creep() {
     assert!(lower_half_first.abs_diff(1 << 16) < 1500, "{lower_half_first} of the lower half come first");
 }
 
-/// Neighbours follow each other as often as in a random order, on average and in single passes.
 #[test]
 fn neighbours_follow_each_other_as_in_a_shuffle() {
     for (blocks, seeds) in
