@@ -184,7 +184,8 @@ pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<Strin
     None
 }
 
-/// Returns the largest depth, at least 1, at which the buffers of all threads fit in 4 GiB.
+/// Returns the largest depth (at least 1) per thread at which buffers of `block` bytes fit in 4
+/// GiB.
 pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }

@@ -127,7 +127,7 @@ impl Mpi {
         }
     }
 
-    /// Returns a case per number type of `group`; a single one if the benchmark has no types.
+    /// Returns a case per number type of `group` with its bytes; one case if there are no types.
     fn types(&self, group: &Group) -> Result<Vec<Typed>, String> {
         let empty = Case::of(self.name());
         if !self.keys().contains(&"type") {

@@ -66,7 +66,7 @@ pub struct Smallest {
     pub noisiest: Option<String>,
 }
 
-/// Returns the noise floors of each benchmark's first metric and of other metrics marked `floor`.
+/// Returns the range of noise floors of each first metric, and of other metrics marked `floor`.
 pub fn smallest(floors: &Floors) -> Vec<Smallest> {
     let shown = |f: &&NoiseFloor| {
         let all =

@@ -419,8 +419,8 @@ impl PublishedReport {
         })
     }
 
-    /// Returns the undoubted samples of a case's metric in base units; if none are printed, the
-    /// mean.
+    /// Returns the undoubted samples of a case's metric in base units; the mean if none are
+    /// printed.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
             let same = |f: &&PublishedFigure| {

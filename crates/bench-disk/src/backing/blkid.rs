@@ -115,8 +115,8 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     Some((output.status.code()?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Interprets blkid's exit status `code`, output and error output, without a partition's entry in
-/// the table of its disk (`PART_ENTRY_…`). A device that blkid cannot open gives the status of
+/// Interprets blkid's exit status `code`, output and error output. A partition's entry in the table
+/// of its disk (`PART_ENTRY_…`) is no data. A device that blkid cannot open gives the status of
 /// "nothing found" with an error message.
 fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));

@@ -161,7 +161,7 @@ fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     ))
 }
 
-/// Fails if device `name` holds a file system, partition table or volume manager.
+/// Fails if device `name` (open as `file`) holds a file system, partition table or volume manager.
 fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     match mark(name, file, bytes)? {
         None => Ok(()),

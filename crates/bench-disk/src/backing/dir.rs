@@ -113,7 +113,7 @@ pub struct FileSize {
 /// Least free space that is never used, in bytes; also a tenth. A full file system hurts all users.
 const RESERVE: u64 = 1 << 30;
 
-/// Checks that `dir` can hold test files, without creating anything; returns facts about it.
+/// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
     let failed = |error: &io::Error| match Errno::from_io_error(error) {

@@ -46,13 +46,13 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Fails if a device that was claimed to write to it has a new user, or changed since the
-    /// claim.
+    /// Checks again that a device claimed for writing is unused and unchanged; else fails.
     pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
     }
 
-    /// Returns one sentence per unknown user of the device; empty if it is only read.
+    /// Returns what is unknown about users of the device, a sentence each; empty if it is only
+    /// read.
     pub fn remarks(&self) -> &[String] {
         self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
     }

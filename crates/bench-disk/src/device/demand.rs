@@ -59,8 +59,8 @@ impl Shares {
             .try_fold(f64::INFINITY, |least, one| Some(least.min(one?)))
     }
 
-    /// Returns the highest total rate if both directions together have `bound` per second, or with
-    /// `duplex` each of them.
+    /// Returns the highest total rate if both directions together have `bound` per second, or each
+    /// of them if `duplex` is true.
     pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
@@ -82,7 +82,7 @@ pub(crate) struct DeviceDemand {
 }
 
 impl DeviceDemand {
-    /// Returns the demand of a job: shares of reads and writes, block, queue. Fails for trims.
+    /// Returns the demand of a job: shares of directions, mean block, queue depth. Fails for trims.
     pub(crate) fn of(job: &DiskTransfers) -> Result<Self, String> {
         Ok(Self {
             shares: Shares::of(job.operation)?,

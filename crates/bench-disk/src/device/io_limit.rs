@@ -50,8 +50,8 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
-/// Returns the least mean latency of a full queue with `most` transfers per second; `None` if the
-/// queue is not kept full, or the samples in `question` are clearly faster.
+/// Returns the least mean latency in s of a full queue with `most` transfers per second; `None` if
+/// the queue is not kept full, or the samples in `question` are clearly faster.
 pub(crate) fn floor(question: &Question<'_>, demand: DeviceDemand, most: Limit) -> Option<Limit> {
     let value = least_latency(demand, most.value?)?;
     let came =

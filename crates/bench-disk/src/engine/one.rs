@@ -12,7 +12,8 @@ pub trait Transfer {
     /// Kind of the engine.
     const ENGINE_KIND: DiskEngine;
 
-    /// Reads at `offset` of file number `file` into `buffer`; returns the bytes read, 0 at its end.
+    /// Reads at `offset` of file number `file` into `buffer`; returns the bytes read, 0 at end of
+    /// file.
     fn read(&mut self, file: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
     /// Writes `bytes` at `offset` of file number `file`; `op` requests the durability of O_DSYNC or

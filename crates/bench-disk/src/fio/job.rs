@@ -150,7 +150,7 @@ impl JobLoad {
         matches!(self.op, "write" | "mixed")
     }
 
-    /// Returns which values of a list `reads,writes,trims` apply to the load; both for a mix.
+    /// Returns which values of a list `reads,writes,trims` apply; reads and writes for a mix.
     fn directions(self) -> &'static [ListDirection] {
         match self.op {
             "read" => &[ListDirection::Read],
@@ -309,8 +309,8 @@ impl<'a> JobReader<'a> {
         number
     }
 
-    /// Returns the number of option `name`, 1 for 0, which would measure nothing and is recorded as
-    /// an error. `None` if not given.
+    /// Returns the number of option `name`; 0, which would measure nothing, is recorded as an error
+    /// and becomes 1. `None` if the option is not given.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
         if number == 0
@@ -336,8 +336,8 @@ impl<'a> JobReader<'a> {
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
-    /// Returns for each direction its value in a list `reads,writes,trims`; `None` for an empty
-    /// one.
+    /// Returns the value of `given`, a list `reads,writes,trims`, for each direction of the load;
+    /// `None` for an empty value.
     fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
         self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
     }

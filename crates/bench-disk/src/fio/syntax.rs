@@ -25,7 +25,7 @@ pub trait JobEnvironment {
     /// Returns the value of `pagesize` (bytes), `mb_memory` (MiB) or `ncpus`; else `None`.
     fn keyword(&self, name: &str) -> Option<u64>;
 
-    /// Returns the bytes of the block device at `path`; `None` if `path` is no block device.
+    /// Returns the size of the block device at `path` in bytes; `None` if it is no block device.
     fn device(&self, path: &str) -> Option<u64>;
 }
 
@@ -80,7 +80,7 @@ pub(super) fn sections(
     reader.jobs
 }
 
-/// Whether fio misreads `value`, which starts with a blank; numbers and file names are fine.
+/// Whether fio misreads `value` because it starts with a blank; fio accepts numbers and file names.
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)

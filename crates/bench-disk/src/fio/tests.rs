@@ -79,7 +79,6 @@ fn an_amount_is_done_in_samples_that_add_up_to_it() {
     assert!(one("rw=randread\ndirect=1\nsize=1g\nnumber_ios=1000").ends_with("volume=4000K 1 samples"));
 }
 
-/// Amounts that fio 3.33 moved with these options.
 #[test]
 fn an_amount_is_that_of_fio() {
     for (lines, moved) in [

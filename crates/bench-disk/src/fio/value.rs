@@ -45,7 +45,7 @@ pub(super) fn count(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses a time such as `500ms` to microseconds; a plain number counts `unit` microseconds.
+/// Parses a time such as `500ms` to microseconds; `unit`: microseconds of a number without a unit.
 pub(super) fn microseconds(text: &str, unit: u64) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (number, suffix) = number(&lower)?;
@@ -88,7 +88,6 @@ pub(super) fn of(list: &str, direction: ListDirection) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Examples of fio's manual page.
     #[test]
     fn sizes_are_those_of_the_manual() {
         for text in ["4096", "4096b", "4096B", "4k", "4kb", "4kB", "4K", "4KB", "0x1000"] {

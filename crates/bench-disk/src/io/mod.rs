@@ -224,7 +224,7 @@ fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns all combinations of the values in `group`; values that it lacks come from `preset`.
+/// Returns a case per combination of values in `group`; missing parameters come from `preset`.
 fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
@@ -251,7 +251,7 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     cases.into_iter().map(without_unsaid).collect()
 }
 
-/// Returns `case` without values that equal the default of an omitted parameter.
+/// Returns `case` without parameters that have the value which their omission means.
 fn without_unsaid(case: Case) -> Case {
     let stated = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
     stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))

@@ -193,7 +193,6 @@ mod tests {
     }
 
     proptest! {
-        /// Share and percentile never contradict each other, wherever the bound lies in a bucket.
         #[test]
         fn what_stays_within_is_what_the_percentile_says(
             times in prop::collection::vec(1_u64..5_000_000, 1..300),
@@ -216,7 +215,6 @@ mod tests {
     }
 
     proptest! {
-        /// No single disturbed probe changes the result.
         #[test]
         fn one_disturbed_probe_decides_nothing(most in 1_u64..300, bound in 0_u64..400, disturbed in 0_usize..40) {
             let mut made = 0;

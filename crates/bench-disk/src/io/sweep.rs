@@ -139,7 +139,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No single disturbed probe ends a branch.
         #[test]
         fn one_disturbed_probe_ends_no_branch(
             full in 1_u64..8,

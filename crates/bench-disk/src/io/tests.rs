@@ -239,7 +239,6 @@ fn case(op: &str, pattern: &str, engine: &str, cache: &str) -> Case {
         .with_word("cache", cache)
 }
 
-/// Every combination on a real file; the temporary directory may refuse direct I/O.
 #[test]
 fn every_combination_measures_verifies_and_leaves_nothing() {
     let dir = tempfile::tempdir().expect("temporary directory");

@@ -148,7 +148,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Prepares the files and threads of a job; `id`, the case's, makes its random numbers unique.
+    /// Prepares the files and threads of a job; `id` makes its random numbers differ between cases.
     pub(crate) fn new(id: &str, job: DiskTransfers, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let case_files = CaseFiles::of(&job, cx)?;
         let each = case_files.extents.iter().map(|extent| extent.bytes);
@@ -356,8 +356,8 @@ fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Not
     fell_back.into_iter().chain(remark).map(Note::from)
 }
 
-/// Converts the failure of a load on `path`. Wrong data is a wrong answer, unless `shared`: a
-/// reference tool may have written there.
+/// Converts the failure of a load on `path` to that of a case. Wrong data is a wrong answer, unless
+/// `shared`: a reference tool may have written there.
 fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
     let wrong = match error {
         DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),

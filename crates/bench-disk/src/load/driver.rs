@@ -171,7 +171,7 @@ impl Drop for Driver {
     }
 }
 
-/// Executes the commands from `inbox` until its sender is dropped.
+/// Executes commands from `inbox`, with replies to `outbox`, until the inbox's sender is dropped.
 fn serve(
     load: &mut dyn DiskLoad,
     inbox: &Receiver<DriverCommand>,

@@ -89,8 +89,8 @@ impl fmt::Display for TransferFault {
     }
 }
 
-/// Returns the rest of a transfer: `None` if it is done, all of it after an interruption. Fails if
-/// the transfer failed or cannot be continued.
+/// Returns the request for the rest of a transfer: `None` if it is done, all of it after an
+/// interruption. Fails if the transfer failed or cannot be continued.
 #[inline]
 pub fn rest(completion: &Completion) -> Result<Option<Request>, TransferFault> {
     let request = completion.request;

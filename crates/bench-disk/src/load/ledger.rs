@@ -350,7 +350,6 @@ mod tests {
     }
 
     proptest! {
-        /// The newest and all concurrent writes are possible; on a quiet place nothing older is.
         #[test]
         fn what_can_be_there_is_never_refused(steps in proptest::collection::vec((any::<bool>(), 0_u64..4), 1..200)) {
             let mut ledger = ledger();

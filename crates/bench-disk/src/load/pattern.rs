@@ -255,7 +255,7 @@ impl BlockWalk {
         passed
     }
 
-    /// Returns the next position of a random walk, in units of the extent.
+    /// Returns the next position of a random walk, in multiples of the extent's unit.
     #[inline(always)]
     fn shuffled(&mut self) -> u64 {
         if self.next == self.places {

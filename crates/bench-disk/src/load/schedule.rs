@@ -16,7 +16,7 @@ pub struct StartSchedule {
 }
 
 impl StartSchedule {
-    /// Creates a schedule of `per_second` starts a second, evenly spaced or Poisson.
+    /// Creates a schedule of `per_second` (above 0) starts a second, evenly spaced or Poisson.
     pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }

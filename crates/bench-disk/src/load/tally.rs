@@ -69,7 +69,7 @@ pub enum Directions {
 }
 
 impl Directions {
-    /// Returns `Separate` (a latency distribution per direction) for mixed loads and copies.
+    /// Returns `Separate` (latencies per direction) for mixed loads and copies, else `Together`.
     pub fn of(operation: DiskOperation) -> Self {
         match operation {
             DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,

@@ -320,7 +320,6 @@ fn damage_is_found_in_what_was_read_and_in_what_was_written() {
     }
 }
 
-/// Only the first read is wrong; the stored data is right.
 #[test]
 fn a_reading_that_was_wrong_once_does_not_accuse_what_is_stored() {
     let mut rig = rig(DiskOperation::Read, 1, 4, &[]);
@@ -507,7 +506,6 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Each transfer is done and counted once with the right data, whatever its completions are.
     #[test]
     fn no_transfer_is_lost_or_counted_twice(
         operation in 0_usize..4, depth in 1_usize..9, blocks in 9_u64..40, wanted in 1_u64..60,

@@ -71,7 +71,7 @@ impl DiskThreads {
         Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
     }
 
-    /// Counts `portion(thread)` on all threads at the same time; returns summed counts and rates.
+    /// Measures `portion(thread)` on each thread at the same time; returns summed counts and rates.
     pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
         let mut fixed = false;

@@ -79,7 +79,7 @@ impl CaseFiles {
         })
     }
 
-    /// Fills the device and gives each thread a range of whole chunks, to discard and refill.
+    /// Fills the device and returns a range of whole chunks per thread, to discard and refill.
     fn discarded(
         job: &DiskTransfers,
         cx: &Context<'_>,

@@ -292,7 +292,7 @@ fn cool(file: &TestFile) {
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// Drops clean pages of `bytes` bytes from offset `from` on; the kernel may ignore it.
+/// Drops `bytes` bytes from offset `from` on from the page cache; the kernel may keep them.
 pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }

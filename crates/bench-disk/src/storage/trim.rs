@@ -68,7 +68,7 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     })
 }
 
-/// Returns the largest trim of `device` (`sda1`) in bytes; `None` if unknown.
+/// Returns the largest trim of `device` (for `sda1`, of its disk) in bytes; `None` if unknown.
 fn most_bytes(device: &str) -> Option<u64> {
     if device.contains("..") || device.contains('/') {
         return None;

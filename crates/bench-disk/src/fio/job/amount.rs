@@ -147,8 +147,7 @@ impl<'a> JobReader<'a> {
         }
     }
 
-    /// Sets samples, sample time and warm-up; without the option `runtime`, a fixed amount of
-    /// bytes.
+    /// Sets samples, sample time and warm-up; without `runtime`, sets a fixed amount of bytes.
     pub(super) fn amount(&mut self) {
         self.job.warm_up = self.time("ramp_time", SECOND);
         let timed = self.switch("time_based") == Some(true);

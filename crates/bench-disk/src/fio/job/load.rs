@@ -70,7 +70,7 @@ impl<'a> JobReader<'a> {
     }
 
     /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: bytes to skip
-    /// (`read:-8k`), or transfers per random offset (`randread:8`). Most are recorded as errors.
+    /// (`read:-8k`) or transfers per random offset (`randread:8`). Records an error if unsupported.
     fn stepped(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {

@@ -25,7 +25,6 @@ proptest! {
         }
     }
 
-    /// For large domains: no two of many indices collide, and all stay inside.
     #[test]
     fn a_huge_permutation_is_one_to_one(n in 1_u64 << 32..u64::MAX, key: u64, first: u64) {
         let permutation = Permutation::new(n, key);
