@@ -7,8 +7,8 @@ use plimsoll_reference::stated::{Like, StatedFigure, Subject};
 
 use crate::{CheckedMachine, ImpossibleCause};
 
-/// Highest clock in Hz of any processor sold (Intel Core i9-14900KS, 6.2 GHz, 2024). Files do not
-/// contain the clock, and a limit at a lower one could wrongly make a figure impossible.
+/// Highest clock in Hz of any processor sold (Intel Core i9-14900KS, 6.2 GHz, 2024): files do not
+/// contain the clock, and a lower one could make a true figure impossible.
 pub(crate) const HIGHEST_CLOCK: f64 = 6.2e9;
 
 /// Maximum threads of a judged case. Linux has no more CPUs (x86: NR_CPUS ≤ 8192).
@@ -23,12 +23,11 @@ pub(crate) struct HeldFigure {
     /// Cause and reason that the file suggests if the figure is past the limit.
     pub(crate) likely: Option<(ImpossibleCause, String)>,
     pub(crate) possible: &'static str,
-    /// Reason why the figure cannot be judged though it is within the limit.
+    /// Reason why a figure within the limit cannot be judged.
     pub(crate) doubt: Option<String>,
-    /// Reason why the limit may be higher.
     pub(crate) incomplete: Option<String>,
     pub(crate) note: Option<String>,
-    /// Part of the figure that its way of counting may add, in the figure's unit.
+    /// Amount that the way of counting may add to the figure, in the figure's unit.
     pub(crate) spare: f64,
 }
 
@@ -38,8 +37,8 @@ impl HeldFigure {
     }
 }
 
-/// Derives the limit of `figure` on the machine: the most permissive limit among the cases that
-/// `alternatives` makes from the figure's case; unknown, with a reason, if none has a limit.
+/// Derives the limit of `figure` on the machine `place`: the most permissive limit among the cases
+/// that `alternatives` makes from the figure's case. Without a limit, returns the reason.
 pub(crate) fn ask(
     figure: &StatedFigure,
     place: &CheckedMachine<'_>,
@@ -76,7 +75,7 @@ pub(crate) fn ask_of(
     }
 }
 
-/// Returns the user's limit for a figure, if any; of several the one with the highest share in use.
+/// Returns the user's limit for `figure` with the highest share in use; `None` without any.
 pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit> {
     let like = figure.like.as_ref().ok()?;
     let metric = plimsoll_bench::metric(&like.case, like.metric)?;
@@ -96,15 +95,15 @@ fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
     })
 }
 
-/// Returns the first limit with a value that is no promise, else one with a value, else the first.
+/// Returns the first known limit that is no promise, else the first known one, else the first.
 fn physical(limits: Vec<Limit>) -> Option<Limit> {
     let binds = |limit: &&Limit| limit.value.is_some() && !limit.is_promise;
     let found = limits.iter().find(binds).or_else(|| limits.iter().find(|limit| limit.value.is_some()));
     found.or(limits.first()).cloned()
 }
 
-/// Returns `Ok` if a figure past `limit` is impossible, else what else can explain it. `share` is
-/// figure ÷ limit; `explained` means that the file suggests a cause.
+/// Returns `Ok` if a figure past `limit` is impossible, else `Err` with what else can explain the
+/// figure. `share` is figure ÷ limit; `explained`: the file itself suggests a cause.
 pub(crate) fn binding(
     limit: &Limit,
     figure: &StatedFigure,
@@ -112,7 +111,6 @@ pub(crate) fn binding(
     explained: bool,
     place: &CheckedMachine<'_>,
 ) -> Result<(), String> {
-    /// Sockets of the host per socket that a guest sees, at most.
     const HIDDEN_SOCKETS: f64 = 2.0;
     if limit.source == LimitSource::User {
         return Ok(());

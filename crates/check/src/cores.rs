@@ -1,4 +1,4 @@
-//! Core figures: limited by what the cores start per cycle at [`HIGHEST_CLOCK`].
+//! Figures of CPU cores: limited by what the cores start per cycle at [`HIGHEST_CLOCK`].
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
@@ -28,8 +28,8 @@ pub(crate) fn held(figure: &StatedFigure, used: &CoreUse, place: &CheckedMachine
     held
 }
 
-/// Derives the limit of a rate of events of `remainders` integer remainders each, on `threads`
-/// threads: at most one integer division starts per cycle.
+/// Derives the limit in events/s of a loop with `remainders` integer remainders per event, on
+/// `threads` threads: at most one integer division starts per cycle.
 fn of_remainders(
     figure: &StatedFigure,
     threads: f64,
@@ -56,7 +56,7 @@ fn of_remainders(
     }
 }
 
-/// Returns the case at the highest clock, one per vector instruction set if it names none.
+/// Returns copies of the case at the highest clock, one per instruction set unless it names one.
 fn alternatives(like: &Like) -> Vec<Like> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);

@@ -11,7 +11,7 @@ use crate::ask::{HeldFigure, ask_of};
 use crate::{CheckedMachine, ImpossibleCause};
 use place::{Behind, UnknownDisk};
 
-/// Least assumed maximum request of a disk in bytes, which may have been set differently then. The
+/// Least assumed maximum request of a disk in bytes: the setting may have changed since. The
 /// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
 const LARGEST_REQUEST: f64 = (4 << 20) as f64;
 const LEAST_MOVED: f64 = (4 << 20) as f64;
@@ -68,8 +68,8 @@ impl FigureOfDisks<'_> {
         self.cached().or_else(|| compressed(used, machine)).or_else(|| self.unwritten())
     }
 
-    /// Returns the seconds that one block takes on the disks' links; 0 if unknown or in a guest,
-    /// whose links are fictitious.
+    /// Returns the seconds that one block takes on the links of the disks together; 0 if a link is
+    /// unknown or the machine is a guest, whose links are fictitious.
     fn crossing(&self) -> f64 {
         let Some(behind) =
             self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
@@ -82,7 +82,7 @@ impl FigureOfDisks<'_> {
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
 
-    /// Returns cause and reason if the page cache answered, by the disk's counts or a latency.
+    /// Returns cause and reason if the page cache answered a buffered job; else `None`.
     fn cached(&self) -> Option<(ImpossibleCause, String)> {
         let Self { figure, used, place: CheckedMachine { machine, .. }, .. } = self;
         // Persistent memory may be read without the page cache even without O_DIRECT (DAX).
@@ -99,13 +99,12 @@ impl FigureOfDisks<'_> {
         Some((ImpossibleCause::PageCache, format!("buffered (direct=0), and {took}")))
     }
 
-    /// Returns cause and reason if direct reads reached no disk, such as those of a hole.
+    /// Returns cause and reason if direct reads reached no disk, as in a hole; else `None`.
     fn unwritten(&self) -> Option<(ImpossibleCause, String)> {
         let Self { figure, used, place, .. } = self;
         if !used.reads_directly || used.counted.iter().any(DiskCounters::is_memory) {
             return None;
         }
-        // Without the tool's counts, the user must have named a machine whose disks are known.
         if used.counted.is_empty() && !(place.is_named && self.has_disks()) {
             return None;
         }
@@ -137,7 +136,7 @@ impl FigureOfDisks<'_> {
         })
     }
 
-    /// Returns the reason to doubt a rate that a rotating disk cannot reach, else `None`.
+    /// Returns a reason to doubt a transfer rate too high for rotating disks; else `None`.
     fn too_many_turns(&self) -> Option<String> {
         let disks = self.behind?.disks();
         let rotates = |disk: &Disk| disk.rotational == Some(true);
@@ -161,8 +160,7 @@ impl FigureOfDisks<'_> {
         })
     }
 
-    /// Returns the reason to doubt a buffered figure without disk counts whose data may fit in
-    /// memory.
+    /// Returns a reason to doubt a buffered figure whose data may fit in memory; else `None`.
     fn answered_by_memory(&self) -> Option<String> {
         let Self { used, place: CheckedMachine { machine, .. }, .. } = self;
         let waits = used.writes && used.syncs;
@@ -194,7 +192,8 @@ impl FigureOfDisks<'_> {
     }
 }
 
-/// Returns a phrase if a lone transfer took less than a disk needs, plus `crossing` s on its link.
+/// Returns a phrase if a lone transfer was faster than a disk can be: its minimum latency plus
+/// `crossing`, the seconds on its link. Returns `None` otherwise.
 fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
     let least = SOONEST + crossing;
     let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
@@ -207,9 +206,7 @@ fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
 }
 
 enum Short {
-    /// Certain for any assignment of the disks' counts to jobs.
     Sure(String),
-    /// Another explanation is possible.
     Open(String),
 }
 
@@ -217,8 +214,8 @@ fn is_short(used: &DiskUse) -> bool {
     used.seconds.is_none_or(|seconds| seconds < LEAST_SECONDS)
 }
 
-/// Returns how far the disks did less than the jobs count; `None` if enough or not counted. Their
-/// counts are the sum over all jobs and may lack the run's last 250 ms.
+/// Compares the counts of the disks, a sum over all jobs, with the bytes that the jobs report.
+/// Returns a description if the disks moved too little; `None` if enough or not counted.
 fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Short> {
     let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
@@ -252,7 +249,7 @@ fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Sho
     })
 }
 
-/// Returns cause and reason if compressible data made the disk move less than the job counted.
+/// Returns cause and reason if compression made the disk move less than the job; else `None`.
 fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, String)> {
     let option = used.compressible.as_ref()?;
     let DiskCounts { disks, bytes, .. } = DiskCounts::of(used, machine)?;
@@ -273,7 +270,6 @@ struct DiskCounts {
     disks: String,
     /// Upper bound of the bytes moved.
     bytes: f64,
-    /// Requests, merged ones included.
     requests: f64,
 }
 
@@ -302,8 +298,7 @@ impl DiskCounts {
     }
 }
 
-/// Returns cause and reason that the file suggests for a figure past its link: buffered, loop
-/// device, or compressed.
+/// Returns the cause that the file suggests for a figure past the disk's link, with a reason.
 fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();

@@ -1,7 +1,6 @@
 //! Checks results of other tools against the limits of a machine. A figure is impossible if its own
-//! file contradicts it (the device moved less than the job read, both ends are one machine) or if
-//! it is past a physical limit. A figure with another explanation (a limit made up by a hypervisor,
-//! a rating, a file from another machine) cannot be judged.
+//! file contradicts it or if it is past a physical limit. A figure with another explanation (a
+//! limit made up by a hypervisor, a rating, a file from another machine) cannot be judged.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -29,7 +28,7 @@ pub use verdict::{
     CheckDocument, Checked, CheckedFigure, ImpossibleCause, LimitShown, Plausibility, UnreadResult,
 };
 
-/// Ratio to a limit above which a figure is past it, as in `result::evaluate`.
+/// Ratio to a limit above which a figure is past the limit, as in `result::evaluate`.
 const LIMIT_TOLERANCE: f64 = 1.02;
 
 /// Machine that figures are checked against.
@@ -45,8 +44,8 @@ pub struct CheckedMachine<'a> {
     pub limits: &'a UserLimits,
 }
 
-/// Judges all figures of the result `stated` against a machine. `file` is the name to show;
-/// `document` is the result's number, from 1, in a file with several.
+/// Judges all figures of the result `stated` by the limits of the machine `place`. `file` is the
+/// name to show; `document` is the result's number, from 1, if the file has several.
 pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &CheckedMachine<'_>) -> Checked {
     let foreign = foreign(&stated.origin, place);
     let of_another = |figure: &StatedFigure| foreign.clone().or_else(|| crowded(figure, place.machine));
@@ -62,8 +61,7 @@ pub fn check(file: &str, document: Option<usize>, stated: &Stated, place: &Check
     }
 }
 
-/// Returns why the file comes from another machine, by system, architecture or host; `None` if
-/// these are the same or not stated.
+/// Returns why the result comes from another machine than `place`; `None` if nothing shows that.
 fn foreign(origin: &StatedMachine, place: &CheckedMachine<'_>) -> Option<String> {
     const SYSTEM: &str = "Linux";
     let Machine { host, kernel, .. } = place.machine;
@@ -83,7 +81,7 @@ fn foreign(origin: &StatedMachine, place: &CheckedMachine<'_>) -> Option<String>
     ))
 }
 
-/// Returns why `figure` needs another machine: more threads than CPUs, or more data than memory.
+/// Returns why `figure` needs more CPUs or memory than `machine` has; else `None`.
 fn crowded(figure: &StatedFigure, machine: &Machine) -> Option<String> {
     let (threads, working_set) = match &figure.subject {
         Subject::Cores(used) => (used.threads, used.working_set),
@@ -129,12 +127,10 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
         Subject::Cores(used) => cores::held(figure, used, place),
         Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
     };
-    // `link::held` takes the user's limit into account itself.
     let is_link = matches!(figure.subject, Subject::Link(_));
     if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
         held = HeldFigure { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
-    // A verdict by this machine's caches is not certain on another machine.
     if foreign.is_some()
         && matches!(&figure.subject, Subject::Memory(used) if memory::rests_on_the_machine(used))
     {
@@ -155,8 +151,8 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
     decided(figure, held, place, foreign)
 }
 
-/// Judges a figure that contradicts `account`, its own work and time; `None` if it does not.
-/// `foreign` means that the file comes from another machine.
+/// Judges a figure that contradicts `account`, the work and time in its own file; `None` if it does
+/// not contradict them. `foreign`: the file comes from another machine.
 fn contradicted(
     figure: &StatedFigure,
     account: &Account,
@@ -188,8 +184,8 @@ fn contradicted(
     Some(CheckedFigure { contradicts_itself: true, ..found })
 }
 
-/// Judges a figure that its own file does not contradict, by its limit and causes in `held`;
-/// `foreign` is the reason why it comes from another machine.
+/// Judges a figure that its own file does not contradict, by the limit and causes in `held`.
+/// `foreign` is the reason why the file comes from another machine, else `None`.
 fn decided(
     figure: &StatedFigure,
     held: HeldFigure,

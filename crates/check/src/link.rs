@@ -1,4 +1,5 @@
-//! Link figures: limited by the payload share of the line rate; impossible if no link was crossed.
+//! Network figures: limited by the payload share of the line rate; impossible if no link was
+//! crossed.
 
 use plimsoll_bench_network::condition::{
     PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, TCP_MSS, TCP_TIMESTAMPS,
@@ -12,7 +13,7 @@ use plimsoll_units::text::shown_within;
 use crate::ask::{self, HeldFigure, ask};
 use crate::{CheckedMachine, ImpossibleCause};
 
-/// Maximum bytes in a stream's buffers, which count as moved at one end only: several times the
+/// Maximum bytes in a stream's buffers, which only one end counts as moved: several times the
 /// kernel's defaults (`tcp_wmem`, `tcp_rmem`: 4 and 6 MiB).
 const BUFFERS: f64 = (8 << 20) as f64;
 const MOST_BUFFERED: f64 = 0.25;
@@ -74,8 +75,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
     held
 }
 
-/// Returns why the limit may be higher: the packets may have been larger than this machine's.
-/// `None` if they cannot have been.
+/// Returns why the limit may be higher, if packets may have exceeded this machine's MTU.
 fn larger_packets(figure: &StatedFigure, used: &LinkUse, crossed: &Crossed) -> Option<String> {
     let payload = match used.datagram {
         Some(datagram) => datagram,
@@ -106,7 +106,7 @@ fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, 
     })
 }
 
-/// Returns the end that shows that both ends are one machine; `None` if they may be two.
+/// Returns the address that shows that both ends are one machine; `None` if they may be two.
 fn loopback(used: &LinkUse) -> Option<StreamEnd> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
@@ -122,12 +122,11 @@ fn loopback(used: &LinkUse) -> Option<StreamEnd> {
 
 struct StreamEnd {
     name: String,
-    /// Whether the address is a loopback address, on which a tunnel may listen.
     is_reserved: bool,
 }
 
-/// Returns the summed speed of all interfaces with a line, and their largest MTU. Fails without
-/// such an interface or if a speed is unknown.
+/// Returns the summed speed in bit/s of all physical network interfaces that are up, and their
+/// largest MTU in bytes. Fails without such an interface or if a speed is unknown.
 fn speed(machine: &Machine) -> Result<Crossed, String> {
     let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
     let lines: Vec<&Nic> =
@@ -149,7 +148,6 @@ pub(crate) fn link_bytes(machine: &Machine) -> Result<f64, String> {
     speed(machine).map(|crossed| crossed.speed / 8.0)
 }
 
-/// Links that a stream may have crossed: speed in bit/s, MTU in bytes.
 struct Crossed {
     speed: f64,
     mtu: f64,
@@ -173,7 +171,7 @@ fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
     like
 }
 
-/// Returns the bit/s that the ends' buffers may add to the figure, as data counts while they fill.
+/// Returns by how many bit/s data that is still in buffers may raise the figure.
 fn buffered(figure: &StatedFigure, used: &LinkUse) -> f64 {
     let seconds = used.seconds.filter(|seconds| *seconds > 0.0).unwrap_or(1.0);
     let most = figure.value * MOST_BUFFERED;

@@ -49,13 +49,11 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
     held
 }
 
-/// Returns whether the verdict depends on this machine's caches: the data does not fit in every
-/// first-level cache (16 KiB), or its size is unknown.
+/// Returns whether the verdict depends on this machine's caches: not for data of at most 16 KiB.
 pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
     used.footprint.is_none_or(|bytes| bytes > FIRST_LEVEL)
 }
 
-/// Derives the limit of a figure that the tool openly declares as cache bandwidth.
 fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
@@ -64,8 +62,8 @@ fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
     held
 }
 
-/// Returns the case with a working set of `size` bytes (`None`: unchanged) and with the figure, in
-/// B/s, as its lowest possible bus traffic.
+/// Returns a copy of the case `like` with a working set of `size` bytes (`None`: unchanged), at the
+/// highest clock, with the figure in B/s as its lowest possible bus traffic.
 fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     let mut like = like.clone();
     if let Some(size) = size {
@@ -78,8 +76,7 @@ fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
     like
 }
 
-/// Returns the text of the cache (`a first-level cache`) that holds `footprint` bytes with room to
-/// spare; `None` if none does or the caches are unknown.
+/// Returns the name of a cache twice as large as `footprint` bytes; `None` if none is known.
 fn fits(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());

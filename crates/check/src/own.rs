@@ -6,8 +6,9 @@ use plimsoll_units::text;
 
 use crate::verdict::{Checked, CheckedFigure, ImpossibleCause, LimitShown, Plausibility};
 
-/// Judges the measurements of a run document: wrong answers and invalid figures are impossible,
-/// figures with a limit fine, all else unjudged. `document` is its number in the file, from 1.
+/// Judges the measurements of a plimsoll run: wrong answers and invalid figures are impossible,
+/// figures with a limit fine, all else unjudged. `document` is the number of the run in the file,
+/// from 1, if the file has several.
 pub fn check_measurements(
     file: &str,
     document: Option<usize>,

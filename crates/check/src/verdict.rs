@@ -56,7 +56,7 @@ pub enum ImpossibleCause {
 }
 
 impl ImpossibleCause {
-    /// Returns a short description, such as `page cache`.
+    /// Returns the cause in a few words, such as `page cache`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::PageCache => "page cache",
@@ -98,12 +98,12 @@ pub struct CheckedFigure {
     pub certain: Option<bool>,
     /// Reason in a sentence; may be empty.
     pub reason: String,
-    /// Whether its own file contradicts it.
+    /// Whether the figure's own file contradicts it.
     #[serde(skip)]
     pub contradicts_itself: bool,
 }
 
-/// Limit of a row.
+/// Limit of a figure, as shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LimitShown {
     /// Value in the unit of the figure.
@@ -117,7 +117,7 @@ pub struct LimitShown {
 }
 
 impl LimitShown {
-    /// Returns the limit as it is shown; `None` if its value is unknown.
+    /// Returns the limit as shown, with its inputs in words; `None` if its value is unknown.
     pub(crate) fn of(limit: &Limit) -> Option<Self> {
         let input = |input: &plimsoll_model::limit::Input| {
             let unit = if input.unit == "1" { String::new() } else { format!(" {}", input.unit) };
@@ -132,7 +132,7 @@ impl LimitShown {
     }
 }
 
-/// A result with its rows.
+/// A result of a tool with its judged figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
     /// File name as given by the user.
@@ -165,7 +165,6 @@ pub struct UnreadResult {
 #[derive(Debug, Serialize)]
 pub struct CheckDocument<'a> {
     schema: &'static str,
-    /// Id of the machine's hardware.
     machine: &'a str,
     impossible: usize,
     fine: usize,
@@ -175,7 +174,7 @@ pub struct CheckDocument<'a> {
 }
 
 impl<'a> CheckDocument<'a> {
-    /// Creates the document from judged `files` and `unread` ones, with the id of `machine`.
+    /// Creates the document from judged `files` and `unread` files, for the checked `machine`.
     pub fn new(machine: &'a Machine, files: &'a [Checked], unread: &'a [UnreadResult]) -> Self {
         let count = |verdict| files.iter().map(|file| file.count(verdict)).sum();
         Self {
@@ -191,7 +190,7 @@ impl<'a> CheckDocument<'a> {
 }
 
 impl Checked {
-    /// Returns the number of figures with this verdict.
+    /// Returns the number of figures with `verdict`.
     pub fn count(&self, verdict: Plausibility) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }

@@ -1,4 +1,4 @@
-//! Differences between the sides besides their results, such as machine, program and parameters.
+//! Differences between the compared sides besides their results: machine, program, parameters.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct ConditionDifference {
     pub values: Vec<String>,
 }
 
-/// Returns the facts that differ between the sides, and the number of partial runs per side.
+/// Returns the facts that differ between the sides, with partial runs per side if there are any.
 pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
     let one = |fact: &ConditionFact| {
         let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
@@ -105,7 +105,6 @@ fn values(side: &ComparedSide, read: fn(&Run) -> String) -> BTreeSet<String> {
     side.runs.iter().map(read).collect()
 }
 
-/// Joins a few of the values and the number of the rest: `a, b, c and 2 more`.
 fn listed(values: &BTreeSet<String>) -> String {
     const MAX_VALUES_SHOWN: usize = 3;
     let shown: Vec<&str> = values.iter().take(MAX_VALUES_SHOWN).map(String::as_str).collect();
@@ -119,7 +118,7 @@ pub(super) fn differing(a: &Case, b: &Case) -> BTreeSet<&'static str> {
     names.filter(|name| a.get(name) != b.get(name)).collect()
 }
 
-/// Returns the parameters that differ between two cases, such as `threads 2 → 1`.
+/// Returns the parameters that differ between two cases, as `threads 2 → 1`.
 pub(super) fn difference(a: &Case, b: &Case) -> Vec<String> {
     let value = |case: &Case, name: &str| case.get(name).map_or("–".to_owned(), ToString::to_string);
     let one = |name: &str| format!("{name} {} → {}", value(a, name), value(b, name));

@@ -17,13 +17,10 @@ use super::{ComparedSide, alike};
 /// The measurements of one case in the runs of one side.
 pub(super) struct SideFigures<'a> {
     pub(super) case: &'a Case,
-    /// Node, if a side has several.
     pub(super) node: Option<&'a str>,
-    /// Case id, after the node if there are several.
     pub(super) name: String,
     pub(super) all: Vec<TakenRuns<'a>>,
     pub(super) without: Vec<Without<'a>>,
-    /// Whether the case uses all CPUs of its machine, and more than one.
     on_all_cpus: bool,
 }
 
@@ -31,9 +28,7 @@ pub(super) struct SideFigures<'a> {
 pub(super) struct TakenRuns<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
-    /// CPUs that its machine allows.
     cpus: usize,
-    /// Largest default number of threads of its machine.
     most: usize,
 }
 
@@ -52,7 +47,7 @@ impl Without<'_> {
     }
 }
 
-/// Returns the cases of each side, by node if a side has several nodes and shares one.
+/// Returns the cases of each side, split by node if sides with several nodes share a node.
 pub(super) fn of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
     let names = |side: &ComparedSide| -> BTreeSet<String> {
         side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
@@ -65,7 +60,7 @@ pub(super) fn of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
 }
 
 impl<'a> SideFigures<'a> {
-    /// Groups the measurements of a side by case, and by node if `many`.
+    /// Groups the measurements of a side by case, and also by node if `many`.
     fn of(side: &'a ComparedSide, many: bool) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         let mut places = HashMap::new();
@@ -104,7 +99,7 @@ impl<'a> SideFigures<'a> {
         Self { case, node, name, all: Vec::new(), without: Vec::new(), on_all_cpus: false }
     }
 
-    /// Returns the runs of the side without the case. A published table lacks nothing.
+    /// Returns the runs of `side` that lack the case; empty for a published table.
     pub(super) fn absent<'s>(&self, side: &'s ComparedSide) -> Vec<&'s Run> {
         let runs = self.all.iter().map(|taken| taken.run).chain(self.without.iter().map(|one| one.run));
         let has: HashSet<*const Run> = runs.map(ptr::from_ref).collect();
@@ -112,19 +107,17 @@ impl<'a> SideFigures<'a> {
         side.runs.iter().filter(lacks).collect()
     }
 
-    /// Returns whether a measurement lost its result to interruptions.
     pub(super) fn has_interrupted(&self) -> bool {
         self.without.iter().any(Without::is_interrupted)
     }
 
-    /// Returns whether each run of the side has a result, or lost it to interruptions.
+    /// Returns whether no run of the side lacks a result of the case, except by interruptions.
     pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
         self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
     }
 
-    /// Returns the metric `wanted` in each run that has it; `None` if units differ.
+    /// Returns the metric named like `wanted` in each run that has it; `None` if units differ.
     pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
-        // Repeats of a case are adjacent within a run.
         let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));
         let repeats = runs.map(|run| -> Vec<&MetricResult> {
             let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
@@ -135,7 +128,6 @@ impl<'a> SideFigures<'a> {
         same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
     }
 
-    /// Returns every metric of the measurements, in order of first occurrence.
     pub(super) fn metrics(&self) -> Vec<&'a MetricResult> {
         let mut found: Vec<&'a MetricResult> = Vec::new();
         for metric in self.all.iter().flat_map(|taken| &taken.measurement.metrics) {
@@ -146,32 +138,31 @@ impl<'a> SideFigures<'a> {
         found
     }
 
-    /// Returns the median core-to-core latency over the runs that recorded it.
+    /// Returns the median core-to-core latency over the runs that recorded it, if any.
     pub(super) fn look(&self) -> Option<CpuDistances> {
         CpuDistances::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
-    /// Returns the share (0 to 1) of time that other work took (no CPU quota): median over runs.
+    /// Returns the median share (0 to 1) of time that other work took; a quota does not count.
     pub(super) fn disturbed(&self) -> f64 {
         let share = |t: &TakenRuns<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
-    /// Returns the delivered headline, median over the runs with much excluded time.
+    /// Returns the median delivered headline of the runs with much excluded time, if any.
     pub(super) fn delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())
     }
 
-    /// Returns the classification of the excluded share of time, median over the runs.
     pub(super) fn excluded(&self) -> ExcludedShare {
         let share = |t: &TakenRuns<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
         ExcludedShare::of(median(self.all.iter().map(share).collect()))
     }
 }
 
-/// Returns the number of threads that uses all CPUs, if it is the same for a whole side: the number
-/// of CPUs, or that of a quota if no case has a thread per CPU.
+/// Returns how many threads use all CPUs: the number of CPUs, or that of a quota if no case has a
+/// thread per CPU. `None` if the number differs within the side.
 fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
     let same = |of: fn(&TakenRuns<'_>) -> usize| {
         let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
@@ -183,17 +174,16 @@ fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
     if is_there { cpus } else { same(|taken| taken.most) }
 }
 
-/// One case on two sides, or two similar cases; both have results.
 pub(super) struct CasePair<'f, 'r> {
     pub(super) a: &'f SideFigures<'r>,
     pub(super) b: &'f SideFigures<'r>,
 }
 
-/// The results of one case, with the index of the side; each side at most once, in order.
+/// The results of one case with the index of the side; each side at most once, in order.
 pub(super) type Members<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
-/// Returns a list of (side, figures) per case. Different cases match only if they are near and each
-/// side lacks the other's case.
+/// Matches the cases of all `sides`; returns a list of (side, figures) per case. Different cases
+/// match only if they are similar and each side lacks the other's case.
 pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members<'f, 'r>> {
     let mut found: Vec<Members<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
@@ -227,7 +217,7 @@ pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members
     found
 }
 
-/// Returns whether cases differ in a single parameter, or only in those that follow the machine.
+/// Returns whether cases differ in one parameter, or only in those that follow the machine.
 fn near(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,

@@ -89,7 +89,6 @@ impl Decisions {
     }
 }
 
-/// `1 regression, 2 improvements, 3 no change, 4 inconclusive (too noisy); 1 lost`
 impl fmt::Display for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |n: usize, one: &str, many: &str| match n {
@@ -264,8 +263,6 @@ mod tests {
             let rest = one.strip_prefix(begins).unwrap_or_else(|| panic!("{one}"));
             assert!(rest.starts_with(why) && rest.contains(helps) && !one.contains('\n'), "{one}");
         }
-        // Mixed causes in any order; one metric that could lose any share makes the whole line
-        // unlimited.
         let mut all: Vec<ComparedMetric> =
             causes.iter().map(|(doubt, ..)| inconclusive(*doubt, Some(0.08))).collect();
         all.push(inconclusive(Undecided::Zero, None));
@@ -278,7 +275,6 @@ mod tests {
         );
         assert!(causes.iter().all(|(_, why, _)| forwards.contains(why)), "{forwards}");
         assert!(forwards.contains("2 with 0 on one side"), "{forwards}");
-        // The interval may reach further than the detectable loss.
         let wide =
             [ComparedMetric { interval: Some([-0.3, 0.4]), ..inconclusive(Undecided::Interval, Some(0.08)) }];
         assert!(line(&wide).contains("of up to 40 % in"), "{}", line(&wide));

@@ -12,8 +12,8 @@ use super::{ComparedMetric, DifferenceVerdict, KnownNoise};
 /// Probability that a comparison of two identical sides finds any difference, over all its metrics.
 pub const FAMILY: f64 = 0.01;
 
-/// Difference above which two results are never "no change", since noise may hide what the user
-/// looks for: 10 % of the smaller one, so that it is symmetric.
+/// Difference (10 % of the smaller result) above which two results are never "no change", since
+/// noise may hide what the user looks for.
 const LARGEST_FOR_SAME: f64 = 0.1;
 
 /// Largest undetectable difference (25 %) at which two results may be "no change".
@@ -62,8 +62,7 @@ impl Why {
 /// Two-sided 95 % quantile of the normal distribution.
 const NORMAL_95: f64 = 1.96;
 
-/// A metric in one run: the median over its repeats, which are too close to show the noise between
-/// runs.
+/// A metric in one run: the median over its repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfRun {
     pub(super) median: f64,
@@ -90,16 +89,13 @@ impl OfRun {
 pub(super) struct SideLogarithm {
     /// Median over the runs; `None` if at least half of them are not positive.
     centre: Option<f64>,
-    /// Whether at least half of the runs are not positive.
     at_zero: bool,
-    /// Standard error within a run, from the confidence interval of its samples.
     pub(super) error: f64,
     pub(super) runs: f64,
 }
 
 impl SideLogarithm {
     pub(super) fn of(runs: &[OfRun]) -> Self {
-        // Values that are not positive count as minus infinity.
         let log = |run: &OfRun| match run.median {
             x if !x.is_finite() => None,
             x if x > 0.0 => Some(x.ln()),
@@ -124,16 +120,13 @@ pub(super) struct JudgedDifference {
     pub(super) known: Option<KnownNoise>,
     /// Share of time taken by other work, on the worse side.
     pub(super) disturbed: f64,
-    /// External cause of a difference between the sides, if there is one.
     pub(super) foreign: Option<Why>,
-    /// Reason why these results decide nothing, whatever their values.
     pub(super) excluded: Option<Why>,
-    /// Loss that the user wants to detect, as a share.
     pub(super) fail_on: Option<f64>,
 }
 
 impl JudgedDifference {
-    /// Fills difference, interval, uncorrected probability and verdict into `blank`.
+    /// Returns `blank` with difference, interval, uncorrected probability and verdict filled in.
     pub(super) fn enter(self, mut blank: ComparedMetric) -> ComparedMetric {
         let centres = self.a.centre.zip(self.b.centre);
         let Some(better) = blank.better else {
@@ -158,8 +151,7 @@ impl JudgedDifference {
         let half = noise.quantile(0.975) * error;
         blank.interval = Some([(difference - half).exp_m1(), (difference + half).exp_m1()]);
         let smallest = known.smallest + self.disturbed.min(MOST_TAKEN);
-        // In the direction of the change: a decrease has another share than an increase by the same
-        // factor.
+        // A decrease has another share than an increase by the same factor.
         blank.smallest = Some(smallest.copysign(difference).exp_m1().abs());
         blank.p = Some(match error > 0.0 {
             true => noise.probability(difference / error),
@@ -174,7 +166,6 @@ impl JudgedDifference {
         let far = difference.abs() > LARGEST_FOR_SAME.ln_1p();
         blank.verdict = match () {
             () if self.excluded.is_some() => DifferenceVerdict::Inconclusive,
-            // Confirmed when all probabilities are corrected.
             () if difference.abs() > smallest && self.foreign.is_none() => direction(better, difference),
             () if far || blind || smallest > LARGEST_UNSEEN_FOR_SAME.ln_1p() => {
                 DifferenceVerdict::Inconclusive
@@ -184,7 +175,6 @@ impl JudgedDifference {
         };
         if blank.verdict == DifferenceVerdict::Inconclusive {
             let cause = self.excluded.or(self.foreign.filter(|_| difference.abs() > smallest || far));
-            // With such a cause any loss would be inconclusive.
             blank.unseen = blank.unseen.filter(|_| cause.is_none());
             let others = difference.abs() <= smallest && far;
             cause.unwrap_or_else(|| hidden(known.smallest, others, blind)).enter(&mut blank);
@@ -192,15 +182,14 @@ impl JudgedDifference {
         blank
     }
 
-    /// Fills in the verdict if one side has no logarithm: a result that dropped to zero is a
-    /// regression, and so is a share that rose from zero beyond `--fail-on`.
+    /// Returns `blank` with the verdict for a side without logarithm: a result that dropped to zero
+    /// is a regression, and so is a share that rose from zero beyond `--fail-on`.
     fn without_ratio(self, mut blank: ComparedMetric, better: Better) -> ComparedMetric {
         let (a, b) = (blank.a, blank.b);
         let share = self.fail_on.filter(|_| better == Better::Lower && blank.unit == Unit::One);
         let gone = better == Better::Higher && self.a.centre.is_some() && self.b.at_zero;
         let risen = a == 0.0 && share.is_some_and(|share| b > share);
         let fallen = b == 0.0 && share.is_some_and(|share| a > share);
-        // Other work never takes all of a result.
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
         let (verdict, why) = match cause {
             _ if a == b => (DifferenceVerdict::NoChange, None),
@@ -221,8 +210,8 @@ impl JudgedDifference {
     }
 }
 
-/// Returns why noise (a logarithm) hides a difference. `others`: other work took as much time;
-/// `blind`: it hides the loss that the user wants to detect.
+/// Returns why noise (`noise`: a logarithm) hides a difference. `others`: other work took as much
+/// time; `blind`: the noise also hides the loss that the user wants to detect.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
     match () {
         () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(
@@ -248,7 +237,7 @@ fn direction(better: Better, difference: f64) -> DifferenceVerdict {
     }
 }
 
-/// Applies Holm's correction. Verdicts that are then not significant become inconclusive.
+/// Applies Holm's correction; verdicts that are then not significant become inconclusive.
 pub(super) fn correct(compared: Vec<&mut ComparedMetric>) {
     let known: Vec<f64> = compared.iter().filter_map(|c| c.p).collect();
     let mut corrected = holm(&known).into_iter();

@@ -1,6 +1,5 @@
-//! Lasting losses: a baseline of the latest runs would accept a loss as normal, and a gate would
-//! pass it. The runs since the first one with the loss are left out until the level is accepted or
-//! recovers.
+//! Lasting losses. The runs since the first one with a loss are excluded from baselines until the
+//! user accepts the level or it recovers; otherwise a baseline would accept the loss as normal.
 
 use plimsoll_bench::Better;
 use plimsoll_model::case::Case;
@@ -12,7 +11,7 @@ use super::{ComparedMetric, Comparison, ENOUGH_RUNS, Floors, RunNoise, direction
 /// Shortest lasting loss, in runs; a shorter one that ended by itself is noise.
 const LASTING: usize = MIN_SEGMENT;
 
-/// Share of a loss below which it has ended.
+/// Share of a loss below which the loss has ended.
 const LEFT: f64 = 0.5;
 
 /// One metric of one case in the runs of a plan.
@@ -50,8 +49,8 @@ pub struct Earlier {
     pub open: Vec<LastingLoss>,
 }
 
-/// Returns as baseline the latest `count` of the runs `0..runs` without a lasting loss in `all`,
-/// and the losses that are still open.
+/// Selects as baseline the latest `count` of the runs `0..runs` without a lasting loss in `all`.
+/// Also returns the losses that are still open. `floors`: noise measured by doctor.
 pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<&Floors>) -> Earlier {
     let mut left_out = vec![false; runs];
     let mut open = Vec::new();
@@ -72,7 +71,7 @@ pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<
     Earlier { baseline, open }
 }
 
-/// Returns whether a run still has more than half of a loss of `change` (-0.1 is a tenth).
+/// Returns whether more than half of the loss `change` (-0.1 is a tenth) of a metric remains.
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
     let same = |one: &&ComparedMetric| one.case == *case && one.metric == metric;
     comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
@@ -83,14 +82,13 @@ struct SeriesWalk<'a> {
     better: Better,
     count: usize,
     floors: Option<&'a Floors>,
-    /// Logarithms of the results at the usual level.
     usual: Vec<f64>,
     /// Runs of a loss that has not ended: index, and logarithm of the result.
     loss: Vec<(usize, f64)>,
 }
 
 impl SeriesWalk<'_> {
-    /// Adds the result of the next run. Returns the runs of a lasting loss that it ended.
+    /// Adds the result of run number `run`. Returns the runs of a lasting loss that ended with it.
     fn enter(&mut self, run: usize, value: f64) -> Vec<usize> {
         if !(value.is_finite() && value > 0.0) {
             return Vec::new();
@@ -118,7 +116,7 @@ impl SeriesWalk<'_> {
         lasting.into_iter().map(|(run, _)| run).collect()
     }
 
-    /// Returns the distance of the logarithm `log` from the usual level; above 0 if worse.
+    /// Returns how far `log`, a result's logarithm, is from the usual level; above 0 if worse.
     fn lost(&self, log: f64) -> f64 {
         let Some(usual) = median(self.latest().to_vec()) else { return 0.0 };
         match self.better {
@@ -135,7 +133,7 @@ impl SeriesWalk<'_> {
         &self.usual[self.usual.len().saturating_sub(self.count)..]
     }
 
-    /// Returns whether a loss, a logarithm, is larger than the noise between runs.
+    /// Returns whether the loss `lost`, a logarithm, exceeds the noise between runs.
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
         let latest = self.latest();
@@ -173,7 +171,6 @@ impl SeriesWalk<'_> {
 mod tests {
     use super::*;
 
-    /// Results of a case whose metric is better higher: one level per run, with a little noise.
     fn series(levels: &[f64]) -> MetricSeries {
         let figure = |(run, level): (usize, &f64)| (run, level * (1.0 + 0.004 * (run % 4) as f64));
         MetricSeries {
@@ -210,7 +207,6 @@ mod tests {
         let lasting = of(&[(16, 20e9), (8, 17.6e9), (4, 20e9)]);
         assert_eq!(lasting.baseline, [10, 11, 12, 13, 14, 15, 24, 25, 26, 27]);
         assert!(lasting.open.is_empty());
-        // One good run within the loss does not make the rest normal.
         let twice = of(&[(16, 20e9), (8, 17.6e9), (1, 20e9), (3, 17.6e9)]);
         assert_eq!((twice.open[0].since, twice.baseline.last()), (25, Some(&24)));
         assert!(twice.baseline.iter().all(|run| !(16..24).contains(run)), "{twice:?}");

@@ -1,6 +1,5 @@
-//! Comparison of sides with one or more runs each. Pure: reads no file and prints nothing.
-//!
-//! A difference is real if it exceeds the noise between runs and is significant after Holm's
+//! Comparison of sides with one or more runs each. Pure: reads no file and prints nothing. A
+//! difference is real if it exceeds the noise between runs and is significant after Holm's
 //! correction over all metrics and pairs of sides. Without known noise nothing is real.
 #![forbid(unsafe_code)]
 
@@ -180,17 +179,18 @@ pub struct CompareOptions {
 
 /// Most sides of a comparison.
 pub const MAX_SIDES: usize = 30;
-/// Runs of a side from which their spread determines the noise.
+/// Least runs of a side from which their spread determines the noise.
 const ENOUGH_RUNS: usize = 5;
 
-/// Returns the letters of a side: A, B … Z, AA, AB …
+/// Returns the letters that name the side with index `side`: A, B … Z, AA, AB …
 pub fn letter(side: usize) -> String {
     let last = char::from(b'A' + (side % 26) as u8);
     let before = (side / 26).checked_sub(1).map(letter);
     format!("{}{last}", before.unwrap_or_default())
 }
 
-/// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine.
+/// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine;
+/// `wanted` has the options of the user.
 pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOptions) -> Comparison {
     let figures = cases::of_sides(sides);
     let cases: Vec<Members<'_, '_>> = cases::together(&figures);
@@ -232,7 +232,7 @@ impl ComparedSide {
 }
 
 impl Comparison {
-    /// Returns the number of metrics with this verdict.
+    /// Returns the number of compared metrics with `verdict`.
     pub fn count(&self, verdict: DifferenceVerdict) -> usize {
         self.compared.iter().filter(|c| c.verdict == verdict).count()
     }
@@ -244,8 +244,8 @@ impl Comparison {
 }
 
 impl ComparedMetric {
-    /// Returns the lost share, whichever direction is better: 0.1 is a tenth less work in the same
-    /// time. For a share that was zero it is the share itself.
+    /// Returns the loss as a share, whichever direction is better: 0.1 is a tenth less work in the
+    /// same time. If the first side is a share of zero, returns the share on the second side.
     pub fn loss(&self) -> f64 {
         match (self.difference, self.better) {
             (Some(difference), Some(Better::Higher)) => -difference,
@@ -256,7 +256,7 @@ impl ComparedMetric {
     }
 }
 
-/// Returns why the results decide nothing: too much time of a side (names `a`, `b`) is excluded.
+/// Returns why nothing is decided if too much time of a side (names `a`, `b`) is excluded.
 fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let sides = [(a, pair.a.excluded()), (b, pair.b.excluded())];
     sides.into_iter().find_map(|(side, excluded)| {
@@ -269,7 +269,7 @@ fn excluded(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     })
 }
 
-/// Returns the external cause of a difference: moved vCPUs, or other work that took CPU time.
+/// Returns an external cause of the difference, if any: moved vCPUs, or other work.
 fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
     let taken = [(a, pair.a.disturbed()), (b, pair.b.disturbed())];
     let [(side, share), _] = if taken[0].1 >= taken[1].1 { taken } else { [taken[1], taken[0]] };
@@ -296,7 +296,8 @@ fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
     })
 }
 
-/// Returns the better direction: the benchmark's (`None` if not judged), or `by_document`.
+/// Returns the direction in which the metric is better: the benchmark's, or `by_document` if the
+/// benchmark does not know the metric; `None` if the metric is not judged.
 fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better> {
     match plimsoll_bench::metric(case, metric) {
         Some(known) => (known.role == plimsoll_bench::Role::Judged).then_some(known.better),
@@ -307,7 +308,6 @@ fn direction_of(case: &Case, metric: &str, by_document: Better) -> Option<Better
 #[derive(Clone, Copy, Debug)]
 struct KnownNoise {
     noise: RunNoise,
-    /// Smallest difference of the sides that may be real, as a logarithm.
     smallest: f64,
     origin: NoiseOrigin,
     outliers: usize,
@@ -319,13 +319,15 @@ impl KnownNoise {
     }
 }
 
-/// Returns a side's noise and number of outliers; `None` for fewer than [`ENOUGH_RUNS`] runs.
+/// Returns the noise between the runs of a side, and the number of excluded outliers; `None` for
+/// fewer than [`ENOUGH_RUNS`] runs.
 fn spread(all: &[OfRun]) -> Option<(RunNoise, usize)> {
     let values: Vec<f64> = all.iter().map(|run| run.median).collect();
     (values.len() >= ENOUGH_RUNS).then(|| RunNoise::of_runs(&values)).flatten()
 }
 
-/// Returns the noise of `metric` between runs: from many runs, else `floors`, else as declared.
+/// Returns the noise of `metric` between runs: from the runs of `sides` if there are enough, else
+/// from doctor's `floors`, else as the benchmark declares; `None` if unknown.
 fn noise_of(
     pair: &CasePair<'_, '_>,
     metric: &str,

@@ -1,8 +1,6 @@
 //! Noise between runs: how much repeated runs differ, and the smallest difference that may be real.
-//! As logarithms, so that twice and half as fast are equally far.
-//!
-//! Sources: `plimsoll doctor`, which repeats cases on an unchanged machine (A/A), a benchmark's
-//! declaration, or a side with many runs.
+//! As logarithms, so that twice and half as fast are equally far. Sources: `plimsoll doctor` (A/A),
+//! the benchmark's declaration, or a side with many runs.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +15,14 @@ use plimsoll_model::sample::Conditions;
 use plimsoll_result::document::Run;
 use plimsoll_stats::without_outliers;
 
-/// Smallest difference that may be real: memory placement alone changes results by as much.
+/// Smallest difference (1 %) that may be real: memory placement alone changes results by as much.
 const MIN_REAL_DIFFERENCE: f64 = 0.01;
 
 /// Factor from the largest difference without a cause to the smallest real one: conditions change.
 const NOISE_RESERVE_FACTOR: f64 = 1.5;
 
-/// Two-sided tail of the smallest real difference of two runs.
 const TWO_RUN_TAIL: f64 = 0.001;
 
-/// Smallest number of cases that show the typical noise of a benchmark.
 const LEAST_CASES: usize = 3;
 
 /// Degrees of freedom of the typical noise when it is combined with a case's own runs.
@@ -35,10 +31,9 @@ const PRIOR_FREEDOM: f64 = 4.0;
 /// Number of runs per outlier that may be left out.
 const RUNS_FOR_AN_OUTLIER: usize = 10;
 
-/// Share of time taken by other work from which a round does not show the machine at rest.
+/// Share of time taken by other work from which a run is left out as not at rest.
 const DISTURBED: f64 = 0.05;
 
-/// Rounds of a case that must remain when disturbed ones are left out.
 const LEAST_ROUNDS: usize = 4;
 
 /// Noise between runs.
@@ -53,7 +48,7 @@ pub struct RunNoise {
 }
 
 impl RunNoise {
-    /// Estimates the noise from results grouped by case; `None` if no group has two positive ones.
+    /// Estimates the noise from the results of each case; `None` if no case has two positive ones.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0f64);
         for group in groups {
@@ -74,8 +69,8 @@ impl RunNoise {
         })
     }
 
-    /// Estimates the noise from the runs of one side. Also returns the number of outliers left out,
-    /// at most one per ten runs or part of ten.
+    /// Estimates the noise from the results of the runs of one side. Also returns the number of
+    /// excluded outliers, at most one per ten runs or part of ten.
     pub fn of_runs(values: &[f64]) -> Option<(Self, usize)> {
         let logs: Vec<f64> = values.iter().filter(|x| **x > 0.0).map(|x| x.ln()).collect();
         let kept = without_outliers(&logs, logs.len().div_ceil(RUNS_FOR_AN_OUTLIER));
@@ -85,9 +80,8 @@ impl RunNoise {
     }
 
     /// Combines the noise of two sides from `runs` runs each. Also returns the smallest difference
-    /// of their medians that may be real. The variance of a median is up to π ÷ 2 times that of the
-    /// mean (Kendall & Stuart, The Advanced Theory of Statistics, vol. 1, §14.10). Degrees of
-    /// freedom follow Welch and Satterthwaite.
+    /// of their medians that may be real. Median: variance π ÷ 2 times that of the mean (Kendall &
+    /// Stuart, vol. 1, §14.10); degrees of freedom: Welch and Satterthwaite.
     pub(super) fn of_sides(sides: [Self; 2], runs: [f64; 2]) -> (Self, f64) {
         let of = |side: usize| sides[side].deviation.powi(2) * std::f64::consts::FRAC_PI_2 / runs[side];
         let ([a, b], sum) = ([of(0), of(1)], of(0) + of(1));
@@ -104,7 +98,7 @@ impl RunNoise {
         (noise, noise.smallest_of(sum.sqrt()))
     }
 
-    /// Returns the median of several noises; `None` for fewer than [`LEAST_CASES`].
+    /// Returns the median of the noise of several cases; `None` for fewer than [`LEAST_CASES`].
     fn typical(all: &[Self]) -> Option<Self> {
         let middle = |of: fn(&Self) -> f64| median(all.iter().map(of).collect());
         (all.len() >= LEAST_CASES).then_some(())?;
@@ -115,9 +109,9 @@ impl RunNoise {
         })
     }
 
-    /// Combines a case's own noise with the typical one: variances weighted by degrees of freedom
-    /// (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, article
-    /// 3), so that a case that was quiet by luck does not count as quiet.
+    /// Combines a case's own noise with the `typical` one, so that luck does not make a case quiet:
+    /// variances weighted by degrees of freedom (G. K. Smyth, Statistical Applications in Genetics
+    /// and Molecular Biology 3(1), 2004, article 3).
     fn moderated(self, typical: &Self) -> Self {
         let freedom = self.freedom + typical.freedom;
         let squares = self.deviation.powi(2) * self.freedom + typical.deviation.powi(2) * typical.freedom;
@@ -135,7 +129,7 @@ impl RunNoise {
         self.smallest_of(self.deviation * std::f64::consts::SQRT_2)
     }
 
-    /// Like [`RunNoise::smallest`], for a difference with standard error `error`.
+    /// Returns the smallest difference with standard error `error` that may be real (logarithms).
     fn smallest_of(&self, error: f64) -> f64 {
         (self.quantile(1.0 - TWO_RUN_TAIL / 2.0) * error)
             .max(self.largest * NOISE_RESERVE_FACTOR)
@@ -162,7 +156,7 @@ impl RunNoise {
         }
     }
 
-    /// Returns the noise with the larger smallest difference.
+    /// Returns the noise whose smallest real difference is larger.
     pub fn worse(self, other: Self) -> Self {
         if self.smallest() >= other.smallest() { self } else { other }
     }
@@ -199,8 +193,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Computes the noise from `runs` of one plan on one unchanged machine, without disturbed
-    /// rounds.
+    /// Computes the noise from `runs` of one plan on one machine, without disturbed measurements.
     pub fn of(runs: &[Run]) -> Self {
         let settled = QuietMeasurements::of(runs);
         let mut figures: BTreeMap<NamedNoise, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
@@ -229,7 +222,7 @@ impl Floors {
         }
     }
 
-    /// Returns the noise of a metric in this case, else over all cases of the benchmark.
+    /// Returns the noise of a metric in this case, else over all cases of the benchmark, if known.
     pub fn find(&self, case: &Case, metric: &str) -> Option<RunNoise> {
         let of = |id: Option<&str>| {
             let same = |f: &&NoiseFloor| {
@@ -241,9 +234,7 @@ impl Floors {
     }
 }
 
-/// Measurements that show the machine at rest: undisturbed, with the CPUs at their usual distance.
 struct QuietMeasurements {
-    /// Usual core-to-core latency by case, and whether to leave out other measurements.
     cases: BTreeMap<String, CpuPlace>,
     cpus: usize,
 }
@@ -311,7 +302,6 @@ impl NamedNoise {
         };
         let own = |values: &Vec<f64>| RunNoise::of([values.as_slice()]);
         let typical = RunNoise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
-        // Few cases may not be typical of other cases.
         let of_all = typical.and_then(|_| RunNoise::of(cases.values().map(Vec::as_slice)));
         let of_all = of_all.map(|noise| floor(None, noise));
         let of_case = |(case, values): (&String, &Vec<f64>)| {
@@ -334,7 +324,6 @@ mod tests {
     fn groups_are_pooled_about_their_own_means() {
         let (slow, fast) = ([1.0, 1.0f64.exp()], [5.0, 5.0, 5.0]);
         let noise = RunNoise::of([slow.as_slice(), &fast, &[7.0]]).unwrap();
-        // Squares 0.25 + 0.25 over 1 + 2 degrees of freedom.
         assert!((noise.deviation - (0.5f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!((noise.freedom, noise.largest), (3.0, 1.0));
         assert_eq!(RunNoise::of([[1.0].as_slice(), &[0.0, -3.0], &[]]), None);
@@ -413,7 +402,6 @@ mod tests {
         let id = |depth: u32| format!("disk.io/op=read/block=4K/depth={depth}/threads=1");
         let case = |depth| fixture::measured(&id(depth), "rate", Unit::IoPerSecond, 1.0).case;
         let round = |n: u32| {
-            // ± 0.2 % in each case; the last is disturbed by half in one of the rounds.
             let value = |depth: u32| {
                 let quiet = 1000.0 * (1.0 + 0.002 * f64::from((n + depth) % 3) - 0.002);
                 if depth == 4 && n == 2 { quiet / 2.0 } else { quiet }
@@ -446,7 +434,6 @@ mod tests {
         let all = with(&[round(20.0, 0.3, 45e-9), round(78.0, 0.0, 150e-9)]);
         assert_eq!((all.rounds, all.left_out), (6, 2));
         assert!(largest(&all) < 0.006, "{all:?}");
-        // A quota is no disturbance; differences without one are noise.
         assert!(largest(&with(&[round(20.0, 0.0, 45e-9)])) > 0.6);
         let few = Floors::of(&[quiet()[..3].to_vec(), vec![round(20.0, 0.3, 45e-9)]].concat());
         assert_eq!((few.left_out, largest(&few) > 0.6), (0, true));

@@ -1,5 +1,5 @@
 //! Ranking of several sides per metric. The rank of a side is a range: at best after all sides that
-//! are better, at worst before all that are worse. By price, results per price are ranked.
+//! are better, at worst before all that are worse. With prices, also by result per price.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::FRAC_PI_2;
@@ -100,15 +100,12 @@ struct RankEntry<'f, 'r> {
     runs: Vec<OfRun>,
 }
 
-/// A metric of one case on the sides that have it, and the difference of every two of them.
 pub(super) struct RankedMetric<'f, 'r> {
     result: &'r MetricResult,
     headline: bool,
     better: Option<Better>,
     entries: Vec<RankEntry<'f, 'r>>,
-    /// Differences by result.
     pub(super) compared: Vec<ComparedMetric>,
-    /// Differences by result per price; empty without prices.
     pub(super) by_price: Vec<ComparedMetric>,
 }
 
@@ -257,11 +254,10 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         }
     }
 
-    /// Returns half of the 95 % interval of a side's result as a share (0.01); `None` if unknown.
+    /// Returns half the 95 % interval of a side's result as a share (0.01); `None` if unknown.
     fn half(&self, entry: &RankEntry<'_, '_>, floors: &[Floors]) -> Option<f64> {
         let pair = CasePair { a: entry.figures, b: entry.figures };
         let noise = match spread(&entry.runs) {
-            // The variance of a median is larger than that of a mean.
             Some((noise, _)) => RunNoise { deviation: noise.deviation * FRAC_PI_2.sqrt(), ..noise },
             None => noise_of(&pair, &self.result.name, [&entry.runs, &entry.runs], floors)?.noise,
         };
@@ -299,7 +295,7 @@ fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
 const NOT_ALL: &str = "not all sides have it";
 
 impl Ranked {
-    /// Returns the reason why the metric is in no score; `None` if it may be.
+    /// Returns why the metric is in no score of `sides` sides; `None` if it may be in one.
     fn unfit(&self, sides: usize) -> Option<String> {
         let has_ratio = |place: &RankedSide| place.value.is_finite() && place.value > 0.0;
         match &self.unordered {
@@ -311,8 +307,8 @@ impl Ranked {
     }
 }
 
-/// Returns the scores of the sides by `weights` (weight by pattern of cases), best first, and the
-/// weighted cases that are in none.
+/// Returns the scores of the sides, best first, and the weighted cases that are in no score.
+/// `weights` has a weight per pattern of case ids; `sides` is the number of sides.
 pub(super) fn scores(
     all: &[Ranked],
     sides: usize,

@@ -1,6 +1,5 @@
-//! Requirements on results: `memory.bandwidth/* bandwidth >= 80% of limit`, `disk.io/* latency <=
-//! 200us`, `cpu rate >= 95% of baseline`, `memory.bandwidth within 5%` (of many nodes). One that
-//! cannot be checked is not met.
+//! Requirements on results, such as `memory.bandwidth/* bandwidth >= 80% of limit` or `cpu rate >=
+//! 95% of baseline`. A requirement that cannot be checked is not met.
 
 use std::collections::HashSet;
 
@@ -20,7 +19,7 @@ pub struct Requirement {
     /// Text as typed, safe to print.
     pub text: String,
     pattern: Pattern,
-    /// Name of the metric; the headline if none is given.
+    /// Name of the metric; `None`: the headline.
     metric: Option<String>,
     relation: Relation,
     bound: RequiredBound,
@@ -36,10 +35,8 @@ enum Relation {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RequiredBound {
-    /// Share of the limit; 1 is best for ceilings and floors.
     OfLimit(f64),
     OfBaseline(f64),
-    /// Value, in the metric's unit if none is given.
     Figure(f64, Option<Unit>),
     /// Largest distance of a node's result from the median of all nodes, as a share.
     OfMachines(f64),
@@ -101,7 +98,7 @@ impl Requirement {
         })
     }
 
-    /// Parses `CASES [METRIC] within SHARE%`; outer `None` without `within`.
+    /// Parses `CASES [METRIC] within SHARE%`; outer `None` if `text` has no `within`.
     fn within(text: &str, shown: &str) -> Option<Result<Self, String>> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (pattern, metric, share) = match words.as_slice() {
@@ -119,18 +116,19 @@ impl Requirement {
         Some(Pattern::parse(pattern).map(made))
     }
 
-    /// Returns whether the requirement needs a baseline.
+    /// Returns whether the requirement compares with a baseline.
     pub fn needs_baseline(&self) -> bool {
         matches!(self.bound, RequiredBound::OfBaseline(_))
     }
 
-    /// Returns whether the requirement needs several nodes.
+    /// Returns whether the requirement compares several nodes.
     pub fn needs_machines(&self) -> bool {
         matches!(self.bound, RequiredBound::OfMachines(_))
     }
 
-    /// Checks before the measurement whether the requirement fits these cases. Returns a warning if
-    /// some of the matching cases lack the metric. Fails with one line if none has it in this unit.
+    /// Checks before a measurement whether the requirement fits these cases. Returns a warning if
+    /// some matching cases lack the metric. Fails if no case matches or none has the metric in this
+    /// unit.
     pub fn fits(&self, cases: &[&Case]) -> Result<Option<String>, String> {
         let wrong = |why: String| format!("'{}': {why}", self.text);
         let meant: Vec<&Case> =
@@ -166,7 +164,7 @@ impl Requirement {
         }))
     }
 
-    /// Returns the metric of a case that the requirement is about, if its benchmark has it.
+    /// Returns the metric of a case that the requirement checks, if its benchmark has it.
     fn row(&self, case: &Case) -> Option<Metric> {
         match &self.metric {
             Some(name) => plimsoll_bench::metric(case, name),
@@ -174,8 +172,7 @@ impl Requirement {
         }
     }
 
-    /// Returns whether the requirement applies: the benchmark has the metric or is unknown, or
-    /// there is a result.
+    /// Returns whether the metric applies: the benchmark has it or is unknown, or a result has it.
     fn is_about(&self, measurement: &Measurement) -> bool {
         let case = &measurement.case;
         plimsoll_bench::find(case.benchmark()).is_none()
@@ -183,8 +180,8 @@ impl Requirement {
             || self.metric_of(measurement).is_some()
     }
 
-    /// Checks every matching result of the run. A case that lacks the result of its benchmark's
-    /// metric fails. `baseline` returns the value to compare a metric with.
+    /// Checks every matching measurement of the run. A measurement without a result of the metric
+    /// fails. `baseline` returns the earlier value of a metric, if there is one.
     pub fn check(
         &self,
         run: &Run,
@@ -208,7 +205,7 @@ impl Requirement {
     }
 
     /// Returns a failure per result that `run`, the last of the second side, lacks but `earlier`
-    /// runs or runs of the `first` side have.
+    /// runs of that side or runs of the `first` side have.
     pub fn lost(&self, run: &Run, earlier: &[Run], first: &[Run]) -> Vec<Holds> {
         let many = earlier.iter().chain(first).any(|run| run.nodes.len() > 1) || run.nodes.len() > 1;
         let key = |m: &Measurement| (many.then(|| m.node.clone()), m.case.id());
@@ -237,7 +234,7 @@ impl Requirement {
         lost
     }
 
-    /// Returns whether the requirement applies; "within" needs another node with the same case.
+    /// Returns whether the measurement can be checked; "within" needs another node with the case.
     fn is_for(&self, measurement: &Measurement, run: &Run) -> bool {
         let other = |m: &Measurement| m.case == measurement.case && m.node != measurement.node;
         let of_machines = matches!(self.bound, RequiredBound::OfMachines(_)) && run.nodes.len() > 1;
@@ -251,8 +248,8 @@ impl Requirement {
         }
     }
 
-    /// Returns what a node is compared with: the median over all nodes, or of two nodes the other
-    /// one's value; `None` for one node.
+    /// Returns the value that a node's result is compared with: the median over all nodes, or of
+    /// two nodes the other one's value; `None` for one node.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
             m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
@@ -340,7 +337,6 @@ impl Requirement {
     }
 }
 
-/// Formats a share in per cent with enough digits to differ from the bound.
 fn exact(share: f64, bound: f64) -> String {
     let [shown, _] = write_distinct([share, bound], USUAL_DIGITS, percent);
     shown
@@ -409,7 +405,7 @@ fn split_number(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Parses a unit with a prefix: `Gbit/s` is (10⁹, bit/s); `None` if unknown.
+/// Parses a unit with an SI prefix: `Gbit/s` is (10⁹, bit/s); `None` if unknown.
 fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
     const VALUE_PREFIXES: &[(&str, f64)] = &[
         ("n", 1e-9),
@@ -470,7 +466,6 @@ mod tests {
         only("network.tcp rate >= 1", "none of these cases");
         only("disk.io/op=write/* rate >= 1", "failed: no space");
         only("cpu.peak/*f32* rate >= 1", "invalid: rate is 110.1 % of its limit");
-        // The benchmark has the metric, but this case has no result for it.
         only("disk.io/op=read* sync <= 1", "no figure of 'sync'");
     }
 
@@ -577,7 +572,6 @@ mod tests {
         let of_a = [(case(0), "missing, and A has it".to_owned())];
         assert_eq!(all("cpu rate >= 1", &less, &[], &[&whole]), of_a);
         assert!(all("network.tcp rate >= 1", &less, &[], &[&whole]).is_empty());
-        // A case of an earlier run of B is missing once, whatever its status there.
         let of_b = [(case(0), "missing in the last run".to_owned())];
         let before = [&whole, &whole];
         assert_eq!(all("cpu rate >= 1", &less, &before, &[&whole]), of_b);
@@ -609,7 +603,6 @@ mod tests {
             all("cpu within 5%", &of(&["a", "c"]), &[&of(&["a", "b"])], &[])[0].1,
             "b: missing in the last run"
         );
-        // With one node per side, its name does not matter.
         assert!(all("cpu rate >= 1", &of(&["a"]), &[], &[&of(&["b"])]).is_empty());
     }
 

@@ -41,8 +41,7 @@ pub enum UncomparedKind {
     /// The first side has a result, and the second side or one of its runs does not: `--fail-on`
     /// fails.
     Lost,
-    /// Interruptions made the result invalid on the second side and in runs of the first: the gate
-    /// is blind.
+    /// Interruptions made results on both sides invalid: the gate is blind.
     Interrupted,
     /// Both sides have results, but some of their measurements do not.
     Partly,
@@ -118,8 +117,8 @@ impl From<Status> for Has {
     }
 }
 
-/// Returns what is not fully compared between the first side and each other one. `cases` and
-/// `metrics` are parallel.
+/// Returns the cases and metrics that are not fully compared between the first side and each other
+/// side. `cases` and `metrics` are parallel.
 pub(super) fn find(
     sides: &[ComparedSide],
     cases: &[Members<'_, '_>],
@@ -169,7 +168,7 @@ fn of_pair(
     whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
-/// Returns whether the second side lacks results only due to interruptions on both sides.
+/// Returns whether both sides lost results, and the second side only to interruptions.
 fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool {
     a.has_interrupted() && b.lacks_only_interrupted(second)
 }
@@ -186,7 +185,7 @@ impl Uncompared {
     }
 }
 
-/// Returns a case as lost that was compared with another one without a verdict on its headline.
+/// Returns the case as lost if a different case without a verdict was compared instead.
 fn replaced(
     pair: &CasePair<'_, '_>,
     compared: &[ComparedMetric],
@@ -236,7 +235,6 @@ fn metrics(pair: &CasePair<'_, '_>, compared: &[ComparedMetric], second: &Compar
         };
         let (a, b) = (on(&a, pair.a), on(&b, pair.b));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
-        // A metric without a direction never fails a gate.
         let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
         if ungated && one.kind == UncomparedKind::Lost {
             Uncompared { kind: UncomparedKind::Partly, ..one }
@@ -286,7 +284,8 @@ impl Standing {
         Self { status: Has::Missing, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
     }
 
-    /// Returns the state of a metric, `own` on this side; `wanted` is that of the side that has it.
+    /// Returns the state of metric `wanted` on a side; `own` is the metric there, if the side has
+    /// it.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
         let usable = |m: &&MetricResult| {
             m.unit == wanted.unit && !figures.metric(wanted).unwrap_or_default().is_empty()

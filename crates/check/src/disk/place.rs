@@ -1,5 +1,5 @@
-//! Finds the disks behind a figure: those at which the tool counted requests, else those of its
-//! devices and files. Paths are untrusted: they are looked up in the mount table and never opened.
+//! Finds the disks that answered a job: those that counted requests, else those of the job's
+//! devices and files. Paths are untrusted: looked up in the mount table, never opened.
 
 use std::path::Path;
 
@@ -20,7 +20,6 @@ pub(super) struct Behind {
     pub(super) machine: Machine,
     pub(super) looped: Option<String>,
     pub(super) compresses: Option<String>,
-    /// Reason why there may be more disks.
     pub(super) incomplete: Option<String>,
 }
 
@@ -36,7 +35,6 @@ impl Behind {
 }
 
 pub(super) struct UnknownDisk {
-    /// Cause, if the target is certainly not a disk.
     pub(super) is: Option<ImpossibleCause>,
     pub(super) why: String,
 }
@@ -95,8 +93,8 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Behin
     any(place.machine)
 }
 
-/// Returns the name of the device at a path below /dev, links resolved (`/dev/vg0/data` gives
-/// `dm-1`), or the path itself if this machine lacks it; `None` for other paths.
+/// Resolves links of a path below /dev to a device name (`/dev/vg0/data` gives `dm-1`). Returns
+/// `path` itself if this machine lacks the device; `None` for all paths that are no devices.
 fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let below = name.split('/').next().unwrap_or_default();
@@ -111,7 +109,7 @@ fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     Some(resolved.filter(|name| !name.contains('/')).map_or_else(|| path.to_owned(), str::to_owned))
 }
 
-/// Returns whether `/dev/<directory>` holds files instead of devices: `shm`, or a mount point.
+/// Returns whether `/dev/DIRECTORY` contains files instead of devices: `shm`, or a mount point.
 fn has_files(directory: &str, place: &CheckedMachine<'_>) -> bool {
     let point = Path::new("/dev").join(directory);
     // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
@@ -149,7 +147,6 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<UnknownDisk> {
 }
 
 fn named(names: &[String], machine: &Machine) -> Result<Behind, UnknownDisk> {
-    // A loop device exists only while it has a file.
     if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
         return Ok(looped_on(machine, name));
     }
@@ -167,7 +164,7 @@ fn named(names: &[String], machine: &Machine) -> Result<Behind, UnknownDisk> {
     of(machine, disks)
 }
 
-/// Returns the disk called `name` (`sda`), or the disk with the partition `name` (`sda1`).
+/// Returns the disk called `name` (`sda`), else the disk that has the partition `name` (`sda1`).
 fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     let whole = |disk: &&Disk| disk.name == name;
     let part = |disk: &&Disk| {
@@ -179,8 +176,7 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     disks.iter().find(whole).or_else(|| disks.iter().find(part))
 }
 
-/// Returns the machine with the disks in `found` as its storage, without layers such as RAID. Fails
-/// if all are layers.
+/// Returns the disks of `found` that are no layers (RAID …) as storage. Fails if there are none.
 fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
@@ -191,8 +187,7 @@ fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
     Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
 }
 
-/// Returns all disks for the loop device `name`: its file is on some of them, and cannot be read
-/// faster than from all together.
+/// Returns all disks of `machine` for the loop device `name`, whose file is on some of them.
 fn looped_on(machine: &Machine, name: &str) -> Behind {
     let storage = Storage { disks: leaves(machine), ..Storage::default() };
     Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
@@ -254,8 +249,8 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> Behind {
     }
 }
 
-/// Returns that ZFS's own cache answered for the file `shown`, if transfers were too fast, else
-/// that its disks are unknown. OpenZFS before 2.3 ignores direct=1.
+/// Returns the finding for the file `shown` on ZFS: its own cache answered if transfers were too
+/// fast for a disk, else its disks are unknown. OpenZFS before 2.3 ignores direct=1.
 fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match sooner(used, 0.0) {
         Some(took) => UnknownDisk::is(
@@ -266,8 +261,8 @@ fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     }
 }
 
-/// Returns that this machine's memory answered for the file `shown` on a network file system, if it
-/// was faster than a disk or all links, else that its disk is unknown.
+/// Returns the finding for the file `shown` on a network file system: this machine's memory
+/// answered if the job was faster than a disk or than all links, else the disk is unknown.
 fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
@@ -294,14 +289,14 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<
     UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))
 }
 
-/// Returns the machine's disks, without layers, memory and empty devices.
+/// Returns copies of the machine's disks, without layers, memory and empty devices.
 fn leaves(machine: &Machine) -> Vec<Disk> {
     let no_memory = |disk: &&Disk| !matches!(disk.kind, DiskKind::Zram | DiskKind::Ram | DiskKind::Loop);
     let disks = machine.disks.iter().filter(|disk| !disk.kind.is_layer());
     disks.filter(no_memory).filter(|disk| disk.size_bytes != Some(0)).cloned().collect()
 }
 
-/// Returns all disks together, the limit of a file that names no disk. Fails if a link is unknown.
+/// Returns all disks together, for a file that names none. Fails if a disk's link is unknown.
 fn any(machine: &Machine) -> Result<Behind, UnknownDisk> {
     let disks = leaves(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {

@@ -11,7 +11,7 @@ use super::wrap::{pad, paragraph, widths};
 
 const COLUMN_TITLES: [&str; 5] = ["figure", "measured", "limit", "% of limit", "verdict"];
 
-/// Formats the checks of `files`, a table per file with reasons below its rows, and a total line.
+/// Formats the checks of `files`: a table per file with reasons below its rows, and a total line.
 pub fn text(files: &[Checked], style: &Style) -> String {
     let mut text = String::new();
     for file in files {
@@ -55,13 +55,14 @@ fn one(file: &Checked, style: &Style) -> String {
     text
 }
 
-/// Returns `FILE`, or `FILE, result 2` if `document` numbers one of several results in the file.
+/// Returns `FILE`, or `FILE, result 2` if `document` is the number of one of several results in the
+/// file.
 pub fn title(file: &str, document: Option<usize>) -> String {
     document.map_or_else(|| file.to_owned(), |number| format!("{file}, result {number}"))
 }
 
-/// Formats a table row: name, numbers, verdict (coloured by `role`); a name that leaves too little
-/// room gets its own line. `widths` are those of the columns before the verdict.
+/// Formats a table row (name, numbers, verdict); `role` colours the verdict. A name that leaves too
+/// little room gets its own line. `widths`: columns before the verdict.
 fn line(row: &[String], widths: &[usize], role: TextRole, style: &Style) -> String {
     const MIN_NAME_COLUMNS: usize = 12;
     let [name, numbers @ .., verdict] = row else { return String::new() };

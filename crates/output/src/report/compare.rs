@@ -29,7 +29,8 @@ pub enum ShownMetrics {
 
 pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two sides";
 
-/// Formats a comparison for a terminal; `held` are the evaluated requirements, `shown` the metrics.
+/// Formats a comparison as text for a terminal. `held` are the checked requirements; `shown`
+/// selects the metrics.
 pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style: &Style) -> String {
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
@@ -64,8 +65,8 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style
     text
 }
 
-/// Formats a comparison as GitHub Markdown: `held` requirements, the metrics of `shown`; lost cases
-/// are marked as failures unless `missing` ignores them.
+/// Formats a comparison as GitHub Markdown. `held` are the checked requirements; `shown` selects
+/// the metrics. Lost cases are marked as failures unless `missing` ignores them.
 pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, missing: Missing) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
@@ -99,13 +100,11 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, mi
     text
 }
 
-/// Formats a requirement with what was found: `REQUIREMENT: CASE: FOUND`.
 pub(super) fn required(one: &Holds) -> String {
     let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
     format!("{}:{case} {}", one.requirement, one.found)
 }
 
-/// Returns a warning if the `--gate` of the comparison cannot detect its loss; `None` if it can.
 pub(super) fn blindness(comparison: &Comparison) -> Option<String> {
     comparison.gate.as_ref()?.blindness()
 }
@@ -114,7 +113,7 @@ pub(super) const SCORE: &str = "score by the given weights";
 
 const SIDE: usize = 28;
 
-/// Names each side, with its number of runs (unless 1) and price: `NAME (3 runs, 0.5 USD)`.
+/// Formats a text per side with its number of runs (unless 1) and price: `NAME (3 runs, 0.5 USD)`.
 fn sides(comparison: &Comparison) -> Vec<String> {
     let one = |(index, name): (usize, &String)| {
         let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
@@ -127,7 +126,8 @@ fn sides(comparison: &Comparison) -> Vec<String> {
     comparison.sides.iter().enumerate().map(one).collect()
 }
 
-/// Formats a line per differing fact: `kernel: 6.1 (a, b); 6.8 (c)`.
+/// Formats a line per differing fact with the sides that have each value: `kernel: 6.1 (a, b); 6.8
+/// (c)`.
 fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
     let line = |one: &ConditionDifference| {
         let values = one.values.iter().zip(sides);
@@ -137,7 +137,7 @@ fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
     differs.iter().map(line).collect()
 }
 
-/// Groups pairs of value and side by value, in order: `6.1 (a, b)`.
+/// Groups (value, side) by value, in order: `6.1 (a, b)`.
 fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for (value, one) in all {
@@ -254,7 +254,8 @@ pub(super) fn tally(comparison: &Comparison) -> String {
     format!("{}: {}{informative}", counted(comparison.decided.of, what), comparison.decided)
 }
 
-/// Returns ` in C`, the suffix that names the side with index `side`; empty for two sides.
+/// Returns ` in C`, a suffix that names the side with index `side`; empty if only two sides are
+/// compared.
 pub fn of_several(comparison: &Comparison, side: usize) -> String {
     if comparison.sides.len() > 2 { format!(" in {}", letter(side)) } else { String::new() }
 }
@@ -274,7 +275,7 @@ pub fn failed(comparison: &Comparison, share: f64) -> Vec<String> {
     comparison.worse_than(share).map(line).collect()
 }
 
-/// Returns the lost cases, which fail `--fail-on`: at most 10 lines, then a count of the rest.
+/// Returns a line per lost case, which fails `--fail-on`: at most 10, then a count of the rest.
 pub fn lost(comparison: &Comparison) -> Vec<String> {
     const MAX_CASES_NAMED: usize = 10;
     let all: Vec<String> = left::lost(comparison).collect();

@@ -14,7 +14,7 @@ pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
     checks.iter().map(|check| one(check, room, style)).collect()
 }
 
-/// Formats a count of the checks with problems, and an explanation of the marks.
+/// Formats the number of checks that found problems, and an explanation of the marks.
 pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
     let (role, found) = match costly.as_slice() {
@@ -52,7 +52,7 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
     painted + &cost.unwrap_or_default()
 }
 
-/// Formats the noise floor between runs: a line per subsystem (its largest), then per benchmark.
+/// Formats the noise floors between runs: the largest per subsystem, then one per benchmark.
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = smallest(floors);
     if all.is_empty() {
@@ -105,7 +105,7 @@ fn name(of: &Smallest) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 
-/// Rates a noise floor (0.1 is 10 %): from 0.1, a 10 % change cannot be distinguished from chance.
+/// Rates a noise floor (0.1 is 10 %) by a colour: from 0.1, a 10 % change may be chance.
 fn role(share: f64) -> TextRole {
     match share {
         s if s < 0.03 => TextRole::Good,

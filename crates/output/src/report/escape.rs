@@ -1,6 +1,7 @@
 //! Escaping of external text.
 
-/// Escapes `text` for a paragraph or table cell of GitHub Markdown: one line, ≤ 600 characters.
+/// Escapes `text` for a paragraph or table cell of GitHub Markdown: one line, at most 600
+/// characters.
 pub(super) fn markdown(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 600);
     let mut out = String::with_capacity(safe.len());

@@ -30,7 +30,7 @@ pub enum AnswerShape {
 
 const COLUMN_TITLES: [&str; 6] = ["figure", "measured", "usual", "low from", "threshold from", "answer"];
 
-/// Formats the result of a gate as text, one line, JSON, Nagios or OpenMetrics output (`shape`).
+/// Formats the result of a gate in the format `shape`.
 pub fn text(gate: &Gate, about: GateAbout<'_>, shape: AnswerShape, style: &Style) -> String {
     match shape {
         AnswerShape::Text => for_people(gate, style),
@@ -120,7 +120,7 @@ fn not_judged(gate: &Gate, style: &Style) -> String {
     reasons.iter().map(line).collect()
 }
 
-/// Formats a row per check with `last(check)` as the last cell, on its own line if it is too long.
+/// Formats a row per check; `last` makes its last cell, which gets its own line if it is too long.
 fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> String {
     if gate.checks.is_empty() {
         return String::new();
@@ -188,7 +188,7 @@ fn shown(check: &FigureCheck, value: f64) -> String {
 }
 
 /// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,
-/// and `'label'=value[UOM];warn;crit` per check. `crit` is a range without alarm: `low:` for a
+/// and `'label'=value[UOM];warn;crit` per check. `crit` is the range without alarm: `low:` for a
 /// minimum, `high` for a maximum.
 fn nagios(gate: &Gate) -> String {
     let verdict = gate.verdict();
@@ -208,7 +208,6 @@ fn nagios(gate: &Gate) -> String {
             plimsoll_bench::Better::Higher => format!("{}:", check.threshold.low),
             plimsoll_bench::Better::Lower => format!("{}", check.threshold.low),
         };
-        // Writing to a String cannot fail.
         let _ = write!(out, "{separator} '{label}'={value}{unit};;{critical}");
         separator = "";
     }

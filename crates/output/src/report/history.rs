@@ -16,15 +16,13 @@ use super::style::{Style, TextRole};
 use super::terminal::when;
 use super::wrap::{cut, paragraph, widths};
 
-/// Least characters of an id shown: the part that runs within a minute share.
+/// Least characters of an id shown; runs within one minute share these.
 const LEAST_ID: usize = 8;
 
 const WHEN: usize = 16;
 
-/// Prints the list of stored runs, a line per run, to `out`.
-///
-/// # Errors
-/// Writing failed, except with a broken pipe.
+/// Prints the list of stored runs to `out`, a line per run. Fails if writing fails; a broken pipe
+/// is no error.
 pub fn list(lines: &[RunLine], out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     out.write(&text(lines, style));
@@ -47,7 +45,7 @@ fn text(lines: &[RunLine], style: &Style) -> String {
     text
 }
 
-/// Formats tags and note of a run as a paragraph after `lead`; empty without any.
+/// Formats tags and note of a run as a paragraph that starts with `lead`; empty without any.
 pub fn remarks(remarks: &RunRemarks, lead: &str, style: &Style) -> String {
     remarks.line().map(|text| paragraph(style, TextRole::Dim, lead, &text)).unwrap_or_default()
 }
@@ -58,15 +56,16 @@ pub fn pruned(of: Pruned) -> String {
     format!("{} deleted{kept}\n", counted(of.deleted, "run"))
 }
 
-/// Formats a confirmation: baselines of the plan begin with run `first`, its level was accepted.
+/// Formats a confirmation that the level of run `first` was accepted: baselines of its plan begin
+/// with this run.
 pub fn accepted(first: &Run, style: &Style) -> String {
     let (plan, began) = (plimsoll_units::text::shown(&first.plan.name), when(&first.started, style));
     let text = format!("baselines of plan {plan} begin with run {}, {began}", short_id(&first.id));
     paragraph(style, TextRole::Plain, "", &text)
 }
 
-/// Describes the first open regression and counts the rest: runs since then are excluded from
-/// baselines. Returns `None` if `open` is empty.
+/// Describes the first open regression, since which runs are excluded from baselines, and counts
+/// the rest. Returns `None` if `open` is empty.
 pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     let first = open.first()?;
     let more = match open.len() - 1 {
@@ -82,7 +81,7 @@ pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
     ))
 }
 
-/// Formats a line for `--fail-on`: metric, regression in percent, run since which it lasts.
+/// Formats a lasting regression for `--fail-on`: metric, loss in percent, first run with the loss.
 pub fn still_lost(loss: &OpenLoss) -> String {
     format!(
         "{}: regression of {} since run {}, which was not accepted",
@@ -101,7 +100,7 @@ fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// Returns the number of id characters that distinguish all listed runs.
+/// Returns how many characters of the ids distinguish all listed runs.
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();

@@ -6,7 +6,6 @@ use plimsoll_units::quantity::Quantity;
 
 use crate::report::style::TextRole;
 
-/// Cases with the same outcome on both sides.
 pub(in crate::report) struct LeftGroup {
     pub(in crate::report) kind: UncomparedKind,
     pub(in crate::report) head: String,
@@ -82,7 +81,6 @@ fn head(kind: UncomparedKind) -> &'static str {
     }
 }
 
-/// Returns the label of the case, with node and metric if they are given.
 fn name(one: &Uncompared) -> String {
     let node = one.node.as_deref().map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 64)));
     let metric = one
@@ -92,7 +90,7 @@ fn name(one: &Uncompared) -> String {
     node.unwrap_or_default() + &label::full(&one.case) + &metric.unwrap_or_default()
 }
 
-/// Formats `failed in B (no space)` or `ok (9 of 10) in B (invalid: …)`.
+/// Formats a side's state: `failed in B (no space)` or `ok (9 of 10) in B (invalid: …)`.
 fn on(standing: &Standing, side: &str) -> String {
     let word = standing.status.word();
     let count = match standing.status {

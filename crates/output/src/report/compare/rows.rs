@@ -18,11 +18,10 @@ const OF_SIDE: [&str; 8] =
 
 const DIFFERENCE: [&str; 4] = ["change", "95 % CI", "detectable", "verdict"];
 
-/// Columns omitted on narrow terminals, in this order.
+/// Columns that are omitted on narrow terminals, in this order.
 const SPARED: [&str; 7] =
     ["with", "detectable", "95 % CI", "of limit", "change", "by price", "rank by price"];
 
-/// Width up to which a name stays in its row.
 const MAX_NAME_COLUMNS: usize = 28;
 
 const SIDE: usize = 20;
@@ -35,16 +34,16 @@ pub(in crate::report) struct ComparisonTable<'a> {
 pub(in crate::report) struct ComparisonRow<'a> {
     pub(in crate::report) cells: Vec<String>,
     pub(in crate::report) case: Option<&'a Case>,
-    /// Difference from the first side in this row; `None` for the first side.
     pub(in crate::report) compared: Option<&'a ComparedMetric>,
 }
 
-/// Returns whether the table has a row per side, with ranks: for three sides, or with prices.
+/// Returns whether the table has a row per side, with ranks: for at least three sides, or with
+/// prices.
 pub(in crate::report) fn has_ranks(comparison: &Comparison) -> bool {
     comparison.sides.len() > 2 || comparison.prices.is_some()
 }
 
-/// Returns whether the column with this heading contains words instead of numbers.
+/// Returns whether the column with the heading `column` contains words instead of numbers.
 pub(in crate::report) fn is_of_words(column: &str) -> bool {
     ["case", "side", "with", "verdict"].contains(&column)
 }
@@ -111,7 +110,8 @@ impl<'a> ComparisonTable<'a> {
         (!lines.is_empty()).then_some(Self { head, lines })
     }
 
-    /// Formats aligned rows; to fit, drops columns, then moves long names to their own lines.
+    /// Formats aligned rows. On narrow terminals, drops columns, then moves long names to their own
+    /// lines.
     pub(super) fn aligned(&self, style: &Style) -> String {
         let head = (self.head.clone(), TextRole::Dim);
         let lines = self.lines.iter().map(|line| (line.cells.clone(), role(line.compared)));
@@ -121,7 +121,6 @@ impl<'a> ComparisonTable<'a> {
             .collect();
         let widths = widths(&lines.iter().map(|(cells, _)| cells.as_slice()).collect::<Vec<_>>());
         let longest = widths.first().copied().unwrap_or(0);
-        // With two sides, the change stays: there is no rank instead.
         let has_rank = self.head.iter().any(|column| column == "rank");
         let stays =
             |spared: &[&str], column: &str| !spared.contains(&column) || column == "change" && !has_rank;
@@ -208,7 +207,7 @@ pub(in crate::report) fn name_of(row: &Ranked) -> String {
     name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
 }
 
-/// Returns the label of a case, with node if it was measured on one, and `metric` if given.
+/// Returns the label of a case, with the node if one node measured it, and with `metric` if given.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
     let of_one = node.filter(|_| !is_of_all(case));
     let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
@@ -226,7 +225,7 @@ fn rank([best, worst]: [usize; 2]) -> String {
     if best == worst { best.to_string() } else { format!("{best}–{worst}") }
 }
 
-/// Returns the cell of a side's `column`; `None` for columns of a difference.
+/// Formats the cell of a side in `column`; `None` if the column is about a difference of sides.
 fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &str) -> Option<String> {
     let none = || "–".to_owned();
     Some(match column {
@@ -241,7 +240,7 @@ fn of_side(comparison: &Comparison, row: &Ranked, place: &RankedSide, column: &s
     })
 }
 
-/// Returns the cell of a difference's `column`; `–` without a value.
+/// Formats the cell of a difference in `column`; `–` without a value.
 fn difference(compared: Option<&ComparedMetric>, column: &str) -> String {
     let none = || "–".to_owned();
     let Some(row) = compared else { return none() };

@@ -1,8 +1,6 @@
 //! Bencher Metric Format for Bencher's adapter `json`: benchmark → measure → value with bounds
-//! (<https://bencher.dev/docs/reference/bencher-metric-format/>).
-//!
-//! A benchmark is a case; a measure is a metric in its base unit, with median and confidence
-//! interval. Names are stable between runs, as Bencher's history requires.
+//! (<https://bencher.dev/docs/reference/bencher-metric-format/>). Names are stable between runs, as
+//! Bencher's history requires.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -66,7 +64,8 @@ fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, BmfFigure
     figures.chain(delivered(measurement))
 }
 
-/// Returns the measure `…-delivered` with the delivered headline; `None` if all was delivered.
+/// Returns the name `…-delivered` and the value of the delivered headline; `None` if almost all
+/// time was delivered.
 fn delivered(measurement: &Measurement) -> Option<(String, BmfFigure)> {
     let metric = measurement.headline()?;
     let value = measurement.delivered()?.value;
@@ -83,7 +82,7 @@ fn figure(metric: &MetricResult) -> BmfFigure {
     }
 }
 
-/// Returns the slug of a measure, `latency-seconds`: metric and unit.
+/// Returns Bencher's name of a metric, with its unit: `latency-seconds`.
 fn measure(metric: &MetricResult) -> String {
     let words = format!("{} {}", metric.name, unit_name(metric.unit)).to_ascii_lowercase();
     let words = words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -108,7 +107,7 @@ mod tests {
         insta::assert_snapshot!(written(&fixture::run()));
     }
 
-    /// Schema of <https://bencher.dev/bmf.json>, and the longest slug of a measure (64 characters).
+    /// Schema of <https://bencher.dev/bmf.json>, and the longest name of a measure (64 characters).
     #[test]
     fn the_document_is_as_the_published_schema_says() {
         let schema = serde_json::json!({

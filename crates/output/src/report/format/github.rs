@@ -1,8 +1,6 @@
 //! JSON for github-action-benchmark's tools `customBiggerIsBetter` and `customSmallerIsBetter`
-//! (<https://github.com/benchmark-action/github-action-benchmark#examples>).
-//!
-//! That action accepts one direction per file, so rates and times are two formats. Values are in
-//! base units, so that they compare between runs.
+//! (<https://github.com/benchmark-action/github-action-benchmark#examples>). That action accepts
+//! one direction per file, so rates and times are two formats.
 
 use std::io::{self, Write};
 
@@ -65,7 +63,8 @@ fn write(of: &OneRun<'_>, better: Better, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{}", serde_json::to_string_pretty(&figures)?)
 }
 
-/// Formats the share of the limit, and the delivered part of an undisturbed result; `None` without.
+/// Formats the share of the limit, and the delivered value if the result is undisturbed; `None` if
+/// neither is known.
 fn extra(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let limit = metric.of_limit.filter(|share| share.is_finite());
     let limit = limit.map(|share| format!("{} of the limit", plimsoll_units::quantity::percent(share, 3)));

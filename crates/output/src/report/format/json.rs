@@ -25,10 +25,7 @@ fn name(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }
 
-/// Writes the run document as indented JSON with a final newline.
-///
-/// # Errors
-/// Writing failed.
+/// Writes the run document as indented JSON with a final newline. Fails if writing fails.
 pub fn write(run: &Run, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     serde_json::to_writer_pretty(&mut out, run)?;
@@ -49,10 +46,8 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string_pretty(&document)?)
 }
 
-/// Writes the document to a new private file in `directory`; returns its name, safe to display.
-///
-/// # Errors
-/// The file cannot be created or written.
+/// Writes the run document to a new private file in `directory`. Returns the file's name, safe to
+/// display. Fails if the file cannot be created or written.
 pub fn spool(run: &Run, directory: &Path, registry: &Registry) -> io::Result<String> {
     let id = plimsoll_units::text::shown_within(&run.id, 40).replace('/', "");
     let file = directory.join(format!("plimsoll-{id}.json"));
@@ -71,7 +66,6 @@ mod tests {
 
     use super::*;
 
-    /// Document without the machine, whose parts have tests of their own.
     #[test]
     fn the_document_reads_like_this() {
         let mut made = fixture::cpu("f64", 2, 117.4e9, 118.0e9);

@@ -148,7 +148,7 @@ impl FormatSubject {
     /// All contents.
     pub const ALL: [Self; 4] = [Self::Run, Self::Tools, Self::Comparison, Self::Tables];
 
-    /// Returns the command that writes it, such as `export`.
+    /// Returns the command that writes the subject, such as `export`.
     #[must_use]
     pub fn command(self) -> &'static str {
         match self {
@@ -159,7 +159,7 @@ impl FormatSubject {
         }
     }
 
-    /// Returns whether `format` can write this subject.
+    /// Returns whether `format` can write the subject.
     #[must_use]
     pub fn is_in(self, format: &Format) -> bool {
         match self {
@@ -170,7 +170,7 @@ impl FormatSubject {
         }
     }
 
-    /// Yields the formats that support it.
+    /// Yields the formats that can write the subject.
     pub fn formats(self) -> impl Iterator<Item = &'static Format> {
         FORMATS.iter().copied().filter(move |format| self.is_in(format))
     }
@@ -216,7 +216,7 @@ pub fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name || format.alias == Some(name))
 }
 
-/// Returns a message about cases that the format leaves out; `None` if it contains all.
+/// Returns a message with the number of cases that the format leaves out; `None` if it writes all.
 #[must_use]
 pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     let all = run.measurements.len();
@@ -237,10 +237,8 @@ pub fn left_out(format: &Format, run: &Run) -> Option<String> {
     nothing.or_else(|| (without > 0).then(invalid))
 }
 
-/// Returns what `writer` selects from the format `name`, which is `None` if unsupported.
-///
-/// # Errors
-/// The format is unknown or does not support `subject`; the error lists formats that do.
+/// Returns the part of the format `name` that `writer` selects, such as its writer of runs. Fails
+/// if the format is unknown or lacks that part; the error lists the formats that support `subject`.
 pub fn writer<W>(
     name: &str,
     subject: FormatSubject,

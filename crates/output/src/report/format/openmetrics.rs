@@ -1,10 +1,7 @@
 //! OpenMetrics 1.0
-//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>): a family
-//! per metric and unit, a line per case.
-//!
-//! node_exporter's textfile collector accepts no timestamps and only types of Prometheus' own text
-//! format, so verdicts are gauges in the scraped form. The timed form, for import of past results,
-//! has the time of the run on each line, and verdicts as state sets.
+//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>). The
+//! scraped form, for node_exporter, has gauges without timestamps; the timed form, for import, has
+//! the time of the run on each line, and verdicts as state sets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -42,11 +39,11 @@ fn one<'a>(of: &OneRun<'a>) -> JudgedRun<'a> {
     JudgedRun { run: of.run, held: of.held }
 }
 
-/// Writes several runs in order of start, one per start time; times of a series must rise.
+/// Writes several runs in order of start; of runs with the same start only one, as the times of a
+/// series must rise.
 fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let mut all: Vec<JudgedRun<'_>> = runs.iter().map(|run| JudgedRun { run, held: &[] }).collect();
     all.sort_by(|a, b| began(a.run).total_cmp(&began(b.run)).then_with(|| a.run.id.cmp(&b.run.id)));
-    // Two runs at one time would give a series two values.
     all.dedup_by(|later, earlier| began(later.run) <= began(earlier.run));
     out.write_all(text(&all, FamilyForm::Timed).as_bytes())
 }
@@ -84,10 +81,8 @@ fn text(runs: &[JudgedRun<'_>], form: FamilyForm) -> String {
     families.text()
 }
 
-/// Metric families by name.
 pub(in crate::report) struct Families {
     form: FamilyForm,
-    /// Timestamp of new lines, in seconds since 1970.
     time: Option<f64>,
     all: BTreeMap<String, Family>,
 }
@@ -107,7 +102,7 @@ impl FamilyAbout {
 pub(in crate::report) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
-    /// Creates an empty set without timestamps.
+    /// Creates an empty set for scraping, without timestamps.
     pub(in crate::report) fn scraped() -> Self {
         Self { form: FamilyForm::Scraped, time: None, all: BTreeMap::new() }
     }
@@ -117,7 +112,8 @@ impl Families {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
     }
 
-    /// Adds a gauge; `name` must end with `unit`.
+    /// Adds a value of the gauge `name`, which must end with `unit`, with these (name, value)
+    /// labels.
     pub(in crate::report) fn gauge(
         &mut self,
         name: &str,
@@ -133,7 +129,8 @@ impl Families {
         self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
     }
 
-    /// Adds lines (labels, value) to family `name` under the key `metric`; a new one gets `about`.
+    /// Adds `lines` (labels, value) to the family `name`, created with `about` if it is new. Lines
+    /// with the same `metric` stay together.
     fn lines(&mut self, name: &str, about: FamilyAbout, metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
         let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
@@ -145,8 +142,9 @@ impl Families {
         family.lines.entry(metric.to_owned()).or_default().extend(lines);
     }
 
-    /// Adds an enumeration as one line per state, of which one is 1. `label` names the state in a
-    /// gauge; a state set uses the family name.
+    /// Adds an enumeration: a line per state (name, whether it is the current one) with the value 1
+    /// or 0. In a gauge, `label` is the name of the label for the state; a state set uses the
+    /// family name.
     pub(in crate::report) fn state(
         &mut self,
         name: &str,
@@ -302,7 +300,6 @@ const fn kind(limit: &Limit) -> &'static str {
 
 struct Family {
     about: FamilyAbout,
-    /// Labels of each metric, in order of arrival; all states of a verdict are one metric.
     metrics: Vec<String>,
     lines: BTreeMap<String, Vec<String>>,
 }
@@ -320,7 +317,7 @@ impl Family {
     }
 }
 
-/// Returns the unit's suffix for metric names, `bytes_per_second`; empty for plain numbers.
+/// Returns the suffix of metric names for a unit, `bytes_per_second`; empty for plain numbers.
 pub(super) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::BytePerSecond => "bytes_per_second",
@@ -389,7 +386,6 @@ mod tests {
         vec![one(Some("cpu.peak/op=fma"), true), one(Some("cpu.peak/op=fma"), false), one(None, false)]
     }
 
-    /// Three runs of two repetitions with reference tools, the later ones first.
     fn timed() -> String {
         let run = |n: usize| {
             let mut run = Run { started: format!("2026-11-0{n}T08:00:00.5Z"), ..whole() };
@@ -450,7 +446,6 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (rest, time) = line.rsplit_once(' ').unwrap();
             let (series, time) = (rest.rsplit_once(' ').unwrap().0, time.parse::<f64>().unwrap());
-            // The states of one verdict are one metric.
             let name = series.split('{').next().unwrap();
             let (metric, least) = match series.split_once(&format!(",{name}=\"")) {
                 Some((metric, _)) => (metric, 0.0),
@@ -469,8 +464,6 @@ mod tests {
         assert_eq!(text.lines().filter(|line| line.starts_with("plimsoll_run_bad_cases ")).count(), 3);
     }
 
-    /// Numbers of series and families, and types, that a real parser finds. Lines are not counted:
-    /// the parser drops states at a second time as duplicates.
     fn parsed(module: &str, text: &str) -> Option<String> {
         const SCRIPT: &str = "import sys, importlib\n\
             parser = importlib.import_module(sys.argv[1])\n\
@@ -502,7 +495,6 @@ mod tests {
         let run = whole();
         let of = |form| text(&[JudgedRun { run: &run, held: &held }], form);
         let stated = |text: &str, types: &str| {
-            // Without time and value; the closing brace of the labels ends the series.
             let series = |line: &str| line.rfind('}').map_or("plimsoll_run_bad_cases".len(), |at| at + 1);
             let lines = text.lines().filter(|line| !line.starts_with('#'));
             let series: BTreeSet<&str> = lines.map(|line| &line[..series(line)]).collect();
@@ -526,7 +518,6 @@ mod tests {
         }
     }
 
-    /// Prints the skipped test to stderr and adds it to the list of `make test`.
     fn skipped(why: &str) {
         let line = format!("format::openmetrics::the_parsers_of_prometheus_read_all_of_it: {why}\n");
         let _ = write!(io::stderr(), "skipped: {line}");

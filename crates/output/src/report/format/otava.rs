@@ -1,6 +1,6 @@
-//! CSV and configuration for Apache Otava (<https://otava.apache.org/docs/csv/>): a row per run in
-//! order of start, a column per headline in base units. Otava accepts no empty cells, so columns
-//! are headlines with a valid result in each run.
+//! CSV and configuration for Apache Otava (<https://otava.apache.org/docs/csv/>): a row per run, a
+//! column per headline. Otava accepts no empty cells, so columns are headlines with a valid result
+//! in each run.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -33,11 +33,10 @@ pub(super) static CONFIG: Format = Format {
     ..SERIES
 };
 
-/// Columns before the results.
 const KEYS: [&str; 4] = ["started", "run", "version", "machine"];
 
 fn headline(measurement: &Measurement) -> Option<&MetricResult> {
-    // A column holds one value, but a mostly excluded result needs two: undisturbed and delivered.
+    // A column has one value, but a mostly excluded result needs two: undisturbed and delivered.
     let believed = measurement
         .headline()
         .filter(|_| measurement.status == Status::Ok && !measurement.is_mostly_excluded());
@@ -56,12 +55,12 @@ fn names(run: &Run) -> BTreeSet<String> {
 
 fn in_order(runs: &[Run]) -> Vec<&Run> {
     let mut runs: Vec<&Run> = runs.iter().collect();
-    // RFC 3339 times in UTC sort as text.
     runs.sort_by_key(|run| (&run.started, &run.id));
     runs
 }
 
-/// Returns name and direction of the columns that all runs have, in the order of the first run.
+/// Returns name and better direction of the columns that all runs have, as ordered in the first
+/// run.
 fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     let all: Vec<BTreeSet<String>> = runs.iter().map(|run| names(run)).collect();
     let first = runs.first().map(|run| figures(run)).unwrap_or_default();
@@ -69,7 +68,7 @@ fn columns(runs: &[&Run]) -> Vec<(String, Better)> {
     in_all.map(|(name, metric)| (name, metric.better)).collect()
 }
 
-/// Returns the columns that all runs have, or an error if there are none.
+/// Returns name and better direction of the columns that all runs have. Fails if there are none.
 fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     let columns = columns(runs);
     if columns.is_empty() {
@@ -81,7 +80,7 @@ fn some_columns(runs: &[&Run]) -> io::Result<Vec<(String, Better)>> {
     Ok(columns)
 }
 
-/// Returns a message that counts the headlines that some run lacks; `None` if all runs have all.
+/// Returns a message with the number of headlines that some run lacks; `None` if all runs have all.
 fn not_in_all(runs: &[Run]) -> Option<String> {
     let all: BTreeSet<String> = runs.iter().flat_map(names).collect();
     let runs: Vec<&Run> = runs.iter().collect();

@@ -1,4 +1,4 @@
-//! Groups neighbouring rows by common amounts and settings in the plan, shown once as a heading.
+//! Groups neighbouring rows with common amounts and settings, shown once as a heading.
 
 use plimsoll_bench::label::{added, label, named};
 use plimsoll_model::case::{Case, Key, Value};
@@ -7,14 +7,13 @@ use plimsoll_model::measurement::Measurement;
 use super::stated::StatedCases;
 
 pub(super) struct RowBlock<'a> {
-    /// Common settings; may be empty.
     pub(super) heading: String,
     pub(super) warned: Vec<&'a str>,
-    /// Measurements, with names that omit the heading's settings.
     pub(super) rows: Vec<(&'a Measurement, String)>,
 }
 
-/// Splits rows into blocks with equal settings in the plan; `stated` has the cases as planned.
+/// Splits measurements into blocks with equal settings in the plan; `stated` has the cases as
+/// planned.
 pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<RowBlock<'a>> {
     let key = |m: &Measurement| {
         let is_load = |name: &str| Key::find(name).is_ok_and(Key::is_load);
@@ -32,7 +31,7 @@ pub(super) fn blocks<'a>(all: &[&'a Measurement], stated: &StatedCases) -> Vec<R
     found
 }
 
-/// Returns the shortest names of `cases` (same order) that are unique within each benchmark.
+/// Returns a name per case, in order: the shortest that is unique within its benchmark.
 pub(super) fn short_names(cases: &[&Case]) -> Vec<String> {
     let of = |case: &Case| -> Vec<&Case> {
         cases.iter().copied().filter(|other| other.benchmark() == case.benchmark()).collect()
@@ -77,7 +76,8 @@ fn block<'a>(rows: &[&'a Measurement], stated: &StatedCases) -> RowBlock<'a> {
     }
 }
 
-/// Returns the settings common to all rows; empty if the rows' labels contain them anyway.
+/// Returns the settings (name, value) common to all rows; empty if the rows' labels contain them
+/// anyway.
 fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, String)> {
     let [first, others @ ..] = rows else { return Vec::new() };
     let all: Vec<Vec<(&str, String)>> = others.iter().map(|m| named(&stated.case(&m.case))).collect();
@@ -88,8 +88,8 @@ fn common(rows: &[&Measurement], stated: &StatedCases) -> Vec<(&'static str, Str
     if is_worth_it { found } else { Vec::new() }
 }
 
-/// Formats a parameter: `size 1 GiB to 4 GiB of 8 GiB`, its range in `rows` and the plan's
-/// `stated`.
+/// Formats the parameter `name` with its range in `rows` and the plan's value `stated`: `size 1 GiB
+/// to 4 GiB of 8 GiB`.
 fn describe(rows: &[&Measurement], name: &str, stated: &str) -> String {
     let number = |case: &Case| match case.get(name) {
         Some(Value::Size(n) | Value::Count(n)) => *n,

@@ -13,7 +13,6 @@ use super::ReferenceFigure;
 use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 use super::stated::StatedCases;
 
-/// A parameter used as x axis.
 #[derive(Clone, Copy)]
 struct Along {
     key: &'static Key,
@@ -35,7 +34,8 @@ impl Along {
         }
     }
 
-    /// Returns whether values of `key` become lines of one chart instead of separate charts.
+    /// Returns whether values of `key` become lines of one chart; otherwise each gets its own
+    /// chart.
     fn overlays(&self, key: &Key) -> bool {
         key.overlaid && !self.axis.charted_alone.contains(&key.name)
     }
@@ -83,12 +83,12 @@ fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
 }
 
-/// Returns the operation (`stream of bytes`) that this benchmark shares with other benchmarks.
+/// Returns the operation (`stream of bytes`) that this benchmark shares with other benchmarks, if
+/// any.
 fn common(benchmark: &str) -> Option<&'static str> {
     plimsoll_bench::find(benchmark)?.descriptor().common
 }
 
-/// Definition of comparable working sets for different thread counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AreaSizes {
     Each,
@@ -96,7 +96,8 @@ enum AreaSizes {
 }
 
 impl AreaSizes {
-    /// Formats the total working set, `size 4 GiB in all`, if it is constant over `threads`.
+    /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and `along` is
+    /// the number of threads; else `None`.
     fn total(self, case: &Case, along: &Along) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key.name == "threads" && each;
@@ -106,12 +107,9 @@ impl AreaSizes {
 }
 
 struct Facet<'a> {
-    /// Benchmark; the first one if several are overlaid.
     benchmark: &'a str,
     metric: &'a str,
-    /// Grouping key: settings from the plan that the measurements share.
     shared: Vec<String>,
-    /// Measured settings shown in the title.
     fixed: Vec<String>,
     all: Vec<&'a Measurement>,
 }
@@ -142,7 +140,6 @@ fn facets<'a>(
         };
         let text = |all: Vec<String>| all.into_iter().chain(total.clone()).collect::<Vec<_>>();
         let shared = text(others(&stated.case(case), kept));
-        // The title contains these anyway.
         let unusual = |name: &str, value: &Value| {
             kept(name, value) && !along.axis.charted_alone.contains(&name) && !is_usual(name, value)
         };
@@ -182,7 +179,6 @@ fn place(case: &Case, key: &str) -> Option<f64> {
     }
 }
 
-/// Results of one metric along the axis.
 #[derive(Default)]
 struct MetricLines<'a> {
     name: String,
@@ -206,7 +202,7 @@ impl Facet<'_> {
         charts
     }
 
-    /// Returns one line (results by the parameter `along`) per combination of overlaid parameters.
+    /// Returns the results along the x axis: one line per combination of overlaid parameters.
     fn lines(&self, along: &Along, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
         let differs =
             |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
@@ -253,7 +249,7 @@ impl Facet<'_> {
         self.all.iter().map(|m| m.case.benchmark()).collect()
     }
 
-    /// Returns the distinct values of parameter `key`, as text; a missing one is an empty text.
+    /// Returns the distinct values of parameter `key` as text; a missing value is an empty text.
     fn values(&self, key: &str) -> BTreeSet<String> {
         self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
     }
@@ -271,7 +267,8 @@ impl Facet<'_> {
         format!("{of}{metric} by {}{stated}", along.axis.name)
     }
 
-    /// Builds the chart of results, with limits, reference tools and, for threads, perfect scaling.
+    /// Builds the chart of results, with limits, reference tools and, over threads, perfect
+    /// scaling.
     fn rates(&self, lines: &[MetricLines<'_>], along: &Along, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
@@ -322,7 +319,8 @@ impl Facet<'_> {
         chart
     }
 
-    /// Builds the chart of shares of the limit in percent, with tools; `None` without limits.
+    /// Builds the chart of shares of the limit in percent, also those of tools; `None` without
+    /// limits.
     fn shares(&self, lines: &[MetricLines<'_>], along: &Along) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
@@ -394,12 +392,12 @@ fn tool_results(line: &MetricLines<'_>) -> Vec<ChartSeries> {
         .collect()
 }
 
-/// Returns the name of a tool's line, `fio`, or `fio read` if the chart has several lines.
+/// Returns the name of a tool's line: `fio`, or `fio read` if the chart has several lines.
 fn tool_label(name: &str, line: &MetricLines<'_>) -> String {
     if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
-/// Draws perfect scaling from the fewest threads; with four points, also a fit of the universal
+/// Draws perfect scaling from the fewest threads; with four values, also a fit of the universal
 /// scalability law. Returns nothing for latencies.
 fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     use plimsoll_bench::Better;
@@ -427,14 +425,14 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     series
 }
 
-/// Returns whether the values are all positive and so far apart that they need a logarithmic axis.
+/// Returns whether all values are positive and need a logarithmic axis (ratio above 20).
 pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
     let values = || series.iter().flat_map(|s| &s.points).filter_map(|p| p.get(1).copied().flatten());
     let (least, most) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     least > 0.0 && most / least > MAX_LINEAR_RATIO
 }
 
-/// Replaces the x values by labelled, equidistant positions (categories), for few x values.
+/// Replaces x values by equidistant labelled positions, for charts with few x values.
 fn as_places(chart: &mut Chart) {
     let places: BTreeSet<u64> = chart
         .series
@@ -454,7 +452,7 @@ fn as_places(chart: &mut Chart) {
     chart.x = ChartAxis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
-/// Returns the data caches of one CPU and `memory` as bands of the size axis, in bytes.
+/// Returns the data caches of one CPU and its memory as bands of the size axis, in bytes.
 fn caches(machine: &Machine) -> Vec<Band> {
     let mut sizes: Vec<(String, u64)> = machine
         .cpu

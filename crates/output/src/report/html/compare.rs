@@ -10,10 +10,8 @@ use super::{document, machines, what_differs};
 use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
 
-/// Builds the HTML page of a comparison of `sides`, with requirements (`held`) and metrics `shown`.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the HTML page of a comparison of `sides`. `held` are the checked requirements; `shown`
+/// selects the metrics. Fails if a number cannot be represented in JSON.
 pub fn comparison(
     comparison: &Comparison,
     sides: &[ComparedSide],
@@ -132,7 +130,8 @@ fn headlines(comparison: &Comparison) -> impl Iterator<Item = &Ranked> {
     comparison.ranked.iter().filter(|row| row.headline && row.better.is_some())
 }
 
-/// Returns `value` relative to the best side (at most 1, also for latencies); `None` if not finite.
+/// Returns how close `value` comes to the best side's result (1: as good; also for latencies);
+/// `None` if not finite.
 fn share(row: &Ranked, value: f64) -> Option<f64> {
     let best = row.places.first()?.value;
     let share = if row.better == Some(Better::Higher) { value / best } else { best / value };
@@ -160,7 +159,7 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
     })
 }
 
-/// Builds the chart of shares of the best by price, a series per headline; `None` without prices.
+/// Builds the chart of results by price, as shares of the best side; `None` without prices.
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;
     let series = |(index, row): (usize, &Ranked)| {

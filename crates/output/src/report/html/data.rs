@@ -6,10 +6,8 @@ use plimsoll_units::quantity::Unit;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Chart {
-    /// Unique on the page.
     pub(super) id: String,
     pub(super) title: String,
-    /// One line on how to read it; may be empty.
     pub(super) note: String,
     pub(super) kind: ChartKind,
     pub(super) x: ChartAxis,
@@ -22,20 +20,17 @@ pub(super) struct Chart {
 #[serde(rename_all = "lowercase")]
 pub(super) enum ChartKind {
     Lines,
-    /// Points at named positions, with levels per position.
     Strip,
-    /// Bars side by side; x is a category.
     Bars,
-    /// One value per pair: points are [column, row, value].
+    /// Points are [column, row, value].
     Heat,
-    /// Ratios with intervals: points are [ratio, row, low, high].
+    /// Points are [ratio, row, low, high].
     Forest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct ChartAxis {
     pub(super) name: String,
-    /// Machine-readable unit; `%` for shares, empty for counts.
     pub(super) unit: &'static str,
     pub(super) scale: AxisScale,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,29 +44,23 @@ pub(super) enum AxisScale {
     Linear,
     Log,
     Category,
-    /// Labelled positions at 0, 1, 2 …, with room between them.
     Places,
 }
 
-/// One line or colour of bars.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ChartSeries {
     pub(super) name: String,
     pub(super) role: SeriesRole,
     /// [x, y] or [x, y, low, high]; `None` breaks the line.
     pub(super) points: Vec<Vec<Option<f64>>>,
-    /// Labels of the points, if x does not identify them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) labels: Vec<String>,
-    /// Colour number; related lines share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) colour: Option<usize>,
-    /// Whether points are drawn without a line.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) scattered: bool,
 }
 
-/// Origin of the values; decides line style and marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum SeriesRole {
@@ -79,14 +68,10 @@ pub(super) enum SeriesRole {
     Tool,
     Limit,
     Ideal,
-    /// Fitted law, or level of a segment.
     Fit,
-    /// Published results of the case.
     Published,
-    /// Published results of a reference tool.
     Program,
     Theory,
-    /// Doubted published results.
     Doubted,
 }
 
@@ -125,8 +110,8 @@ impl ChartSeries {
     }
 }
 
-/// Encodes JSON that is safe within a `<script>` element: no markup, JavaScript line separators or
-/// bidirectional control characters.
+/// Encodes `value` as JSON that is safe within a `<script>` element: no markup, JavaScript line
+/// separators or bidirectional control characters.
 pub(super) fn island(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
     let mut out = String::with_capacity(text.len());

@@ -31,7 +31,8 @@ struct Mark {
     value: f64,
 }
 
-/// Builds gauges in blocks of cases with equal settings in the plan; `references` are marked.
+/// Builds the gauges of a run in blocks of cases with equal settings in the plan (`stated`), with
+/// marks for `references`.
 pub(super) fn gauges(run: &Run, stated: &StatedCases, references: &[ReferenceFigure]) -> Markup {
     let parts = crate::report::subsystems(run);
     let of = |part: &str| -> Vec<&Measurement> {
@@ -65,7 +66,6 @@ pub(super) fn headlines(run: &Run) -> Markup {
     }
 }
 
-/// Builds the heading of a block: settings and warnings that its rows share.
 fn heading(block: &RowBlock<'_>) -> Markup {
     let warned: Vec<&str> = in_words(&block.warned).collect();
     html! {
@@ -76,10 +76,10 @@ fn heading(block: &RowBlock<'_>) -> Markup {
     }
 }
 
-/// Builds one gauge with the name `short`; `reported` lists warning codes that the heading shows.
+/// Builds a gauge labelled `short`. `reported` are the codes of warnings that a heading already
+/// shows; `references` are drawn as marks.
 fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[ReferenceFigure]) -> Markup {
     let MeasurementRow { label: whole, figures, .. } = MeasurementRow::of(measurement);
-    // The suffix identifies the repetition.
     let repeat = whole.strip_prefix(&label(&measurement.case)).unwrap_or_default();
     let name = format!("{short}{repeat}");
     let (Some(metric), Some(figures)) = (measurement.metrics.first(), figures) else {
@@ -177,7 +177,6 @@ impl<'a> GaugeLine<'a> {
             plimsoll_bench::Better::Higher => a.max(b),
             plimsoll_bench::Better::Lower => a.min(b),
         };
-        // Without a limit, the best value is at nine tenths: only relative positions matter.
         let best = marks.iter().map(|m| m.value).fold(own, best);
         let full = limit.unwrap_or(match metric.better {
             plimsoll_bench::Better::Higher => best / 0.9,
@@ -186,7 +185,8 @@ impl<'a> GaugeLine<'a> {
         Self { measurement, metric, marks, full }
     }
 
-    /// Returns the position of a value: 0 is empty, 1 is full; clamped to the end of the line.
+    /// Returns the position of a value on the line: 0 is empty, 1 is full; clamped to the line's
+    /// end.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
             plimsoll_bench::Better::Higher => value / self.full,

@@ -1,4 +1,4 @@
-//! Comparison of machines on the page: data for the script's table and to validate dropped files.
+//! Comparison of machines on the page: data for the script's table, also to validate dropped files.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,6 @@ const MAX_DOCUMENTS_NAMED: usize = 5;
 
 const MAX_NAME_CHARACTERS: usize = 64;
 
-/// A run with an optional column name; the default is the machine's name.
 pub(super) struct NamedRun<'a> {
     run: &'a Run,
     name: Option<&'a str>,
@@ -36,10 +35,8 @@ pub(super) fn named(runs: &[Run]) -> Vec<NamedRun<'_>> {
     runs.iter().map(|run| NamedRun { run, name: None }).collect()
 }
 
-/// Builds the section with the last run of each measured side; encodes all runs' documents.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the section with the last run of each measured side, and the documents of all runs. Fails
+/// if a number cannot be represented in JSON.
 pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<ComparedMachines> {
     let measured = || sides.iter().filter(|side| !side.is_published());
     let last =
@@ -55,10 +52,8 @@ struct Island {
     end: &'static str,
     schema: Value,
     better: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
-    /// All known parameter names, including former ones.
     keys: Vec<&'static str>,
     of_machine: Vec<&'static str>,
-    /// Shares of excluded or taken time above which a result is not compared, or invalid.
     mostly: f64,
     taken: f64,
     all_but: f64,
@@ -75,7 +70,6 @@ struct MachineColumn {
     plan: String,
     version: String,
     partial: bool,
-    /// CPUs used by the measurement.
     cpus: usize,
     cases: Vec<MachineCase>,
 }
@@ -86,7 +80,6 @@ struct MachineCase {
     label: String,
     status: &'static str,
     reason: Option<String>,
-    /// Whether interruptions took too much time for a comparison.
     interrupted: bool,
     figures: Vec<MachineFigure>,
 }
@@ -104,14 +97,11 @@ struct MachineFigure {
 
 pub(super) struct ComparedMachines {
     pub(super) section: Markup,
-    /// Embedded documents; placed last so that they do not delay the page.
     pub(super) held: Markup,
 }
 
-/// Builds the section "Compare machines" of the `shown` runs; encodes the documents of `all` runs.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the section "Compare machines" of the `shown` runs, and the documents of `all` runs.
+/// Fails if a number cannot be represented in JSON.
 pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<ComparedMachines> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
     let columns = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
@@ -166,7 +156,7 @@ fn directions(benchmark: &dyn plimsoll_bench::Benchmark) -> BTreeMap<&'static st
     benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
 }
 
-/// Encodes the run documents in order; `None` for those beyond the size limit of a page.
+/// Encodes the run documents in order; `None` for documents beyond the size limit of a page.
 pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     let mut left = MOST_HELD;
     let pack = |run: &&Run| {

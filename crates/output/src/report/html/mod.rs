@@ -71,7 +71,7 @@ impl ReferenceFigure {
     }
 }
 
-/// Returns the headline of each case of an earlier run, to be marked in the page of a newer run.
+/// Returns the headline of each case of an earlier run, for marks in the page of a newer run.
 pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
     let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
     let of = |m: &Measurement| {
@@ -105,16 +105,11 @@ fn published(run: &Run) -> Vec<ReferenceFigure> {
     run.measurements.iter().flat_map(of).collect()
 }
 
-/// Chart titles of the page of a run that replays a report.
 #[cfg(test)]
 pub(super) struct Titles {
-    /// With the number of the table.
     pub(super) of_tables: Vec<(usize, String)>,
-    /// Time series after the tables of a subsystem.
     pub(super) series: Vec<String>,
-    /// Folded charts per operation and metric.
     pub(super) by_operation: Vec<String>,
-    /// Folded charts that combine all reports.
     pub(super) together: Vec<String>,
 }
 
@@ -143,7 +138,6 @@ pub(super) fn titles_of_figures(run: &Run) -> Titles {
 /// Apache ECharts 6.1.0, unchanged (`vendor/`, with licence and notices).
 const LIBRARY: &str = include_str!("vendor/echarts.min.js");
 
-/// Our script in order of concatenation; all files form one function body.
 const SCRIPT: &[&str] = &[
     include_str!("assets/units.js"),
     include_str!("assets/options.js"),
@@ -169,19 +163,15 @@ impl PageExtras {
     }
 }
 
-/// Builds the page of these runs: replayed reports first, then each other run.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the page of these runs: replayed reports first, then each other run. Fails if a number
+/// cannot be represented in JSON.
 pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Error> {
     let made = made(runs, extras)?;
     Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
 }
 
-/// Builds the page of these reports, with the runs that fill their tables.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the page of these reports, with the runs that fill their tables. Fails if a number cannot
+/// be represented in JSON.
 pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
@@ -202,7 +192,7 @@ fn made(runs: &[Run], extras: &PageExtras) -> Result<PageParts, serde_json::Erro
     with_tables(&replays, |reports| made_of(reports, &others, runs, extras))
 }
 
-/// Builds the page's parts: the reports, then the `others`; `runs` are those of both.
+/// Builds the page's sections: the reports, then the `others`. `runs` are the runs of both.
 fn made_of(
     reports: &[FilledReport<'_>],
     others: &[&Run],
@@ -276,8 +266,8 @@ fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> Stri
     with_scripts(bodies, island, title, &sources, &scripts).into_string()
 }
 
-/// Builds a page of `bodies` with these scripts and the charts' data `island`; its policy allows
-/// only scripts from `sources`, such as `'sha256-…'`.
+/// Builds a page of `bodies` with `scripts` and `island`, the charts' data. The page's policy
+/// allows only scripts from `sources`, such as `'sha256-…'`.
 fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scripts: &Markup) -> Markup {
     let policy = format!(
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"

@@ -13,16 +13,14 @@ use plimsoll_units::quantity::Quantity;
 
 use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
-/// Limit of nodes per chart; the furthest from the median are kept.
+/// Limit of nodes per chart; the nodes furthest from the median are kept.
 const MAX_MACHINES_DRAWN: usize = 96;
 const STRIPS: usize = 60;
-/// Width of a strip, as a share of its column.
 const STRIP_WIDTH: f64 = 0.7;
 /// Ratio to the results beyond which a limit is not drawn, because it would flatten them.
 const FAR_LIMIT_RATIO: f64 = 3.0;
 const OUTLIER: &str = "outlier";
 
-/// One case over all nodes.
 struct Across<'a> {
     like: &'a Measurement,
     metric: &'a MetricResult,
@@ -32,7 +30,7 @@ struct Across<'a> {
 }
 
 impl Across<'_> {
-    /// Returns how many times better `value` is than the median; below 1 is worse.
+    /// Returns how many times better `value` is than the median of the nodes; below 1 is worse.
     fn better_by(&self, value: f64) -> f64 {
         match self.metric.better {
             Better::Higher => value / self.median,
@@ -41,7 +39,7 @@ impl Across<'_> {
     }
 }
 
-/// Returns the charts that compare the nodes of a run; none for a single node.
+/// Returns the charts that compare the nodes of a run; empty for a single node.
 pub(super) fn of(run: &Run) -> Vec<Chart> {
     if run.nodes.len() < 2 {
         return Vec::new();
@@ -93,7 +91,6 @@ fn across(run: &Run) -> Vec<Across<'_>> {
             });
             found.len() - 1
         });
-        // The first repetition represents all.
         found[place].values.entry(&measurement.node).or_insert(metric.summary.median);
         if let Some(limit) = metric.limit.as_ref().and_then(|limit| limit.value) {
             found[place].limits.entry(&measurement.node).or_insert(limit);
@@ -156,8 +153,8 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
     })
 }
 
-/// Builds the strip chart of one case: a point per node, median and limit per kind of node
-/// (`kinds`: names by kind), outliers with names.
+/// Builds the chart of one case: a point per node, median and limit per kind of node, outliers with
+/// names. `kinds` has the nodes by kind.
 fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
     let outliers: BTreeSet<&str> = run
@@ -211,7 +208,8 @@ fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) 
     }
 }
 
-/// Returns the sideways offset of point `index` in its strip: deterministic, far from neighbours.
+/// Returns the sideways offset of the point `index` of a chart: deterministic, far from those of
+/// its neighbours.
 fn jitter(index: usize) -> f64 {
     /// Fractional part of the golden ratio: its multiples fill a range evenly.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
