@@ -21,7 +21,8 @@ use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent};
 /// Text for unknown values; the section of unknown facts gives the reason.
 const UNKNOWN_VALUE: &str = "unknown";
 
-/// Describes the machine in sections (empty ones omitted); the last has unknown facts with reasons.
+/// Describes the machine in sections (empty ones omitted); the last one has unknown facts with
+/// reasons.
 pub fn describe(machine: &Machine) -> Vec<FactSection> {
     let mut sections = vec![
         system(machine),
@@ -101,7 +102,6 @@ fn memory(memory: &Memory) -> FactSection {
     }
     for node in &memory.nodes {
         let cpus = if node.cpus.is_empty() { "no CPU".into() } else { format!("CPUs {}", node.cpus) };
-        // The distance of a single node to itself is meaningless.
         let distances = joined(node.distances.values(), " ").filter(|_| memory.nodes.len() > 1);
         let far = distances.map(|list| format!(", distances {list}")).unwrap_or_default();
         section.row(format!("NUMA node {}", node.id), format!("{}, {cpus}{far}", size(node.total_bytes)));
@@ -150,7 +150,8 @@ fn cgroup(machine: &Machine) -> FactSection {
     section
 }
 
-/// Returns "none", or "unknown" if the limit named `what` (or `what_…`) could not be read.
+/// Returns "none", or "unknown" if the limit `what` (or one whose name starts with `what_`) could
+/// not be read.
 fn none_or_unknown(machine: &Machine, what: &str) -> String {
     let of_it = |unknown: &UnknownFact| unknown.what == what || unknown.what.starts_with(&format!("{what}_"));
     let unread = machine.unknown.iter().any(of_it);
@@ -197,22 +198,20 @@ fn or_unknown(text: Option<impl Into<String>>) -> String {
     text.map_or_else(|| UNKNOWN_VALUE.into(), Into::into)
 }
 
-/// Formats bytes, `31.9 GiB`; "unknown" for `None`.
 fn size(bytes: Option<u64>) -> String {
     or_unknown(bytes.map(|bytes| Quantity::new(bytes as f64, Unit::Byte).to_string()))
 }
 
-/// Formats a clock in Hz, `2.10 GHz`; "unknown" for `None`.
 fn hertz(hz: Option<u64>) -> String {
     or_unknown(hz.map(|hz| Quantity::new(hz as f64, Unit::Hertz).to_string()))
 }
 
-/// Formats a line rate in bit/s: `25.0 Gbit/s`.
 fn bits(rate: f64) -> String {
     Quantity::new(rate, Unit::BitPerSecond).to_string()
 }
 
-/// Formats memory modules, `12 × 32 GiB at 2933 MT/s in 12 channels` (if the firmware names them).
+/// Formats memory modules: `12 × 32 GiB at 2933 MT/s in 12 channels`. Omits channels that the
+/// firmware does not name.
 fn modules_by_kind(modules: &[Module]) -> String {
     let mut kinds = std::collections::BTreeMap::new();
     for module in modules {
@@ -230,7 +229,7 @@ fn modules_by_kind(modules: &[Module]) -> String {
     kinds.collect::<Vec<_>>().join(", ") + &channels
 }
 
-/// Formats `cpus`, `all (0-7)` if they are `all`, or `0-3 (4 of 8)`; "unknown" if empty.
+/// Formats `cpus` as `0-3 (4 of 8)`, or `all (0-7)` if they are equal to `all`; "unknown" if empty.
 fn cpus_of(cpus: &CpuSet, all: &CpuSet) -> String {
     match () {
         () if cpus.is_empty() => UNKNOWN_VALUE.into(),

@@ -27,7 +27,6 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
             reported.push(id);
         }
     }
-    // Cases that nodes measured together belong to none of them.
     if rows.len() < 2 {
         return String::new();
     }
@@ -58,7 +57,6 @@ fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
     let figures: Vec<(&str, &MetricResult)> =
         alike.filter_map(|m| Some((m.node.as_str(), headline(m)?))).collect();
-    // Results between nodes belong to none of them.
     if figures.len() < 2 {
         return None;
     }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-/// Writes whole texts until the first error.
 pub(super) struct Out<W: Write> {
     to: W,
     state: WriterState,
@@ -31,7 +30,7 @@ impl<W: Write> Out<W> {
         }
     }
 
-    /// Closes the writer and returns the first error of writing, except for a broken pipe.
+    /// Ends writing; fails with the first error of writing, except a broken pipe.
     pub(super) fn end(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.state, WriterState::Closed) {
             WriterState::Failed(e) => Err(e),

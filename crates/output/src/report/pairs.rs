@@ -12,14 +12,11 @@ use unicode_width::UnicodeWidthStr;
 use super::style::{Style, TextRole};
 use super::wrap::{cut, pad};
 
-/// Widest node name, in columns.
 const MAX_MACHINE_COLUMNS: usize = 12;
-/// Width of a cell, in columns: `100 %`.
 const FIGURE: usize = 6;
-/// Pairs listed if the grid is too wide.
 const LISTED: usize = 8;
 
-/// Formats a matrix of client–server pairs per metric; empty if none was measured between nodes.
+/// Formats a matrix of clients and servers per metric; empty if nothing was measured between nodes.
 pub(super) fn section(run: &Run, style: &Style) -> String {
     let names: Vec<String> = run
         .nodes
@@ -52,7 +49,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text
 }
 
-/// Counts pairs: "6 pairs in both directions"; older runs have one direction per pair.
+/// Formats the number of node pairs: `6 pairs in both directions`.
 fn counted(matrix: &Matrix) -> String {
     let shown = |pairs: usize| plimsoll_units::text::counted(pairs, "pair");
     match matrix.counted() {

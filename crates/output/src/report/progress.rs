@@ -75,7 +75,6 @@ impl<W: Write> ProgressLine<W> {
             return;
         }
         self.shown = text.is_some();
-        // A failed write must not stop the run.
         let _ = write!(self.to, "{ERASE}{}", text.unwrap_or_default());
         let _ = self.to.flush();
     }

@@ -1,6 +1,6 @@
 //! `plimsoll report RUN… --tables published`: the tables of a published report with today's
 //! results, as several lines per row. Doubted numbers have a mark with the reason, and are never
-//! divided by. Several runs of one plan fill the tables together.
+//! divided by.
 
 pub(super) mod cells;
 pub(super) mod evaluation;
@@ -66,10 +66,8 @@ pub(super) fn with_tables<T>(
     then(&reports)
 }
 
-/// Writes the filled tables of these reports to `out` in the format of `writer`.
-///
-/// # Errors
-/// `writer` or writing to `out` failed, except with a broken pipe.
+/// Writes the filled tables of these reports to `out` in the format of `writer`. Fails if writing
+/// fails; a broken pipe is no error.
 pub fn print(
     reports: &[ReplayedReport<'_>],
     writer: impl FnOnce(&[FilledReport<'_>], &mut dyn Write) -> io::Result<()>,
@@ -155,7 +153,7 @@ fn points<'a, 'b>(filled: &'b [FilledTable<'a>]) -> impl Iterator<Item = &'b cel
     own.flat_map(FilledTable::cells).filter(|cell| cell.part == cells::ComparablePart::Own)
 }
 
-/// Describes a run: number of results per subsystem that come from it, id, start, host, processor.
+/// Describes a run: number of its results per subsystem in the tables, id, start, host, processor.
 fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     let mut parts: Vec<(&str, usize)> = Vec::new();
     let of_it = points(filled).filter(|cell| cell.value().is_some());
@@ -175,7 +173,8 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
     plimsoll_units::text::shown_within(&stated, 300)
 }
 
-/// Returns a phrase per metric that the report has for this case: value, and our multiple of it.
+/// Returns a phrase per metric that the report has for this case: the report's value, and how many
+/// times as high our result is.
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.of(&measurement.case, &metric.name)?;

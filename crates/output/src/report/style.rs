@@ -11,7 +11,7 @@ const MAX_TEXT_CHARACTERS: usize = 600;
 
 /// Width of a terminal of unknown size, in columns.
 const USUAL_WIDTH: usize = 80;
-/// Width of a file or pipe, in columns: rarely wraps or cuts, and such screens exist.
+/// Width of a file or pipe, in columns: rarely wraps or cuts.
 const PIPE_WIDTH: usize = 200;
 
 /// Terminal style.
@@ -38,7 +38,6 @@ pub struct Wishes {
     pub quiet: bool,
 }
 
-/// Semantic role of a text; decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextRole {
     Plain,
@@ -109,8 +108,8 @@ impl Style {
         Self { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC }
     }
 
-    /// Makes `text` printable: control characters escaped, limited length, ASCII unless Unicode is
-    /// on.
+    /// Makes `text` printable: escapes control characters, limits the length, and replaces
+    /// non-ASCII characters unless the style has Unicode.
     pub(super) fn styled(&self, text: &str) -> String {
         let safe = plimsoll_units::text::shown_within(text, MAX_TEXT_CHARACTERS);
         if self.unicode {
@@ -122,7 +121,6 @@ impl Style {
                 _ if c.is_ascii() => out.push(c),
                 Some((_, instead)) => out.push_str(instead),
                 None => {
-                    // Writing to a String cannot fail.
                     let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
                 }
             }

@@ -23,10 +23,8 @@ use plimsoll_system::links::{FoundName, LinkError, PathPlace, locate};
 /// Time that an interrupted run waits for a stalled reader; the run ends within 2 s of the signal.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Interval between checks for an interrupt.
 const INTERRUPT_LOOK_TIME: Duration = Duration::from_millis(50);
 
-/// Opens for writing without blocking and without following links.
 const WRITE_FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -85,11 +83,9 @@ pub struct OutputTarget {
 }
 
 impl OutputTarget {
-    /// Checks, without changes, that `path` can be written; meant to run before any measurement.
-    /// `waits` applies to later writing, if a FIFO has no reader.
-    ///
-    /// # Errors
-    /// The directory is missing or read-only, or the path is a directory or not trustworthy.
+    /// Checks, without changes, that `path` can be written, before any measurement. `waits` applies
+    /// to later writing to a FIFO. Fails if the directory is missing or read-only, or the path is a
+    /// directory or not trustworthy.
     pub fn new(path: &Path, waits: &Waits) -> Result<Self, UnwritableTarget> {
         let fit = Self { path: path.to_owned(), waits: waits.clone() };
         if fit.is_stdout() {
@@ -116,7 +112,7 @@ impl OutputTarget {
         Ok(fit)
     }
 
-    /// Returns whether it is standard output ([`is_stdout`]), for a document without other output.
+    /// Returns whether the target is standard output ([`is_stdout`]).
     pub fn is_stdout(&self) -> bool {
         is_stdout(&self.path)
     }
@@ -127,18 +123,13 @@ impl OutputTarget {
     }
 
     /// Writes what `fill` produces. An existing file stays intact until the new one is complete.
-    ///
-    /// # Errors
-    /// Writing failed, for example because the disk is full.
+    /// Fails if writing fails, for example because the disk is full.
     pub fn fill(&self, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), UnwritableTarget> {
         self.fill_within(None, fill)
     }
 
-    /// Writes like [`OutputTarget::fill`], but waits for a reader for one second: for interrupted
-    /// runs.
-    ///
-    /// # Errors
-    /// Writing failed.
+    /// Writes like [`OutputTarget::fill`], but waits only one second for a reader: for interrupted
+    /// runs. Fails if writing fails.
     pub fn fill_at_last(
         &self,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
@@ -167,10 +158,7 @@ impl OutputTarget {
         write().map_err(|error| UnwritableTarget::new(error, &self.path))
     }
 
-    /// Writes a text like [`OutputTarget::fill`].
-    ///
-    /// # Errors
-    /// Writing failed.
+    /// Writes a text like [`OutputTarget::fill`]. Fails if writing fails.
     pub fn put(&self, text: &str) -> Result<(), UnwritableTarget> {
         self.fill(|file| file.write_all(text.as_bytes()))
     }
@@ -185,10 +173,8 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// Opens a file or standard output for line-by-line writing; previous contents are lost.
-///
-/// # Errors
-/// See [`OutputTarget::new`].
+/// Opens a file or standard output for line-by-line writing; previous contents are lost. Fails like
+/// [`OutputTarget::new`].
 pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
@@ -230,7 +216,6 @@ impl UnwritableTarget {
 }
 
 fn named(path: &Path) -> Result<PathPlace, LinkError> {
-    // `/`, `.` and `..`.
     if path.file_name().is_none() {
         return Err(Errno::ISDIR.into());
     }
@@ -240,7 +225,6 @@ fn named(path: &Path) -> Result<PathPlace, LinkError> {
 }
 
 enum TargetKind {
-    /// Nothing exists yet.
     New,
     Regular,
     /// A bind-mounted file, as in containers: writable but not replaceable.
@@ -251,7 +235,7 @@ enum TargetKind {
     Open,
 }
 
-/// Returns what kind of target exists at this path; an error for devices, sockets and directories.
+/// Returns what kind of target exists at this path; fails for devices, sockets and directories.
 fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
     let (found, stream) = match &place.found {
         FoundName::Nothing => return Ok(TargetKind::New),
@@ -278,8 +262,7 @@ fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
 }
 
 /// Returns whether a character device only consumes text: null, zero, full or a terminal, by major
-/// and minor number (kernel Documentation/admin-guide/devices.txt). Other devices act on writes or
-/// even on opening.
+/// and minor number (kernel Documentation/admin-guide/devices.txt). Other devices act on writes.
 fn takes_text(device: &Stat) -> bool {
     let number = (major(device.st_rdev), minor(device.st_rdev));
     matches!(number, (1, 3 | 5 | 7) | (4 | 5 | 136..=143 | 188, _))
@@ -301,7 +284,7 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     Ok(file.into())
 }
 
-/// Fails if the file has a second hard link in a directory that other users can write to.
+/// Fails if the file has a second hard link and group or other users can write to its directory.
 fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
@@ -313,7 +296,7 @@ fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Fails in /proc and /sys, which even root cannot create files in.
+/// Fails in /proc and /sys, in which even root cannot create files.
 fn holds_files(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
@@ -332,7 +315,8 @@ fn replaceable(place: &PathPlace) -> Result<(), LinkError> {
     }
 }
 
-/// Returns attributes of a name, or of the directory for an empty name; unreported ones are unset.
+/// Returns the attributes of `name`, or of the directory if `name` is empty; unreported ones are
+/// unset.
 fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let about = statx(&place.directory, name, flags, StatxFlags::BASIC_STATS);
@@ -373,7 +357,6 @@ fn replaced(
 
 fn give(new: &File, old: &FoundName) -> Result<(), Errno> {
     let FoundName::Something(old) = old else { return Ok(()) };
-    // A foreign group is kept only if the file belongs to another user.
     let group = fchown(new, None, Some(Gid::from_raw(old.st_gid)));
     fchmod(new, Mode::from_raw_mode(old.st_mode & 0o777))?;
     match old.st_uid == rustix::process::geteuid().as_raw() {
@@ -391,16 +374,15 @@ fn synced(place: &PathPlace) -> Result<(), Errno> {
     }
 }
 
-/// A pipe, FIFO or device that may block.
 struct OpenStream {
     file: File,
     waits: Waits,
-    /// Longest time without progress; `None` waits forever.
     patience: Option<Duration>,
 }
 
 impl OpenStream {
-    /// Opens a pipe, FIFO, terminal or null device; waits up to `patience` for a FIFO's reader.
+    /// Opens a pipe, FIFO, terminal or null device; waits up to `patience` (`None`: forever) for a
+    /// FIFO's reader.
     fn open(place: &PathPlace, waits: Waits, patience: Option<Duration>) -> Result<Self, LinkError> {
         let fifo = match &place.found {
             FoundName::Something(found) => FileType::from_raw_mode(found.st_mode) == FileType::Fifo,
@@ -428,7 +410,8 @@ impl OpenStream {
     }
 }
 
-/// Returns whether a wait since `begun` must end: interrupted, or longer than `patience`.
+/// Returns whether a wait since `begun` must end: interrupted, or longer than `patience` (`None`:
+/// forever).
 fn is_over(waits: &Waits, begun: Instant, patience: Option<Duration>) -> bool {
     !waits.interrupts.is_empty() || patience.is_some_and(|patience| begun.elapsed() > patience)
 }
@@ -445,7 +428,6 @@ impl Write for OpenStream {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "its reader does not read"));
             }
             let timeout = Timespec::try_from(INTERRUPT_LOOK_TIME).ok();
-            // Retried after an interrupt or timeout.
             let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], timeout.as_ref());
         }
     }

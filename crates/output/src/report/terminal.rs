@@ -37,7 +37,6 @@ pub struct Live<O: Write, E: Write> {
     out: Out<O>,
     progress: ProgressLine<E>,
     sheet: RunText,
-    /// Printed rows, to detect changes at the end of the run.
     printed: Vec<(Measurement, MeasurementRow)>,
 }
 
@@ -71,11 +70,9 @@ impl<O: Write, E: Write> Live<O, E> {
         self.printed.push((measurement.clone(), row));
     }
 
-    /// Prints the end of the run: changed rows, findings, summary. `stored` is its place in the
-    /// history, `page` the path of its HTML page.
-    ///
-    /// # Errors
-    /// Writing to `out` failed, except with a broken pipe.
+    /// Prints the end of the run: changed rows, findings, summary. `stored` is its location in the
+    /// history, `page` the path of its HTML page. Fails if writing fails; a broken pipe is no
+    /// error.
     pub fn finish(
         &mut self,
         run: &Run,
@@ -85,7 +82,6 @@ impl<O: Write, E: Write> Live<O, E> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
-        // Rows were printed as they came, so the verdict starts the text at the end.
         text += &self.sheet.verdict(run);
         text += &self.sheet.ending(run, stored);
         text += &self.sheet.document(run, stored, page);
@@ -93,7 +89,7 @@ impl<O: Write, E: Write> Live<O, E> {
         self.out.end()
     }
 
-    /// Formats rows that changed after printing, such as by a limit now known; may be empty.
+    /// Formats the rows that changed after printing, such as by a limit now known; may be empty.
     fn revised(&mut self, run: &Run) -> String {
         let mut text = String::new();
         for measurement in &run.measurements {
@@ -113,15 +109,12 @@ impl<O: Write, E: Write> Live<O, E> {
     }
 }
 
-/// Prints a stored run as it was shown live; of a fleet, only the rows of the first node.
-///
-/// # Errors
-/// Writing failed, except with a broken pipe.
+/// Prints a stored run as it was shown live; of a fleet, only the rows of the first node. Fails if
+/// writing fails; a broken pipe is no error.
 pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     let mut sheet = RunText::new(run, style.clone());
     out.write(&(sheet.verdict(run) + &sheet.opening(run)));
-    // A fleet shows the rows of its first node; another section shows how the other nodes differ.
     let first = run.nodes.first().filter(|_| run.nodes.len() > 1).map(|node| node.name.as_str());
     for measurement in run.measurements.iter().filter(|m| first.is_none_or(|name| m.node == name)) {
         let text = sheet.row(&sheet.row_of(measurement), measurement);
@@ -140,7 +133,6 @@ pub fn warnings(measurement: &Measurement, style: &Style) -> String {
     texts.map(|text| format!("{}\n", style.styled(&format!("{label}: {text}")))).collect()
 }
 
-/// Text of one run; its only state is the table's.
 struct RunText {
     table: CaseTable,
     machine: Machine,
@@ -216,7 +208,6 @@ impl RunText {
         text += &self.paragraph(TextRole::Plain, "", &tally(run));
         if let Some(RunPlace { location, id }) = stored {
             let (directory, store) = (name(location.directory()), store_option(location));
-            // For copying: not wrapped.
             for line in
                 [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
             {
@@ -226,8 +217,8 @@ impl RunText {
         text
     }
 
-    /// Formats the path of a replayed report's page, and the command to write it again; may be
-    /// empty.
+    /// Formats the path of a replayed report's page, and the command to write it again; empty for
+    /// other runs.
     fn document(&self, run: &Run, stored: Option<&RunPlace<'_>>, page: Option<&Path>) -> String {
         if plimsoll_published::find(&run.plan.name).is_none() {
             return String::new();
@@ -301,7 +292,6 @@ pub(super) fn tally(run: &Run) -> String {
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
         RunStatus::Complete => format!("{} in {time}: {stated}", counted(total, "case")),
-        // Each node has all cases.
         RunStatus::Partial if run.nodes.len() > 1 => {
             format!("partial: {total} rows of {} machines in {time}: {stated}", run.nodes.len())
         }
@@ -311,7 +301,8 @@ pub(super) fn tally(run: &Run) -> String {
     }
 }
 
-/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; invalid unchanged.
+/// Formats a stored RFC 3339 time, `2026-11-29 12:30`, in the style's zone; an invalid time
+/// unchanged.
 pub(super) fn when(started: &str, style: &Style) -> String {
     match started.parse::<Timestamp>() {
         Ok(time) => time.to_zoned(style.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),

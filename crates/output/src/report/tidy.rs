@@ -201,10 +201,7 @@ pub enum Rows {
     Tools,
 }
 
-/// Writes samples or reference tools (`rows`) as one JSON object per line.
-///
-/// # Errors
-/// Writing failed.
+/// Writes samples or reference tools (`rows`) as one JSON object per line. Fails if writing fails.
 pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => objects(samples(run), out),
@@ -221,9 +218,7 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
 }
 
 /// Writes samples or reference tools (`rows`) as CSV with a header line; unknown values are empty.
-///
-/// # Errors
-/// Writing failed.
+/// Fails if writing fails.
 pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
         Rows::Samples => table(samples(run), out),
@@ -231,7 +226,7 @@ pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     }
 }
 
-/// Writes rows as CSV, with field names as header.
+/// Writes rows as CSV; the header has the names of the fields.
 pub(super) fn table<R: Serialize + Default>(
     rows: impl Iterator<Item = R>,
     mut out: impl Write,
@@ -255,8 +250,8 @@ pub(super) fn table<R: Serialize + Default>(
     Ok(())
 }
 
-/// Formats a CSV cell, at most 2000 characters, quoted if necessary; a leading `=`, `+`, `-` or `@`
-/// gets a `'`, so that no spreadsheet takes it for a formula.
+/// Formats a CSV cell, at most 2000 characters, quoted if necessary. A leading `=`, `+`, `-` or `@`
+/// gets a `'`, so that no spreadsheet takes the cell for a formula.
 pub(super) fn cell(text: &str) -> String {
     let safe = plimsoll_units::text::shown_within(text, 2000);
     let guarded = match safe.starts_with(['=', '+', '-', '@']) {
@@ -282,7 +277,6 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Splits a CSV line at unquoted commas.
     fn split(line: &str) -> Vec<String> {
         let (mut cells, mut quoted) = (vec![String::new()], false);
         for c in line.chars() {

@@ -59,7 +59,6 @@ impl ToolRow {
     }
 }
 
-/// A metric compared with one tool.
 pub(super) struct ToolComparison<'a> {
     pub(super) measurement: &'a Measurement,
     pub(super) metric: &'a MetricResult,
@@ -169,7 +168,6 @@ fn agree(own: f64, tool: f64, ratio: f64) -> bool {
     }
     let written = |value: f64| {
         let half = 0.5 * 10f64.powf(value.abs().log10().floor() - 2.0);
-        // Values near zero do not have three digits.
         if !half.is_normal() {
             return [value, value];
         }
@@ -257,14 +255,13 @@ fn laid_out(rows: &[ToolRow], style: &Style) -> (Vec<Vec<String>>, Vec<usize>) {
 }
 
 /// Formats rows in columns. The last cell wraps in the remaining space, or gets its own line if
-/// that is too narrow; below an `above` line, all cells are indented.
+/// that is too narrow. Below an `above` line, all cells are indented.
 fn columns(rows: &[ToolRow], style: &Style) -> String {
     const MIN_COLUMNS: usize = 24;
     let (describe, widths) = laid_out(rows, style);
     let indent = if rows.iter().any(|row| row.above.is_some()) { 2 * COLUMN_GAP } else { COLUMN_GAP };
     let before: usize = widths.iter().map(|w| w + COLUMN_GAP).sum();
     let room = style.width.saturating_sub(indent + before);
-    // If the last aligned column is too wide, its cells wrap at their own margin.
     let margin = indent + before - widths.last().map_or(0, |width| width + COLUMN_GAP);
     let narrow = style.width.saturating_sub(margin);
     let is_cut = indent + before > style.width + COLUMN_GAP && narrow >= MIN_COLUMNS;
@@ -369,7 +366,6 @@ mod tests {
             let read = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
             let [_, _, _, _, _, ratio, describe] = row.figures();
             let (own, tool) = (row.tool_result.own_median().unwrap(), row.tool_result.median.unwrap());
-            // Three values of three digits each.
             let contradicts = (own / tool / read(&ratio) - 1.0).abs() > 0.016;
             proptest::prop_assert!(!contradicts || describe.contains("the two medians' ratio is"), "{own} {tool} {ratio} {describe}");
             if let Some(named) = describe.split("ratio is ").nth(1) {
@@ -388,7 +384,6 @@ mod tests {
                 vec![ToolResult::of(&fixture::tool_run("fio", pairs), 0.03)];
             compared(&run).next().unwrap().describe()
         };
-        // Medians 71.4 and 70.5, while the tool is lower in most pairs.
         let text = describe(&[(71.4, 66.1), (90.0, 83.3), (60.0, 70.5), (76.1, 70.5), (50.0, 78.0)]);
         assert!(text.contains("; the two medians' ratio is 1.01"), "{text}");
         assert!(!describe(&[(10.0, 9.8), (10.1, 9.9), (10.0, 9.8)]).contains("medians"));

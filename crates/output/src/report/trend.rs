@@ -77,9 +77,7 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
 }
 
 pub(super) struct LevelChange<'a> {
-    /// First run of the new level.
     pub(super) since: &'a Began,
-    /// Index among the points.
     pub(super) at: usize,
     before: f64,
     after: f64,
@@ -106,7 +104,8 @@ pub(super) fn between<'a>(trend: &'a MetricTrend, levels: &[Segment]) -> Vec<Lev
 }
 
 impl LevelChange<'_> {
-    /// Formats the change of the trend `of`: `20 GB/s → 18 GB/s, −10 %`.
+    /// Formats the values before and after the change, and the change: `20 GB/s → 18 GB/s, −10 %`.
+    /// `of` is the trend with the change.
     pub(super) fn figures(&self, of: &MetricTrend) -> String {
         let ratio = self.after / self.before - 1.0;
         let sign = if ratio > 0.0 { "+" } else { "−" };
@@ -114,7 +113,8 @@ impl LevelChange<'_> {
         format!("{} → {}, {sign}{}", human(self.before), human(self.after), percent(ratio.abs(), 2))
     }
 
-    /// Returns whether it is an improvement; `None` for informative metrics.
+    /// Returns whether the change is an improvement of the metric of the trend `of`; `None` for
+    /// informative metrics.
     pub(super) fn is_good(&self, of: &MetricTrend) -> Option<bool> {
         let reported =
             of.case.parse().is_ok_and(|case: Case| plimsoll_bench::is_informative(&case, &of.metric));

@@ -9,7 +9,7 @@ use super::wrap::paragraph;
 
 pub use plimsoll_watch::lasting;
 
-/// Formats the state of a watch after `elapsed` seconds; `runs` is whether a process measures.
+/// Formats the state of a watch after `elapsed` seconds; `runs`: a process measures at the moment.
 pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
     let begun = &kept.begun;
     let left = begun.seconds - elapsed;

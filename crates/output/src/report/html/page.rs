@@ -22,7 +22,8 @@ impl Body {
     }
 }
 
-/// Builds the body of run number `index` of a page; a fleet shows its first node and differences.
+/// Builds the body of the page's run number `index`. Of a fleet, shows the first node and how the
+/// other nodes differ.
 pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
@@ -91,7 +92,6 @@ fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {
     }
 }
 
-/// Builds the section with the charts that combine all runs of a page; empty without any.
 pub(super) fn together(charts: &[Chart]) -> Markup {
     html! {
         @if !charts.is_empty() {
@@ -103,7 +103,6 @@ pub(super) fn together(charts: &[Chart]) -> Markup {
     }
 }
 
-/// Builds the placeholder of a chart, with title and note; the script draws into it.
 pub(super) fn figure(chart: &Chart) -> Markup {
     html! {
         figure.chart data-chart=(chart.id) {

@@ -78,7 +78,7 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     stated.join(" · ")
 }
 
-/// Counts results that reach 90 % of their limit, in total and per subsystem.
+/// Counts the results that reach 90 % of their limit, in total and per subsystem.
 pub(super) fn limits(run: &Run) -> VerdictText {
     let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
@@ -119,8 +119,7 @@ struct LossText<'a> {
     case: &'a Measurement,
 }
 
-/// Returns the largest lost share of time (steal, quota, waiting, excluded); `None` if not
-/// recorded.
+/// Returns the largest lost share of time (steal, quota, waiting, excluded), if recorded.
 fn worst(run: &Run) -> Option<LossText<'_>> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
@@ -136,7 +135,8 @@ fn worst(run: &Run) -> Option<LossText<'_>> {
     losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
-/// Judges whether the machine was quiet: number of cases that lost time, and the largest loss.
+/// Judges whether the machine was quiet, by the number of cases that lost time and the largest
+/// loss.
 pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
@@ -158,7 +158,6 @@ fn results(run: &Run) -> Vec<&ToolResult> {
     run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results).collect()
 }
 
-/// Returns whether any result was compared with a reference tool.
 pub(super) fn has_tools(run: &Run) -> bool {
     !results(run).is_empty()
 }
@@ -210,7 +209,7 @@ fn counts(run: &Run) -> Markup {
     }
 }
 
-/// Formats the number of cases per warning, `3 preempted · 1 few samples`, the most frequent first.
+/// Formats the number of cases per warning, the most frequent first: `3 preempted · 1 few samples`.
 fn by_name(run: &Run) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for measurement in &run.measurements {
@@ -222,14 +221,13 @@ fn by_name(run: &Run) -> String {
     stated.collect::<Vec<_>>().join(" · ")
 }
 
-/// An entry of the findings list.
 struct FirstScreenLine {
     is_bad: bool,
     is_open: bool,
     text: String,
 }
 
-/// Collects points of the first screen: partial run, conditions, failed cases, findings.
+/// Lists what belongs on the first screen: partial run, conditions, failed cases, findings.
 fn points(run: &Run) -> Vec<FirstScreenLine> {
     let bad = |text: String| FirstScreenLine { is_bad: true, is_open: false, text };
     let mut points: Vec<FirstScreenLine> = Vec::new();
@@ -319,7 +317,7 @@ fn is_an_outlier(finding: &Finding) -> bool {
     fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
 }
 
-/// Builds the findings to read first: the first points and all outliers are unfolded.
+/// Builds the list of findings; the first ones and all outliers are unfolded.
 pub(super) fn findings(run: &Run) -> Markup {
     let points = points(run);
     let last = points.iter().rposition(|point| point.is_open).map_or(0, |last| last + 1);

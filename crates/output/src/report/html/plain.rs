@@ -10,12 +10,13 @@ pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String 
     document(title, policy, more, &visible(body)).into_string()
 }
 
-/// Replaces control, bidirectional and invisible characters by code points: `\u{202e}`.
+/// Replaces control, bidirectional and invisible characters by their code points: `\u{202e}`.
 pub(super) fn visible(body: &Markup) -> Markup {
     PreEscaped(plimsoll_units::text::shown_whole(&body.0))
 }
 
-/// Builds an HTML document with `policy` as Content-Security-Policy; `more` is CSS to add.
+/// Builds an HTML document with `policy` as Content-Security-Policy; `more` is CSS added to the
+/// common style sheet.
 pub(super) fn document(title: &str, policy: &str, more: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)

@@ -9,19 +9,19 @@ use plimsoll_units::quantity::Unit;
 use super::alike::short_names;
 use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
-/// Left edge, in operations per byte; cases that only move data are placed here.
+/// Left edge, in operations per byte; also for cases that only move data.
 const FROM: f64 = 1.0 / 64.0;
-/// Least right edge; cases in registers are placed at the right edge.
+/// Least right edge, in operations per byte; also for cases in registers.
 const TO: f64 = 256.0;
 
 struct Placed<'a> {
     measurement: &'a Measurement,
-    /// Operations per byte; `None` if no data are moved.
     intensity: Option<f64>,
     rate: f64,
 }
 
-/// Builds the roofline and the subsystem to show it under; `None` without arithmetic or bandwidth.
+/// Builds the roofline; returns it with the subsystem that shows it. Returns `None` without results
+/// of arithmetic or bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
     let believed = run.measurements.iter().filter_map(|m| Some((m, m.headline()?)));
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
@@ -85,8 +85,8 @@ impl Limits {
     }
 }
 
-/// Returns the memory bandwidth in byte/s: the highest of the working sets from a quarter of the
-/// largest; `None` if none has a size.
+/// Returns the memory bandwidth in byte/s: the highest among working sets of at least a quarter of
+/// the largest; `None` if none has a size.
 fn of_memory(moves: &[MovedBytes<'_>]) -> Option<f64> {
     let largest = moves.iter().filter_map(|m| m.area).max()?;
     let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));

@@ -15,7 +15,6 @@ use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
 const LEAST_SERIES: usize = 30;
 
-/// Duration in seconds from which a series needs only [`LEAST_LONG`] samples.
 const LONG: f64 = 30.0;
 const LEAST_LONG: usize = 5;
 
@@ -23,7 +22,7 @@ const MOST_DISTRIBUTIONS: usize = 8;
 
 const MOST_STEPS: usize = 200;
 
-/// Returns whether chart titles keep parameter `name` even if all cases share it.
+/// Returns whether chart titles keep the parameter `name` even if all cases share it.
 fn is_titled(name: &str) -> bool {
     KEYS.iter().any(|key| key.titled && key.name == name)
 }
@@ -34,7 +33,7 @@ pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measuremen
 }
 
 /// Draws all single measurements of a subsystem (distributions, curves, heat maps, time series); no
-/// time series if `elsewhere` is true.
+/// time series of measurements for which `elsewhere` is true.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
     let all = believed(run, subsystem);
     let mut charts: Vec<Chart> = Vec::new();
@@ -62,7 +61,6 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)];
     let level = |s: &plimsoll_stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
-    // The value excludes interruptions, which matter in a long series.
     let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
         point.delivered.is_some_and(|delivered| (delivered / **value - 1.0).abs() >= NOTABLE)
     });
@@ -99,7 +97,8 @@ fn unit_of_time(series: &[plimsoll_stats::TimedPoint]) -> (&'static str, f64) {
     }
 }
 
-/// Draws distributions of operation times: one chart, or one per operation size for many cases.
+/// Draws distributions of operation times: in one chart, or for many cases in one per operation
+/// size.
 fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     type Timed<'a> = (&'a Measurement, &'a [(f64, u64)]);
     let timed = all.iter().filter_map(|(measurement, _)| {
@@ -143,7 +142,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     groups.into_iter().map(chart).collect()
 }
 
-/// Returns a name per case without shared parameters, or full names if these are ambiguous.
+/// Returns a name per case without shared parameters, or all full names if these are ambiguous.
 fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     let short = |case: &Case| {
         let differs = |key: &str| cases.iter().any(|other| other.get(key) != case.get(key));
@@ -156,7 +155,8 @@ fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
     if distinct.len() == cases.len() { names } else { cases.iter().map(|case| label(case)).collect() }
 }
 
-/// Converts a histogram of (edge, count) to about [`MOST_STEPS`] points (edge, cumulative %).
+/// Converts a histogram of (upper edge, count) to about [`MOST_STEPS`] points (edge, cumulative
+/// percent).
 fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
     let total: u64 = histogram.iter().map(|(_, n)| n).sum();
     let (mut seen, mut last) = (0, f64::NEG_INFINITY);
@@ -206,7 +206,6 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
 
 fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<Chart> {
     let matrix = metric.matrix.as_ref()?;
-    // Between nodes, the numbers are positions in the list of nodes.
     let machines = measurement.case.server() == Some(ALL_PAIRS);
     let place = |number: &u32| match run.nodes.get(*number as usize).filter(|_| machines) {
         Some(node) => plimsoll_units::text::shown_within(&node.name, 64),
@@ -234,7 +233,7 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     })
 }
 
-/// Builds the forest plot: our results ÷ each reference tool's, with intervals; `None` without.
+/// Builds the chart of our results ÷ each reference tool's, with intervals; `None` without ratios.
 pub(super) fn forest(run: &Run) -> Option<Chart> {
     let mut rows = Vec::new();
     let mut points = Vec::new();

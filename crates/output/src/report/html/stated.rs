@@ -7,14 +7,13 @@ use plimsoll_model::plan::scale::{SCALED_KEYS, Unscaled};
 use plimsoll_model::plan::{Group, file};
 use plimsoll_result::document::Run;
 
-/// Unscaled cases of a run's plan.
 pub(super) struct StatedCases {
     groups: Vec<Group>,
     cases: BTreeMap<String, Case>,
 }
 
 impl StatedCases {
-    /// Reads a run's plan, to undo its scaling; if it is unreadable, cases are returned unchanged.
+    /// Reads a run's plan, to undo its scaling. If the plan is unreadable, cases stay as measured.
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
@@ -28,7 +27,7 @@ impl StatedCases {
         self.cases.get(case.id().as_str()).unwrap_or(case).clone()
     }
 
-    /// Returns whether the plan requests this (measured) case as a time series.
+    /// Returns whether the plan requests the measured case as a time series.
     pub(super) fn is_series(&self, case: &Case) -> bool {
         let named = |group: &&Group| {
             let has = |(key, values): (&&str, &Vec<Value>)| {

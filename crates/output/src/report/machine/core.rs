@@ -31,7 +31,7 @@ pub fn cores(machine: &Machine) -> Vec<FactSection> {
 }
 
 /// Returns whether the processor has instructions of kind `of` for vectors of `bits`; true if
-/// unknown. A product or hypervisor may lack some that the microarchitecture has.
+/// unknown. A product or hypervisor may lack some of the microarchitecture's instructions.
 fn has(cpu: &Cpu, of: CoreRate, bits: u32) -> bool {
     if cpu.flags.is_empty() {
         return true;
@@ -77,7 +77,8 @@ fn section(found: &Result<Core, String>, cpus: Option<&CpuSet>, cpu: &Cpu) -> Fa
     section
 }
 
-/// Returns rows (kind, instructions per cycle by width), and the reasons for unknown rates.
+/// Returns rows (kind of instruction, instructions per cycle by vector width), with reasons for
+/// unknown rates.
 fn rates(core: &Core, cpu: &Cpu) -> Vec<(String, String)> {
     if !core.is_rated() {
         let none = "not listed for this chip, so there is no compute limit; give --limits";

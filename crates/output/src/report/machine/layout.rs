@@ -4,11 +4,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::report::wrap::wrapped;
 
-/// Widest label column; longer labels get their own line.
 const WIDEST_LABEL: usize = 24;
-/// Least width of values, even on narrow terminals.
 const NARROWEST_VALUE: usize = 16;
-/// Spaces before a label, and between labels and values.
 const LABEL_GAP: usize = 2;
 
 /// Group of related rows.

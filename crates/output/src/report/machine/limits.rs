@@ -11,11 +11,10 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::FactSection;
 
-/// Example clock for limits if none was measured.
 const EXAMPLE_HZ: f64 = 1e9;
 
-/// Returns a section with the candidates' limits at core clock `clock_hz` (`None`: at 1 GHz, as an
-/// example), and one with the sources of their inputs.
+/// Returns a section with the limits of the candidates at core clock `clock_hz` (`None`: at 1 GHz,
+/// as an example), and one with the sources of their inputs.
 pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>) -> Vec<FactSection> {
     let measured = clock_hz.is_some();
     let clock_hz = clock_hz.unwrap_or(EXAMPLE_HZ);
@@ -44,8 +43,8 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
     vec![section, sources]
 }
 
-/// Formats `; 64.0 GFLOP/s at the nominal clock of 2.00 GHz, 96.0 GFLOP/s at the highest of 3.00
-/// GHz` for limits that depend on the clock. A run uses the limit at the measured clock.
+/// Formats a limit at the nominal and the highest clock: `; 64.0 GFLOP/s at the nominal clock of
+/// 2.00 GHz`. Empty if `limit` does not depend on the clock.
 fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     let clock = &machine.cpu.clock;
     let named = [("nominal", clock.base_hz), ("highest", clock.max_hz)];
@@ -61,8 +60,8 @@ fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     if at.is_empty() { String::new() } else { format!("; {}", at.join(", ")) }
 }
 
-/// Returns the first metric of a case with a known limit at `clock_hz`, or else the first metric
-/// with the reason; `None` if no limit applies.
+/// Returns the first metric of a case with a known limit at `clock_hz`, else the first metric with
+/// a limit of unknown value; `None` if no limit applies.
 fn headline(machine: &Machine, case: &Case, clock_hz: Option<f64>) -> Option<(Metric, Limit)> {
     let conditions = Conditions { clock_hz, ..Conditions::default() };
     let samples = [Sample { conditions, ..Sample::default() }];
@@ -115,7 +114,6 @@ mod tests {
         super::super::text(&limits(&machine, &candidates, clock_hz), 80)
     }
 
-    /// Limits depend on the kernels that this processor can run; the snapshot is for AVX-512.
     #[test]
     fn each_limit_has_formula_inputs_and_source() {
         if Isa::best() != Isa::Avx512 {

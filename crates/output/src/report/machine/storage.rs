@@ -7,7 +7,6 @@ use plimsoll_machine::{Disk, Machine, Nic};
 
 use super::{FactSection, UNKNOWN_VALUE, bits, joined, or_unknown, size};
 
-/// Longest value of a mount option that is shown, in bytes.
 const LONGEST_VALUE: usize = 16;
 
 pub(super) fn storage(machine: &Machine) -> FactSection {
@@ -55,7 +54,6 @@ fn behind(section: &mut FactSection, storage: &Storage) {
         };
         nowhere.into()
     });
-    // Avoids repeating a disk or layer that the file system is directly on.
     let is_named = |device: &str| {
         storage.layers.first().is_some_and(|layer| layer.name == device)
             || storage.disks.iter().any(|disk| disk.name == device)

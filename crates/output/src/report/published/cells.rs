@@ -16,18 +16,14 @@ pub(in crate::report) struct FilledCell<'a> {
     pub(in crate::report) figure: &'a PublishedFigure,
     pub(in crate::report) part: ComparablePart,
     pub(in crate::report) today: MeasuredPoint<'a>,
-    /// Unit that the report uses for it.
     pub(in crate::report) unit: ReportUnit,
-    /// Whether only a reference tool has this case in the report, such as LINPACK.
     is_alone: bool,
 }
 
-/// Part of today's measurement that is comparable with a published number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::report) enum ComparablePart {
     Own,
     Peak,
-    /// One of our samples, from 0.
     Sample(usize),
     Least,
     Most,
@@ -36,7 +32,6 @@ pub(in crate::report) enum ComparablePart {
     Limit,
     OwnShare,
     ProgramShare,
-    /// Our result ÷ the reference tool's, for reports without a limit.
     OwnToProgram,
 }
 
@@ -67,7 +62,6 @@ impl ComparablePart {
         }
     }
 
-    /// Returns whether it is a mean, peak, minimum or maximum of a point's samples.
     pub(in crate::report) fn is_of_all_samples(self) -> bool {
         matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
@@ -82,11 +76,9 @@ impl ComparablePart {
     }
 }
 
-/// A unit of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::report) struct ReportUnit {
     pub(in crate::report) scale: f64,
-    /// Name in plain words; empty for a plain number.
     pub(in crate::report) name: String,
 }
 
@@ -144,7 +136,8 @@ impl<'a> FilledTable<'a> {
     }
 }
 
-/// Returns the second (from 0) that an iperf rate or amount is for: 3 for the pattern `3-4s`.
+/// Returns the second (from 0) of an iperf run that a rate or amount is for: 3 for the pattern
+/// `3-4s`; `None` for other numbers.
 fn interval(figure: &PublishedFigure) -> Option<usize> {
     let is_of_seconds = matches!(figure.metric, THROUGHPUT_METRIC | "transfer");
     let part = figure.pattern.split(';').find_map(|part| part.strip_suffix('s')?.split_once('-'));
@@ -153,7 +146,7 @@ fn interval(figure: &PublishedFigure) -> Option<usize> {
     (to == from + 1).then_some(from)
 }
 
-/// Returns today's mean over all thread counts, if `figure` is that mean in the report.
+/// Returns today's mean over all thread counts if `figure` is that mean in the report; else `None`.
 fn mean_over_threads<'a>(
     baseline: &PublishedReport,
     figure: &PublishedFigure,
@@ -175,7 +168,8 @@ fn is_alone(baseline: &PublishedReport, today: &MeasuredPoint<'_>) -> bool {
     !baseline.figures.iter().any(|f| f.is_own_point() && same(f))
 }
 
-/// Adds the report's tool to `today` if it ran another case (HPL solves an equation system).
+/// Adds the result of the report's tool to `today` if the tool ran another case (HPL solves an
+/// equation system).
 fn with_report_tool<'a>(
     baseline: &PublishedReport,
     figure: &PublishedFigure,
@@ -195,8 +189,8 @@ fn with_report_tool<'a>(
     MeasuredPoint { tool: runs.of(matched, source).tool, ..today }
 }
 
-/// Returns the measurement for a `figure` of the text, which `row` belongs to, and the part of it
-/// to compare: the point that has this number in a table, or else the best possible point.
+/// Returns today's measurement for a `figure` of the text in the table row `row`, and the part of
+/// it to compare: the case with this number in a table, or else the best possible case.
 fn of_text<'a>(
     baseline: &'a PublishedReport,
     figure: &PublishedFigure,
@@ -245,7 +239,8 @@ fn of_text<'a>(
     }
 }
 
-/// Returns the result of tool `program` for a `figure` of the text, from its own cases or any case.
+/// Returns the result of the tool `program` for a `figure` of the text, from the tool's own cases,
+/// else from any case.
 fn of_program<'a>(
     baseline: &'a PublishedReport,
     figure: &PublishedFigure,
@@ -269,8 +264,7 @@ fn of_program<'a>(
         return MeasuredPoint::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
-    // STREAM, for example, is compared with `memory.bandwidth`; tools of an operation only with
-    // that operation's benchmarks.
+    // STREAM, for example, is compared with `memory.bandwidth`.
     let of: Vec<String> = match figure.operation {
         "" => Vec::new(),
         operation => {
@@ -281,7 +275,8 @@ fn of_program<'a>(
     runs.with_tool(figure.subsystem, program, metric, &of)
 }
 
-/// Returns the unit of a published number; if it prints none, that of similar numbers or the usual.
+/// Returns the unit of a published number; if the report prints none, that of similar numbers or
+/// the usual one.
 fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     if figure.unit == "%" {
         return ReportUnit { scale: 0.01, name: "%".to_owned() };
@@ -292,10 +287,8 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     let found = scale(figure).or_else(|| baseline.figures.iter().filter(same).find_map(scale));
     match (found, figure.subsystem, figure.metric) {
         (Some((scale, unit)), ..) => ReportUnit { scale, name: name(scale, unit, figure.unit) },
-        // No unit is printed or derivable: the usual one.
         (None, "memory", LATENCY_METRIC) => ReportUnit { scale: 1e-9, name: "ns".to_owned() },
         (None, _, LATENCY_METRIC) => ReportUnit { scale: 1e-3, name: "ms".to_owned() },
-        // Disk: as IOzone counts, the only tool for disks.
         (None, part @ ("memory" | "disk"), THROUGHPUT_METRIC) => match part {
             "disk" => ReportUnit { scale: 1024.0, name: "KiB/s".to_owned() },
             _ => ReportUnit { scale: 1e9, name: "GB/s".to_owned() },
@@ -304,7 +297,8 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
     }
 }
 
-/// Returns the printed unit in base units (1e9 for GB/s), with the base unit; `None` if unknown.
+/// Returns the factor from the printed unit to the base unit (1e9 for GB/s), and the base unit;
+/// `None` if unknown.
 fn scale(figure: &PublishedFigure) -> Option<(f64, Unit)> {
     let (value, unit) = figure.base?;
     let printed = figure.number().filter(|printed| *printed != 0.0)?;
@@ -332,7 +326,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 }
 
 impl FilledCell<'_> {
-    /// Returns today's value of the cell's part, in base units or as a share; `None` without one.
+    /// Returns today's value for the cell, in base units or as a share; `None` without one.
     pub(in crate::report) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
@@ -391,5 +385,4 @@ impl FilledCell<'_> {
     }
 }
 
-/// Name of plimsoll as a substitute for a reference tool.
 pub(in crate::report) const OWN_PROGRAM: &str = "plimsoll";

@@ -46,11 +46,9 @@ impl FigureSide {
     }
 }
 
-/// A point of the report's own matrix.
 struct MatrixPoint<'a> {
     figure: &'a PublishedFigure,
     table: usize,
-    /// Valid values as the report counts, in base units.
     today: Option<f64>,
     published: Option<f64>,
     tool: Option<f64>,
@@ -153,8 +151,8 @@ fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<Ma
     own.map(point).collect()
 }
 
-/// Returns the share of its published limit that `value` reaches (1 is the limit), of a point or
-/// from the text; `None` if the report has no such limit.
+/// Returns which share of the published limit `value` reaches (1 is the limit); `None` if the
+/// report has no limit for `figure`.
 fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
     let limit = all()
@@ -217,7 +215,7 @@ impl PointGroup<'_> {
         all.into_iter().flatten().collect()
     }
 
-    /// Builds a statement that cites the tables of the points for which `on` is true.
+    /// Builds a statement that cites the tables with the results for which `on` is true.
     fn state(&self, text: String, on: &dyn Fn(&MatrixPoint<'_>) -> bool) -> Statement {
         let mut tables: Vec<usize> = self.points.iter().filter(|p| on(p)).map(|p| p.table).collect();
         tables.sort_unstable();
@@ -225,7 +223,8 @@ impl PointGroup<'_> {
         Statement { text, tables }
     }
 
-    /// Formats the values of both sides, `today X, published Y`; `None` if neither has one.
+    /// Formats both sides, `today X, published Y`, with the texts of `of`; `None` if neither has
+    /// one.
     fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
         let stated =
             FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
@@ -233,7 +232,8 @@ impl PointGroup<'_> {
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
-    /// Returns ratios of a side's values, first ÷ second, for pairs of points that `same` matches.
+    /// Returns ratios of a side's values, `first` ÷ `second`, for the pairs of results that `same`
+    /// matches.
     fn ratios(
         &self,
         side: FigureSide,
@@ -281,7 +281,8 @@ impl PointGroup<'_> {
         names
     }
 
-    /// States the best point of each side, and its lead over the best of another operation.
+    /// States the best result of each side, and its lead over the best of another operation; `None`
+    /// without results.
     fn best(&self) -> Option<Statement> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
@@ -324,7 +325,6 @@ impl PointGroup<'_> {
             a.operation() == b.operation() && a.figure.threads == b.figure.threads
         };
         let of = |side: FigureSide| {
-            // Each size is compared with the one that has the most counterparts.
             let rated = |base: &str| -> Vec<(&str, f64)> {
                 let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
                 sizes.iter().filter_map(|size| Some((*size, rate(size)?))).collect()
@@ -346,7 +346,8 @@ impl PointGroup<'_> {
         ))
     }
 
-    /// States the mean ratio of points that differ only in `word`: `one` (`TCP`) ÷ `other` (`UDP`).
+    /// States the mean ratio of results that differ only in `word`: `one` (`TCP`) ÷ `other`
+    /// (`UDP`); `None` without such results.
     fn pairs(&self, one: &str, other: &str, word: fn(&PublishedFigure) -> &'static str) -> Option<Statement> {
         let has = |wanted: &str| {
             let wanted = wanted.to_owned();

@@ -9,7 +9,6 @@ use super::FilledReport;
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use crate::report::tidy;
 
-/// A row. Values are in `unit`, efficiencies in percent.
 #[derive(Default, Serialize)]
 struct Record<'a> {
     report: &'a str,
@@ -53,10 +52,8 @@ struct Record<'a> {
     today_reference_differs: Option<&'a str>,
 }
 
-/// Writes the filled tables as CSV with a header line, a row per published number.
-///
-/// # Errors
-/// Writing failed.
+/// Writes the filled tables as CSV with a header line, a row per published number. Fails if writing
+/// fails.
 pub(in crate::report) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<(&FilledReport<'_>, Vec<FilledTable<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
@@ -115,7 +112,7 @@ fn record<'a>(
     if is_point(cell) { with_published(named, baseline, cell) } else { named }
 }
 
-/// Returns whether the cell is a point's mean or peak, not a sample or a spread.
+/// Returns whether the cell is a case's mean or peak, not a sample or a spread.
 fn is_point(cell: &FilledCell<'_>) -> bool {
     matches!(cell.part, ComparablePart::Own | ComparablePart::Peak)
 }
@@ -188,7 +185,8 @@ fn status(cell: &FilledCell<'_>) -> String {
     }
 }
 
-/// Returns the published limit of a point, or else the one in the text, in the cell's unit.
+/// Returns the published limit for the cell's case, or else the one in the text, in the cell's
+/// unit; `None` without one.
 fn theory(baseline: &PublishedReport, cell: &FilledCell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()

@@ -54,15 +54,12 @@ impl SheetLine {
     }
 }
 
-/// A table with its cells as text.
 pub(in crate::report) struct TableSheet {
     pub(in crate::report) title: String,
     pub(in crate::report) columns: Vec<String>,
     pub(in crate::report) rows: Vec<SheetBlock>,
-    /// Derivations of published and today's limits.
     pub(in crate::report) formulas: Vec<String>,
     pub(in crate::report) remarks: Vec<String>,
-    /// Notes, numbered from 1.
     pub(in crate::report) notes: Vec<String>,
 }
 
@@ -130,8 +127,8 @@ impl TableSheet {
         SheetBlock { label, lines }
     }
 
-    /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value, and in
-    /// most lines unless the cell is a case's result (`is_figure`).
+    /// Formats a cell of a line, followed by `unit` (may be empty); `None` without a value. Most
+    /// lines exist only for the result of a case (`is_figure`).
     fn text(
         &mut self,
         line: SheetLine,
@@ -142,7 +139,6 @@ impl TableSheet {
         let in_unit = |value: f64| significant(value / cell.unit.scale, OWN_FIGURE_DIGITS);
         let share = |share: f64| percent(share, SHARE_DIGITS);
         let today = &cell.today;
-        // The following lines apply to results only, not to samples or spreads.
         match line {
             SheetLine::Today => Some(self.today(cell, unit)),
             SheetLine::Published => Some(self.published(cell, unit)),
@@ -168,7 +164,8 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of a note on how the reference tool differs from the case; may be empty.
+    /// Returns the mark of a note on how the reference tool differs from the case; empty if it does
+    /// not differ.
     fn differs(&mut self, cell: &FilledCell<'_>) -> String {
         match cell.today.tool.as_ref().filter(|tool| !tool.differs.is_empty()) {
             Some(tool) => format!(" {}", self.note(format!("{}: {}", tool.name, tool.differs))),
@@ -230,7 +227,8 @@ impl TableSheet {
         }
     }
 
-    /// Formats the published number as printed, with unit `beyond` and a mark if it is doubted.
+    /// Formats the published number as printed, followed by the unit `beyond`, and a mark if it is
+    /// doubted.
     fn published(&mut self, cell: &FilledCell<'_>, beyond: &str) -> String {
         let PublishedFigure { value, unit, doubt, .. } = cell.figure;
         let mut text = match (*unit, beyond) {
@@ -247,7 +245,7 @@ impl TableSheet {
         }
     }
 
-    /// Returns the mark of a note, `[1]`; a new note is added.
+    /// Returns the mark of the note `text`, `[1]`; adds the note if it is new.
     fn note(&mut self, text: String) -> String {
         let text = plimsoll_units::text::shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
@@ -298,7 +296,6 @@ fn about(cell: &FilledCell<'_>) -> Vec<String> {
     stated
 }
 
-/// Yields the cells whose case has a result today.
 fn figures<'a, 'b>(filled: &'b FilledTable<'a>) -> impl Iterator<Item = &'b FilledCell<'a>> {
     filled.cells().filter(move |cell| filled.is_figure(cell) && cell.today.has_figure())
 }
@@ -343,7 +340,7 @@ fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String>
     found
 }
 
-/// Formats `Table 3 of 14: memory throughput, in GB/s`.
+/// Formats the title of one of `of` tables: `Table 3 of 14: memory throughput, in GB/s`.
 fn title(table: &PublishedTable<'_>, units: &[String], of: usize) -> String {
     let units = match (table.kind, units) {
         (TableKind::Text, _) | (_, []) => String::new(),
@@ -380,7 +377,7 @@ fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> 
     remarks
 }
 
-/// Formats which units the report prints, if they differ from the cells'; `None` if none does.
+/// Formats which units the report prints, if they differ from the cells'; `None` if none differs.
 fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
     let mut printed: Vec<String> = Vec::new();
     let (mut is_implied, mut is_unknown) = (false, false);

@@ -39,8 +39,8 @@ fn widest(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.width()).max().unwrap_or(0)
 }
 
-/// Splits columns into parts that fit the terminal beside row names of width `lead`: (index,
-/// width).
+/// Splits columns, as (index, width), into groups that fit the terminal beside row names of width
+/// `lead`.
 fn chunks(sheet: &TableSheet, style: &Style, lead: usize) -> Vec<Vec<(usize, usize)>> {
     let width = |at: usize| {
         let cells = sheet.rows.iter().flat_map(|row| &row.lines).filter_map(|(_, cells)| cells.get(at));
@@ -104,7 +104,8 @@ fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, 
     text
 }
 
-/// Splits a column name at commas into lines for the heading, padded above to `high` lines.
+/// Splits a column name at commas into lines for the heading; adds empty lines above, up to `high`
+/// lines.
 fn stacked(sheet: &TableSheet, column: usize, high: usize) -> Vec<&str> {
     let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());
     let missing = high.saturating_sub(parts.len());

@@ -12,32 +12,23 @@ use plimsoll_result::document::Run;
 /// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
 
-/// Runs that together fill the tables of one report.
 pub(in crate::report) struct ReplayRuns<'a> {
-    /// Latest first; the first run with a result is used.
     pub(in crate::report) runs: Vec<&'a Run>,
 }
 
-/// Today's measurement of a point.
 #[derive(Clone)]
 pub(in crate::report) struct MeasuredPoint<'a> {
     pub(in crate::report) run: Option<&'a Run>,
     pub(in crate::report) case: Option<&'a Case>,
-    /// Samples of all repetitions, as the report counts.
     pub(in crate::report) samples: Vec<f64>,
-    /// Metric of the first repetition that has one.
     pub(in crate::report) metric: Option<&'a MetricResult>,
     pub(in crate::report) tool: Option<MeasuredByTool<'a>>,
-    /// Reference tools without a result, with reasons.
     pub(in crate::report) declined: Vec<String>,
-    /// Outcome without a result.
     pub(in crate::report) instead: Option<String>,
     pub(in crate::report) invalid: Option<String>,
-    /// Whether an earlier run has a result, too.
     pub(in crate::report) is_in_others: bool,
-    /// Limit and its value, as the report counts.
     pub(in crate::report) limit: Option<(&'a Limit, f64)>,
-    /// Number of candidate cases, if a number of the text fits several and this is the best.
+    /// Number of cases that fit a number of the text; this is the best of them.
     pub(in crate::report) best_of: usize,
 }
 
@@ -46,13 +37,12 @@ pub(in crate::report) struct MeasuredByTool<'a> {
     pub(in crate::report) name: &'a str,
     pub(in crate::report) figure: f64,
     pub(in crate::report) of_limit: Option<f64>,
-    /// Differences from the case; may be empty.
     pub(in crate::report) differs: String,
 }
 
 impl<'a> MeasuredByTool<'a> {
-    /// Returns how closely a tool's name matches a report's program and operation (0 is exact), or
-    /// `None`: `iozone reread` is that pass of IOzone, `hpcc STREAM` is STREAM.
+    /// Returns how closely the tool `name` matches a report's `wanted` program and operation (0 is
+    /// exact); `None`: not at all. `iozone reread` is that pass of IOzone, `hpcc STREAM` is STREAM.
     fn distance(name: &str, wanted: &str) -> Option<u8> {
         let program = wanted.split(' ').next().filter(|program| !program.is_empty())?.to_lowercase();
         let name = name.to_lowercase();
@@ -122,8 +112,8 @@ impl<'a> ReplayRuns<'a> {
         Self { runs }
     }
 
-    /// Returns the point's measurement in the latest run with a result, with the result of `tool`
-    /// (program and operation); without any, the reason.
+    /// Returns the measurement of `matched` in the latest run with a result, with the result of
+    /// `tool` (program and operation). Without a result, it has the reason.
     pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
@@ -140,7 +130,8 @@ impl<'a> ReplayRuns<'a> {
         }
     }
 
-    /// Returns the best case of these points in the latest run with any, with the result of `tool`.
+    /// Returns the best case of `points` in the latest run with any of them, with the result of
+    /// `tool`.
     pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
@@ -165,8 +156,8 @@ impl<'a> ReplayRuns<'a> {
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
     }
 
-    /// Returns the best result of `tool` for `metric` in subsystem `part`, only from benchmarks
-    /// `of` (empty: any), in the latest run that has one.
+    /// Returns the best result of `tool` for `metric` in subsystem `part`, in the latest run that
+    /// has one. `of`: benchmarks whose cases count (empty: any).
     pub(in crate::report) fn with_tool(
         &self,
         part: &str,
@@ -198,7 +189,6 @@ impl<'a> ReplayRuns<'a> {
 }
 
 impl<'a> MeasuredPoint<'a> {
-    /// Creates a measurement without results, for the reason `why`.
     pub(in crate::report) fn absent(why: &str) -> Self {
         Self {
             run: None,
@@ -215,7 +205,8 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    /// Collects results of `metric` and `tool` in the measurements of a point, on one node only.
+    /// Collects results of `metric` and `tool` in the measurements `all` of a case, on one node
+    /// only.
     fn new(run: &'a Run, all: &[&'a Measurement], metric: &str, tool: &str) -> Self {
         let has = |m: &&&&Measurement| m.metrics.iter().any(|found| found.name == metric);
         let node = all.iter().find(|m| has(&m)).or(all.first()).map(|m| m.node.as_str());
@@ -249,8 +240,7 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    /// Uses the condition of that name, such as an endpoint's CPU time, if the case has no such
-    /// metric.
+    /// Uses the condition with the metric's name (such as CPU time) if the case has no such metric.
     fn or_condition(self, matched: &Matched, here: &[&Measurement]) -> Self {
         let row = OwnCondition::new(matched.metric, "", "");
         let samples: Vec<f64> = here.iter().filter_map(|m| m.conditions.more.get(&row)).collect();
@@ -264,7 +254,7 @@ impl<'a> MeasuredPoint<'a> {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
-    /// Returns one point with the mean of these points; `None` if any of them has no result.
+    /// Returns one measurement with the mean of all; `None` if any of them has no result.
     pub(in crate::report) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;

@@ -1,4 +1,4 @@
-//! Placement of units in a published table: in the title, columns, rows or cells, each named once.
+//! Where a published table prints its units: in the title, columns, rows or cells, each once.
 
 use plimsoll_published::tables::TableKind;
 
@@ -6,11 +6,8 @@ use super::cells::{FilledCell, FilledTable};
 
 pub(super) struct TableUnits {
     pub(super) title: Vec<String>,
-    /// Column names, with units if these differ by column.
     pub(super) columns: Vec<String>,
-    /// Most frequent unit per column of a mixed table; other cells name theirs.
     main: Vec<Option<String>>,
-    /// Printed unit per row, if each row has its own.
     rows: Vec<Option<String>>,
 }
 
@@ -51,7 +48,6 @@ impl TableUnits {
     /// Returns the unit to print after today's value in this cell; empty if the table names it.
     pub(super) fn today<'a>(&self, row: usize, column: usize, cell: &'a FilledCell<'_>) -> &'a str {
         let named = match self.of_row(row) {
-            // The printed unit does not apply to today's value.
             Some(_) => cell.figure.base.is_some() || cell.figure.unit == cell.unit.name,
             None => !self.is_other(column, cell),
         };
@@ -73,7 +69,6 @@ impl TableUnits {
     }
 }
 
-/// Returns the distinct units of these cells, the most frequent first.
 fn distinct<'a, 'b: 'a>(cells: impl Iterator<Item = &'a FilledCell<'b>>) -> Vec<String> {
     let mut units: Vec<(String, usize)> = Vec::new();
     for cell in cells.filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {

@@ -16,9 +16,7 @@ const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
 const MAX_HEADLINES: usize = 8;
 
 /// Formats a run as a short card: machine, conditions, headlines, tally, hash of the document.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Fails if a number cannot be represented in JSON.
 pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let host = of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
     let when = when(&run.started, style);
@@ -56,8 +54,8 @@ fn headlines(run: &Run) -> Vec<Vec<String>> {
     telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement)).collect()
 }
 
-/// Returns the main headlines of a run with their subsystem: the last case with a result (all CPUs,
-/// largest size) per benchmark, up to a limit.
+/// Returns the main headlines of a run, each with its subsystem: per benchmark the last case with a
+/// result (all CPUs, largest size), up to a limit.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let mut found = Vec::new();
     for subsystem in

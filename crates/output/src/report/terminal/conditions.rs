@@ -13,7 +13,7 @@ const LOADED: f64 = 0.5;
 /// Share of time stolen since boot from which stealing is usual.
 const STOLEN: f64 = 0.05;
 
-/// Returns notes about conditions at the start of a run (sandbox, quota, load, steal, cache); each
+/// Returns notes about conditions at the start of a run (sandbox, quota, load, steal, cache). Each
 /// has the code of the warnings that it causes.
 pub(crate) fn whole(machine: &Machine) -> Vec<Note> {
     [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)]

@@ -7,9 +7,9 @@ use plimsoll_result::document::Run;
 use crate::report::row::{HeadlineFigures, MeasurementRow};
 use crate::report::subsystems;
 
-/// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: other
-/// processes, 79 % of the time excluded` for the most disturbed case of the first subsystem with
-/// one, or `None` if no result lacks more than 10 % of its time.
+/// Returns `delivers 22.1 GFLOP/s of the 103 GFLOP/s that fma f64 ×2 reaches undisturbed: …` for
+/// the most disturbed case of the first subsystem with one; `None` if no result lacks more than 10
+/// % of its time.
 pub(crate) fn verdict(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;

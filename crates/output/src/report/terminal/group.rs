@@ -10,27 +10,20 @@ use plimsoll_model::warning::CAUSES;
 const NOT_CONVERGED: &str = "not-converged";
 const WIDE_MEANS: &str = "the interval is wider than --precision asks for; use a larger --budget, a longer --sample-time, more --samples, or a looser --precision";
 const FEW_SAMPLES: &str = "few-samples";
-/// Warnings that the interval column shows for rows with a result.
 pub(crate) const IN_ITS_COLUMN: [&str; 2] = [NOT_CONVERGED, FEW_SAMPLES];
 const MOSTLY: &str = "mostly-excluded";
-/// The mark of [`MOSTLY`] without its share.
 const ALL_EXCLUDED: &str = "mostly excluded";
 
-/// Longest mark in a row, in columns; longer ones are replaced by the warning's code.
 const MARK: usize = 40;
-/// Longest text with numbers of its own in a row, in columns.
 const TEXT: usize = 60;
 
 #[derive(Debug, Default)]
 pub(crate) struct RowGroup {
     pub(crate) title: String,
-    /// Footnotes, in order of their marks.
     pub(crate) notes: Vec<String>,
     pub(crate) warnings: Vec<Meaning>,
-    /// Explanations of further values in the rows.
     pub(crate) remarks: Vec<&'static str>,
     reasons: BTreeSet<String>,
-    /// Explained texts by their form without numbers.
     texts: BTreeMap<String, String>,
 }
 
@@ -40,12 +33,9 @@ pub(crate) struct Meaning {
     pub(crate) text: String,
 }
 
-/// Warnings explained outside the current group.
 #[derive(Debug, Default)]
 pub(crate) struct ExplainedElsewhere {
-    /// Codes of warnings explained above the table.
     above: BTreeSet<String>,
-    /// General explanations of earlier groups, without numbers.
     before: BTreeSet<String>,
 }
 
@@ -60,15 +50,14 @@ impl RowGroup {
         Self { title: title.to_owned(), ..Self::default() }
     }
 
-    /// Adds the reason of a row without a result; returns whether it is new in this group.
+    /// Adds the reason of a row without a result; returns whether the reason is new in this group.
     pub(crate) fn is_new(&mut self, reason: &str) -> bool {
         self.reasons.insert(reason.to_owned())
     }
 
-    /// Returns short marks for a row's warnings, and collects their explanations below the group's
-    /// rows (for general warnings, below the first group). A repeated text that differs only in its
-    /// numbers is itself the mark, up to its remedy, if it is short. For rows with a result, the
-    /// interval column replaces two of the marks.
+    /// Returns short marks for a row's warnings, and collects their explanations, which are shown
+    /// below the group. `has_figure`: the row has a result, whose interval column shows two of the
+    /// warnings. `known`: warnings explained elsewhere.
     pub(crate) fn marks(
         &mut self,
         notes: &[Note],
@@ -94,7 +83,6 @@ impl RowGroup {
         }
         let mut meaning = meaning(code, text);
         if is_above {
-            // The remedy is above the table; the meaning of the share is not.
             meaning.truncate(before_remedy(&meaning).len());
         }
         let shape = without_figures(&meaning);
@@ -154,7 +142,6 @@ fn short(code: &str, text: &str) -> String {
 /// Returns the explanation of a warning without the row's numbers, starting with its mark.
 fn meaning(code: &str, text: &str) -> String {
     if code == NOT_CONVERGED {
-        // The reason that sampling ended differs between rows.
         return format!("{}: {}", short(code, text), WIDE_MEANS);
     }
     let mark = short(code, text);
@@ -172,7 +159,7 @@ fn named(mark: &str) -> &str {
     mark[..figure].trim_end()
 }
 
-/// Removes the total excluded share if a single cause has the same share.
+/// Removes the total excluded share from `marks` if a single cause has the same share.
 fn fold_repeated_marks(marks: &mut [String]) {
     let share = |mark: &String| mark[named(mark).len()..].to_owned();
     let lead = |mark: &String| named(mark) == ALL_EXCLUDED;
@@ -280,7 +267,6 @@ mod tests {
         assert!(memory.warnings.is_empty());
     }
 
-    /// The line above the table does not explain the meaning of a row's share.
     #[test]
     fn a_cause_that_is_told_above_the_table_is_explained_without_its_remedy() {
         let mut group = RowGroup::new("CPU");

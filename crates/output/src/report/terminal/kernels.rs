@@ -12,8 +12,8 @@ use crate::report::wrap::widths;
 
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
-/// Formats a table of compute kernels: those of the candidates, or all of this architecture
-/// (`None`). Limits are for the measured `clock_hz`.
+/// Formats a table of compute kernels: those of the candidates `named`, or all of this architecture
+/// (`None`). Limits are for the measured `clock_hz`; unknown for `None`.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&ComputeKernel> = match named {
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),
@@ -24,7 +24,6 @@ pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f6
     let widths = widths(&rows);
     let line = |[kernel, lanes, each, operations, limit]: &[String; 5]| {
         let rates = match each.is_empty() && operations.is_empty() {
-            // The reason takes their place.
             true => String::new(),
             false => format!("{each:>0$}  {operations:>1$}  ", widths[2], widths[3]),
         };
@@ -65,7 +64,6 @@ fn row(machine: &Machine, kernel: &ComputeKernel, clock_hz: Option<f64>) -> [Str
     };
     let unit = counted_in(Some(kernel.op), Some(kernel.element));
     let limit = match (available, rates, clock_hz) {
-        // The row already contains the name.
         (Err(absence), ..) => match absence.to_string().split_once(" is ") {
             Some((_, why)) => why.to_owned(),
             None => absence.to_string(),
@@ -103,7 +101,6 @@ mod tests {
         );
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let words = |start: &str| line(start).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        // This processor decides whether a kernel can run, the fixture's machine decides its limit.
         assert_eq!(words("add   i8    sse2")[3..], ["16", "4", "64", "237", "GOP/s"]);
         assert_eq!(words("sqrt  f64   sse2")[3..6], ["2", "0.119", "0.239"]);
         assert!(line("fma   f64   portable").contains("unknown: the compiler chose"), "{text}");

@@ -16,14 +16,12 @@ use plimsoll_units::text::counted;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
     pub(crate) label: String,
-    /// Parameter values that `best` selected; may be empty.
     pub(crate) chosen: String,
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
     pub(crate) figures: Option<HeadlineFigures>,
     pub(crate) details: String,
     pub(crate) warnings: Vec<Note>,
-    /// Explanations of further values and names, shown once below the rows.
     pub(crate) remarks: Vec<&'static str>,
 }
 
@@ -31,23 +29,19 @@ pub(crate) struct MeasurementRow {
 pub(crate) struct HeadlineFigures {
     pub(crate) value: String,
     pub(crate) interval: String,
-    /// Empty if no limit applies.
     pub(crate) limit: String,
     /// Source of the limit, or why it is unknown.
     pub(crate) note: Option<String>,
     pub(crate) of_limit: Option<f64>,
-    /// Delivered value, if it is much less.
     pub(crate) delivered: Option<DeliveredFigure>,
     pub(crate) grade: Grade,
 }
 
-/// Delivered value of a headline, as text and as a share of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeliveredFigure {
     pub(crate) value: String,
     pub(crate) of_limit: Option<f64>,
     pub(crate) cause: &'static str,
-    /// Share of time that the undisturbed value excludes.
     pub(crate) excluded: f64,
 }
 
@@ -81,7 +75,6 @@ impl DeliveredFigure {
     }
 }
 
-/// Rating of a result against its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grade {
     Good,
@@ -96,7 +89,8 @@ pub(crate) const GOOD: f64 = 0.9;
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// Rates a headline by its share of the limit; one that is mostly excluded is at best fair.
+    /// Rates a headline by its share of the limit; a headline that is mostly excluded is at best
+    /// fair.
     pub(crate) fn of(measurement: &Measurement) -> Self {
         let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
         match share {
@@ -128,10 +122,8 @@ impl MeasurementRow {
             None => (None, &[][..]),
         };
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
-        // Percentiles first, so that they align between rows.
         let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
-        // Pairs of nodes have their own grid.
         let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
@@ -185,7 +177,6 @@ impl HeadlineFigures {
             None => String::new(),
             Some(share) if share >= 10.0 => "> 999 %".to_owned(),
             Some(share) if share > 0.0 && share < 1e-4 => "<0.01 %".to_owned(),
-            // The column is wide enough for two digits.
             Some(share) if share < 1e-3 => percent(share, 2),
             Some(share) => percent(share, 3),
         }
@@ -251,7 +242,7 @@ fn of_each_thread(case: &Case) -> Option<&'static str> {
         .then_some("sizes are per thread, all arrays together")
 }
 
-/// Formats the percentiles of single operations, `p50 … p99 … p99.9 … max`, in equal widths.
+/// Formats the percentiles of single operations, `p50 … p99 … p99.9 … max`; `None` without any.
 fn tail(metric: &MetricResult) -> Option<String> {
     let percentiles = metric.percentiles.as_ref()?;
     let one = |name: &&str| {
@@ -262,7 +253,7 @@ fn tail(metric: &MetricResult) -> Option<String> {
     (!all.is_empty()).then(|| format!("{} {}", together("single operations:"), all.join(" · ")))
 }
 
-/// Formats a matrix's medians per kind of pair: `l3 50.0 ns (4 pairs)`.
+/// Formats the medians of a matrix per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`.
 fn between(metric: &MetricResult) -> Vec<String> {
     let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
     let one = |kind: &Alike<'_>| {
@@ -287,7 +278,8 @@ fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> 
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if it is not shown in rows.
+/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows do not show the
+/// metric.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
     let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;
@@ -419,7 +411,6 @@ mod tests {
         assert!(points.iter().all(|point| !point.contains(' ') && point.contains("kIOPS")), "{details}");
     }
 
-    /// A write that is not synced is only half of a commit.
     #[test]
     fn what_syncing_took_is_told() {
         let mut made = fixture::measured("disk.io/op=write/sync=every:1", "latency", Unit::Second, 70e-6);

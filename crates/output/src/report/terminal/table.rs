@@ -10,20 +10,16 @@ use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
 use crate::report::style::{Style, TextRole};
 use crate::report::wrap::flowed;
 
-/// Column widths. The widest usual texts are `1.23 TFLOP/s` and `99.7 %`.
 const VALUE: usize = 12;
 const LIMIT: usize = 12;
 const MIN_COLUMN_SHARE: usize = 8;
-/// Width of value, limit and share with spaces, after the label; [`AsciiRoom`] has the rest.
 const FIGURES: usize = 1 + VALUE + 1 + 1 + LIMIT + MIN_COLUMN_SHARE;
 
 const INDENT: usize = 2;
 const INNER: usize = 4;
 const LABEL: RangeInclusive<usize> = 22..=36;
-/// The least width fits `invalid`.
 const BAR: RangeInclusive<usize> = 7..=10;
 const CASE: &str = "case (×2: 2 threads)";
-/// Widest table: longer rows are hard to follow.
 const WIDEST: usize = 110;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +50,10 @@ impl FigureLayout {
     }
 }
 
-/// Widths that are larger in ASCII.
 #[derive(Clone, Copy, Debug)]
 struct AsciiRoom {
     /// `± 0.20 %` or `+/- 0.20 %`, without the star after it.
     interval: usize,
-    /// Footnote mark: `¹` or `[1]`.
     mark: usize,
 }
 
@@ -82,7 +76,6 @@ pub(crate) struct CaseTable {
     headed: bool,
 }
 
-/// Heading with context, as far as there is room.
 pub(crate) struct Heading<'a> {
     pub(crate) title: &'a str,
     pub(crate) context: Vec<String>,
@@ -100,7 +93,8 @@ impl CaseTable {
         }
     }
 
-    /// Formats a row; if `heading` starts a new group, first the old group's end and the heading.
+    /// Formats a row. If `heading` starts a new group, the text begins with the end of the old
+    /// group and the heading.
     pub(crate) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
         let mut out = String::new();
         if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
@@ -113,7 +107,6 @@ impl CaseTable {
         out += &self.reason(row);
         let detail = match row.chosen.as_str() {
             _ if self.fits_one_line(row) => String::new(),
-            // Empty, or what answered.
             answered if answered.is_empty() || answered.starts_with('(') => answered.to_owned(),
             kernel => format!("kernel {kernel}"),
         };
@@ -210,7 +203,6 @@ impl CaseTable {
 
     fn figures(&mut self, row: &MeasurementRow) -> String {
         let Some(figures) = &row.figures else {
-            // The status replaces the value.
             let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
             return self.placed(row, &format!(" {word}"));
         };
@@ -310,7 +302,8 @@ impl CaseTable {
         format!("{:pad$}{}", "", self.style.paint(role, text))
     }
 
-    /// Draws the share of the limit in `room` columns: delivered solid, undisturbed hatched.
+    /// Draws the share of the limit in `room` columns: delivered solid, undisturbed hatched. Empty
+    /// if the share is unknown.
     fn bar(&self, status: Status, figures: &HeadlineFigures, room: usize) -> String {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };
@@ -321,7 +314,6 @@ impl CaseTable {
         let halves =
             |share: f64| (((share.clamp(0.0, 1.0) + 0.005) * room as f64 * 2.0) as usize).clamp(1, room * 2);
         let undisturbed = halves(share);
-        // Solid: delivered; hatched: undisturbed beyond that.
         let delivered = figures.delivered.as_ref().and_then(|delivered| delivered.of_limit).map(halves);
         let solid = delivered.map_or(undisturbed, |solid| solid.min(undisturbed));
         let full = "━".repeat(solid / 2) + if solid % 2 == 1 { "╸" } else { "" };

@@ -25,12 +25,13 @@ pub(crate) fn widths<R: AsRef<[String]>>(rows: &[R]) -> Vec<usize> {
     (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect()
 }
 
-/// Returns the spaces that pad `text` to `width` terminal columns; empty if it is wider.
+/// Returns the spaces that pad `text` to `width` terminal columns; empty if `text` is wider.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// Wraps to lines of at most `room` columns; keeps numbers with units and signs with numbers.
+/// Wraps to lines of at most `room` columns; keeps numbers with their units, and signs with their
+/// numbers.
 pub(crate) fn flowed(text: &str, room: usize) -> Vec<String> {
     let lines = wrapped(&glued(text), room).into_iter().map(|line| line.replace(GLUE, " ").trim().to_owned());
     lines.filter(|line| !line.is_empty()).collect()

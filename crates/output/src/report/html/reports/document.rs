@@ -26,7 +26,6 @@ struct TableSection<'a> {
     name: String,
     id: String,
     width: TableWidth,
-    /// Reason why it is folded, if it is.
     folded: Option<&'static str>,
     charts: Vec<DrawnChart>,
 }
@@ -39,7 +38,7 @@ enum TableWidth {
 }
 
 impl TableWidth {
-    /// Returns the least width for the cells, and for `charts` charts beside each other.
+    /// Returns the least width for the table's cells, and for `charts` charts beside each other.
     fn of(sheet: &TableSheet, charts: usize) -> Self {
         const LETTERS: [(usize, TableWidth); 2] = [(74, TableWidth::Third), (116, TableWidth::Half)];
         let longest = |at: usize| {
@@ -78,11 +77,11 @@ impl TableWidth {
 struct MachinePartTables<'a> {
     title: String,
     sections: Vec<TableSection<'a>>,
-    /// Time series that the plan measures for this subsystem.
     series: Vec<DrawnChart>,
 }
 
-/// Builds the document of a page's report `index`; `folded` holds other parts of its runs' pages.
+/// Builds the document of the page's report number `index`; `folded` holds other parts of its runs'
+/// pages.
 pub(in crate::report::html) fn document(
     report: &FilledReport<'_>,
     index: usize,
@@ -139,7 +138,8 @@ pub(in crate::report::html) fn document(
     ReportDocument { body, charts: all }
 }
 
-/// Builds the links to all tables and to the sections with the ids `ends`.
+/// Builds the links to all tables, and to the sections with the ids `ends`: evaluation, findings,
+/// rest.
 fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     let [evaluation, findings, rest] = ends.each_ref().map(|id| format!("#{id}"));
     html! {
@@ -158,7 +158,6 @@ fn contents(parts: &[MachinePartTables<'_>], ends: &[String; 3]) -> Markup {
     }
 }
 
-/// Legend of the tables.
 const HOW: &str = "in each row: own, today's mean ± standard deviation; reference, the \
 reference tool of today (its efficiency, the share of the limit); theory, today's limit (own efficiency); published, the report's number (today ÷ published)";
 
@@ -214,7 +213,7 @@ fn parts_of<'a>(
     found.into_iter().map(|(_, part)| part).collect()
 }
 
-/// Widens tables so that each row of the layout (one to three tables) fills the page.
+/// Widens tables so that each line of the page (one to three tables) is full.
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
@@ -238,7 +237,7 @@ fn anchor(index: usize, number: usize) -> String {
     format!("d{index}-table-{number}")
 }
 
-/// Returns a chart per time series that the plan requests, each with its subsystem.
+/// Returns the subsystem and chart of each time series that the plan requests.
 pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));

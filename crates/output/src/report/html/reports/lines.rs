@@ -8,9 +8,7 @@ use crate::report::html::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, Ch
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AxisPlace {
-    /// Common block or precision; empty for a single band.
     pub(super) band: String,
-    /// Label, such as the thread count.
     pub(super) name: String,
 }
 
@@ -18,11 +16,9 @@ pub(super) struct FigureAt {
     pub(super) column: usize,
     pub(super) value: f64,
     pub(super) range: Option<[f64; 2]>,
-    /// Text on hover besides the value.
     pub(super) label: String,
 }
 
-/// Builder of a chart's lines.
 pub(super) struct ReportLines {
     columns: Vec<AxisPlace>,
     series: Vec<ChartSeries>,
@@ -41,8 +37,8 @@ impl ReportLines {
         !self.series.is_empty()
     }
 
-    /// Adds a positive value to line `name`; lines break at bands and at columns with several
-    /// values.
+    /// Adds a value to line `name`, if the value is positive. Lines break at bands and at columns
+    /// with several values.
     pub(super) fn add(&mut self, name: &str, role: SeriesRole, at: FigureAt) {
         if !(at.value.is_finite() && at.value > 0.0) {
             return;
@@ -64,8 +60,8 @@ impl ReportLines {
         line.labels.push(at.label);
     }
 
-    /// Builds the chart, x axis named `axis`; lines are sorted by role, and shifted against
-    /// overlap.
+    /// Builds the chart with x axis `axis` and y axis `y`. Lines are sorted by role, and shifted
+    /// sideways against overlap.
     pub(super) fn chart(mut self, title: String, note: String, axis: &str, y: ChartAxis) -> Chart {
         const MIN_LABEL_DISTANCE: f64 = 0.13;
         self.series.sort_by_key(|one| one.role);

@@ -1,5 +1,4 @@
-//! Charts of the published report that a run replays, with this run's results beside published
-//! ones.
+//! Charts of the published report that a run replays: this run's results beside published ones.
 
 mod document;
 mod lines;
@@ -35,7 +34,6 @@ pub(super) struct SubsystemCharts {
 pub(super) struct ReplayFigures {
     baseline: PublishedReport,
     pub(super) parts: Vec<SubsystemCharts>,
-    /// Titles of charts without any result of this run.
     missing: Vec<String>,
 }
 

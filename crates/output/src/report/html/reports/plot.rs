@@ -10,7 +10,6 @@ use super::today::{PointToday, ToolToday};
 use crate::report::context;
 use crate::report::html::data::{Chart, SeriesRole};
 
-/// A point of the report with its matching case.
 #[derive(Clone, Copy)]
 pub(super) struct PlottedPoint<'a> {
     pub(super) figure: &'a PublishedFigure,
@@ -40,7 +39,7 @@ pub(super) fn plots(baseline: &PublishedReport) -> Vec<Plot<'_>> {
 }
 
 impl<'a> Plot<'a> {
-    /// Sorts points by band (block and precision) in the report's order, then by thread count.
+    /// Sorts points by block and precision in the report's order, then by thread count.
     fn sort(&mut self) {
         let mut bands: Vec<String> = Vec::new();
         for point in &self.points {
@@ -62,7 +61,8 @@ impl<'a> Plot<'a> {
         format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
     }
 
-    /// Builds the charts of results and efficiencies; empty if `run` has none of the points.
+    /// Builds the charts of results and efficiencies; empty if `run` has results of none of the
+    /// points.
     pub(super) fn charts(&self, baseline: &PublishedReport, run: &Run) -> Vec<Chart> {
         let today: Vec<PointToday<'_>> = self.points.iter().map(|p| PointToday::of(run, p.matched)).collect();
         let measured = today.iter().filter(|today| today.figure().is_some()).count();
@@ -110,7 +110,7 @@ impl<'a> Plot<'a> {
         self.points.iter().find_map(|p| Some(p.matched.value?.1))
     }
 
-    /// Yields the published numbers of reference tools, theory and efficiencies for a point.
+    /// Yields the published numbers of reference tools, theory and efficiencies for `point`.
     pub(super) fn published_numbers(
         &self,
         baseline: &'a PublishedReport,
@@ -156,7 +156,8 @@ impl<'a> Plot<'a> {
         lines
     }
 
-    /// Returns the results of tools with this point's case, or with the case of its published tool.
+    /// Returns the tools' results for the case of `point`, else for the case of the tool that the
+    /// report shows there. `today` is this run's measurement of `point`.
     fn tools(
         &self,
         baseline: &'a PublishedReport,
@@ -177,8 +178,8 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Adds a published number at `column` to line `NAME, TITLE`, or to that of its verdict if it is
-/// doubted; ignored if its unit is not `unit`.
+/// Adds the published number `figure` at `column` to the line `NAME, TITLE`; doubted numbers have a
+/// line of their own. Ignored if its unit is not `unit`.
 #[expect(clippy::too_many_arguments)]
 fn published(
     lines: &mut ReportLines,
@@ -208,7 +209,7 @@ fn published(
 }
 
 impl PlottedPoint<'_> {
-    /// Returns precision and block size, such as `f64 4 KiB`, which neighbouring points share.
+    /// Returns precision and block size, such as `f64 4 KiB`.
     pub(super) fn band(&self) -> String {
         let block = self.figure.bytes.parse().map_or(String::new(), size);
         let words = [self.figure.precision.to_owned(), block];
@@ -233,7 +234,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns whether `figure` matches the point in all properties that it states.
+/// Returns whether all properties that `figure` states are those of `point`.
 pub(super) fn covers(figure: &PublishedFigure, point: &PublishedFigure) -> bool {
     let pattern = if figure.pattern.starts_with("headline") { "" } else { figure.pattern };
     let same = |general: &str, own: &str| general.is_empty() || general == own;

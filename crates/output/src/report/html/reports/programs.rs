@@ -11,11 +11,10 @@ use crate::report::html::data::{Chart, SeriesRole};
 
 struct ProgramFigures<'a> {
     first: &'a PublishedFigure,
-    /// Numbers with the cases that measure the same quantity.
     all: Vec<(&'a PublishedFigure, &'a Matched)>,
 }
 
-/// Builds a chart per reference tool of which the run has cases, with its subsystem.
+/// Builds a chart per reference tool whose cases the run has; returns it with its subsystem.
 pub(super) fn of(baseline: &PublishedReport, run: &Run) -> Vec<(&'static str, Chart)> {
     let chart = |program: &ProgramFigures<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
     programs(baseline).iter().filter_map(chart).collect()
@@ -101,7 +100,7 @@ impl ProgramFigures<'_> {
         lines.has(SeriesRole::Own).then(|| lines.chart(title, note.to_owned(), &self.axis(), y))
     }
 
-    /// Returns the parameters that differ between the cases; the first parameter for a single case.
+    /// Returns the parameters that differ between the cases; for a single case its first parameter.
     fn varying(&self) -> Vec<&'static str> {
         let Some((_, first)) = self.all.first() else { return Vec::new() };
         let names = || first.case.params().iter().map(|(name, _)| *name);
@@ -116,7 +115,8 @@ impl ProgramFigures<'_> {
         self.varying().into_iter().map(word).collect::<Vec<_>>().join(", ")
     }
 
-    /// Names a case by the parameters that differ; a scaled matrix order is `500 of 1000`.
+    /// Names a case by its parameters that differ; a matrix order that `scale` made smaller is `500
+    /// of 1000`.
     fn name(&self, matched: &Matched, scale: f64) -> String {
         let value = |name: &str| {
             let order = matched.smaller_order(scale).filter(|_| name == "n");

@@ -8,8 +8,8 @@ use super::plot::{Plot, covers};
 use super::today::PointToday;
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 
-/// Builds the chart of shares of the limit in percent, `today` beside the published ones; `None` if
-/// the report prints no efficiencies.
+/// Builds the chart of shares of the limit in percent, `today` (by point of `plot`) beside the
+/// published ones; `None` if the report prints no efficiencies.
 pub(super) fn chart(
     plot: &Plot<'_>,
     baseline: &PublishedReport,
@@ -32,7 +32,6 @@ pub(super) fn chart(
         }
         for figure in plot.published_numbers(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
             let (of, role) = match figure.source {
-                // An efficiency in the text belongs to no single point.
                 "efficiency-own" => {
                     (Some(point.figure).filter(|own| own.threads == figure.threads), SeriesRole::Published)
                 }
@@ -74,8 +73,8 @@ pub(super) fn chart(
     printed.then(|| lines.chart(title, format!("{note}{own}"), plot.axis(), axis))
 }
 
-/// Returns whether an efficiency belongs to this point. One in the text belongs to the points with
-/// the number that the text states, or to all if there are none.
+/// Returns whether the efficiency belongs to `point`. An efficiency in the text belongs to the
+/// points with the result that the text states, or to all points if none has it.
 fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &PublishedFigure) -> bool {
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;

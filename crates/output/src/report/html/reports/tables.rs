@@ -8,7 +8,6 @@ use super::lines::{AxisPlace, FigureAt, ReportLines};
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 use crate::report::published::cells::{ComparablePart, FilledCell, FilledTable};
 
-/// A chart, or its title and the reason why there is none.
 pub(in crate::report::html) enum DrawnChart {
     Chart(Box<Chart>),
     Missing { title: String, why: String },
@@ -24,12 +23,10 @@ impl DrawnChart {
     }
 }
 
-/// A point of the table with its related cells.
 struct ChartPlace<'a, 'b> {
     column: AxisPlace,
     words: String,
     own: &'b FilledCell<'a>,
-    /// Further cells of the row: samples, reference tool, theory, efficiencies.
     others: Vec<&'b FilledCell<'a>>,
 }
 
@@ -53,7 +50,6 @@ pub(in crate::report::html) fn charts(
     for metric in metrics {
         let title = if several { format!("{}: {metric}", table.title) } else { table.title.clone() };
         let places = places(filled, metric);
-        // Fewer than three numbers of a tool's output, such as jitter, are not drawn; rates are.
         let few = table.kind == TableKind::Program && metric != THROUGHPUT_METRIC && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
             let count = plimsoll_units::text::counted(places.len(), "number");
@@ -68,7 +64,7 @@ pub(in crate::report::html) fn charts(
     drawn
 }
 
-/// Returns whether a cell is a point of a chart; samples and spreads are not.
+/// Returns whether a cell is drawn as a point of a chart; samples and spreads are not.
 fn is_point(filled: &FilledTable<'_>, cell: &FilledCell<'_>) -> bool {
     match filled.table.kind {
         TableKind::Own => cell.part == ComparablePart::Own,
@@ -80,7 +76,6 @@ fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'
     let table = filled.table;
     let is_it = |cell: &&FilledCell<'_>| cell.figure.metric == metric && is_point(filled, cell);
     let most = filled.rows.iter().map(|row| row.iter().flatten().filter(is_it).count()).max();
-    // A size that all rows share identifies no point.
     let ends = || table.rows.iter().map(|row| row.label.rfind(", ").map_or("", |at| &row.label[at..]));
     let common = ends().next().filter(|first| table.rows.len() > 1 && ends().all(|end| end == *first));
     let common = common.filter(|end| !end.is_empty());
@@ -107,7 +102,7 @@ fn places<'a, 'b>(filled: &'b FilledTable<'a>, metric: &str) -> Vec<ChartPlace<'
     places
 }
 
-/// Removes the word "threads" (`8 threads` becomes `8`), which the axis has.
+/// Removes the word "threads", which the axis shows: `8 threads` becomes `8`.
 fn short(name: &str) -> String {
     let number = name.strip_suffix(" threads").or_else(|| name.strip_suffix(" thread"));
     number.unwrap_or(name).to_owned()
@@ -162,7 +157,7 @@ fn figure(
     DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
-/// Adds today's result of a point at `column`, or to `why` the reason why there is none.
+/// Adds today's result at `column` to `lines`; without a result, adds the reason to `why`.
 fn of_today(lines: &mut ReportLines, why: &mut Vec<String>, column: usize, place: &ChartPlace<'_, '_>) {
     let at = |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
     let today = &place.own.today;
@@ -216,8 +211,8 @@ fn is_alike(one: Unit, other: Unit) -> bool {
     one == other || counts(one) && counts(other)
 }
 
-/// Adds a published number at `column` to the line of its source, or of doubted numbers; if its
-/// unit does not fit `unit`, adds that to `note` instead.
+/// Adds the published number in `cell` at `column` to the line of its source or of doubted numbers.
+/// If its unit does not fit `unit`, adds that to `note` instead.
 fn published(
     lines: &mut ReportLines,
     note: &mut Vec<String>,
@@ -259,7 +254,8 @@ fn published(
     lines.add(&name, role, FigureAt { column, value, range, label });
 }
 
-/// Returns minimum and maximum of the published samples of a point, in base units.
+/// Returns minimum and maximum of the published samples of a point, in base units; `None` without
+/// samples.
 fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
     let is_sample = |cell: &&&FilledCell<'_>| matches!(cell.part, ComparablePart::Sample(_));
     let samples = || place.others.iter().filter(is_sample).filter_map(|cell| Some(cell.figure.base?.0));

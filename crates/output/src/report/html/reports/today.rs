@@ -8,16 +8,12 @@ use plimsoll_result::document::Run;
 #[derive(Clone)]
 pub(super) struct ToolToday<'a> {
     pub(super) name: &'a str,
-    /// Converted to the report's way of counting.
     pub(super) figure: f64,
-    /// Differences from the case; may be empty.
     pub(super) differs: String,
 }
 
-/// Measurements of a point, all repetitions included.
 pub(super) struct PointToday<'a> {
     metric: &'a str,
-    /// Conversion to the report's way of counting.
     matched: &'a Matched,
     all: Vec<&'a Measurement>,
 }
@@ -36,8 +32,8 @@ impl<'a> PointToday<'a> {
         &self.all
     }
 
-    /// Returns mean, minimum and maximum of the samples in the report's unit; `None` without a
-    /// result.
+    /// Returns mean, minimum and maximum of the samples in the report's unit; `None` without
+    /// samples.
     pub(super) fn figure(&self) -> Option<[f64; 3]> {
         let samples = self.metrics().flat_map(|metric| &metric.samples);
         let samples: Vec<f64> = samples.map(|sample| self.matched.as_published(*sample)).collect();
@@ -52,8 +48,8 @@ impl<'a> PointToday<'a> {
         Some(self.matched.as_published(limit))
     }
 
-    /// Returns the share of the limit (1 is all) of `figure`, in the report's unit, if there is a
-    /// limit.
+    /// Returns which share of the limit (1 is all) `figure` reaches; `None` without a limit.
+    /// `figure` is in the report's unit.
     pub(super) fn share(&self, figure: f64) -> Option<f64> {
         let limit = self.metrics().find_map(|metric| metric.limit.as_ref().filter(|l| l.value.is_some()))?;
         Some(limit.share(figure, self.matched.as_published(limit.value?)))

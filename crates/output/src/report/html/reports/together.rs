@@ -11,10 +11,9 @@ use super::today::PointToday;
 use crate::report::context;
 use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 
-/// Charted metrics, as named in the reports.
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
-/// Builds the charts of all published reports together; none if no run replays a report.
+/// Builds the charts of all published reports together; empty if no run replays a report.
 pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     if !runs.iter().any(|run| plimsoll_published::find(&run.plan.name).is_some()) {
         return Vec::new();
@@ -31,7 +30,7 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
     charts
 }
 
-/// Threads, value and description of a point.
+/// Thread count, value and description of a point.
 type Dot = (u64, f64, String);
 
 struct Dots {
@@ -75,7 +74,8 @@ fn chart(reports: &[PublishedReport], runs: &[Run], subsystem: &str, metric: &st
     })
 }
 
-/// Names one of `runs` runs: "this run", or by plan; adds its id if `known` has that name.
+/// Names a run: "this run" if `runs`, the number of runs, is 1, else by its plan. Adds its id if
+/// that name is in `known`.
 fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     let name = match runs {
         1 => "this run".to_owned(),
@@ -84,7 +84,8 @@ fn name(run: &Run, runs: usize, known: &[Dots]) -> String {
     if known.iter().any(|dots| dots.name == name) { format!("{name} ({})", run.id) } else { name }
 }
 
-/// Converts dots (thread count, value, label) to series, each shifted sideways in its column.
+/// Converts `lines` to series; each is shifted sideways in the columns of `threads`, the thread
+/// counts.
 fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<ChartSeries> {
     let count = lines.len() as f64;
     let one = |(index, dots): (usize, Dots)| {
@@ -102,7 +103,8 @@ fn side_by_side(lines: Vec<Dots>, threads: &BTreeSet<u64>) -> Vec<ChartSeries> {
     lines.into_iter().enumerate().map(one).collect()
 }
 
-/// Returns threads, mean and label of the measured points for which `is` holds, each case once.
+/// Returns thread count, mean and label of the measured points for which `is` is true, each case
+/// once.
 fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&PlottedPoint<'_>) -> bool) -> Vec<Dot> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();

@@ -1,7 +1,6 @@
-//! Output directory of a site, identified by a marker file.
-//!
-//! Files are replaced atomically. Pages are written before pages that link to them, and obsolete
-//! pages are removed last, so that all links work even after an interruption.
+//! Output directory of a site, identified by a marker file. Files are replaced atomically. Pages
+//! are written before pages that link to them, and obsolete pages are removed last, so that all
+//! links work even after an interruption.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -63,10 +62,8 @@ fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
 }
 
 impl Directory {
-    /// Opens and locks the directory of a site; a new or empty directory becomes a site.
-    ///
-    /// # Errors
-    /// It contains other files, another process writes to it, or it cannot be written.
+    /// Opens and locks the directory of a site; a new or empty directory becomes a site. Fails if
+    /// it contains other files, another process writes to it, or it cannot be written.
     pub fn open(path: &Path, waits: &Waits) -> Result<Self, SiteError> {
         let lock = opened(path, OFlags::empty())?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| SiteError::Locked(shown(path)))?;
@@ -86,9 +83,7 @@ impl Directory {
     }
 
     /// Writes file `name` of the site unless its text is unchanged; returns whether it was written.
-    ///
-    /// # Errors
-    /// The name is taken by something else, or the file cannot be written.
+    /// Fails if the name belongs to a link or directory, or the file cannot be written.
     pub fn put(&self, name: &str, text: &str) -> Result<bool, SiteError> {
         let file = self.path.join(name);
         match fs::symlink_metadata(&file) {
@@ -103,10 +98,8 @@ impl Directory {
         Ok(true)
     }
 
-    /// Removes pages of the site that are not in `files` (relative names). Returns their number.
-    ///
-    /// # Errors
-    /// A page cannot be removed.
+    /// Removes pages of the site whose relative names are not in `files`; returns their number.
+    /// Fails if a page cannot be removed.
     pub fn remove_others(&self, files: &BTreeSet<String>) -> Result<usize, SiteError> {
         let mut removed = 0;
         for below in ["", RUN_PAGES_DIRECTORY, MACHINES] {

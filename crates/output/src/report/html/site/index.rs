@@ -6,7 +6,7 @@ use plimsoll_units::text::{counted, shown_within};
 use super::{OfMachine, Since, change, changes, method, names, since, text_page, when};
 use crate::report::html::parts::verdict;
 
-/// Limit of runs whose changes are listed per machine, and of changes per run.
+/// Limit of runs per machine whose changes are listed, and of changes per run.
 const MOST_RUNS: usize = 4;
 const MOST_CHANGES: usize = 4;
 

@@ -135,7 +135,6 @@ fn trend(series: &TrendSeries) -> Markup {
     }
 }
 
-/// Returns the label of a case id, without its subsystem; an invalid id unchanged.
 fn describe(id: &str) -> String {
     id.parse::<Case>().map_or_else(|_| id.to_owned(), |case| label(&case))
 }

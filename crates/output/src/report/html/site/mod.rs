@@ -40,7 +40,6 @@ const LOADER: &str = include_str!("../assets/loader.js");
 pub struct ListedRun<'a> {
     entry: &'a StoredRun,
     plan: String,
-    /// Host name, or number of machines; `None` if the one machine has no name.
     host: Option<String>,
     machine: String,
     limits: VerdictText,
@@ -103,7 +102,7 @@ pub struct TrendSeries {
     pub headline: bool,
 }
 
-/// Computes the levels of a machine's results; repetitions of a case in a run become their median.
+/// Computes the levels of a machine's results. Repetitions of a case in a run become their median.
 pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
     let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
@@ -122,7 +121,8 @@ pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     trends.into_iter().zip(levels).map(one).collect()
 }
 
-/// Converts a trend to timed points; time is the run's number, because clocks can be set back.
+/// Converts a trend to timed values; their time is the run's number, because clocks can be set
+/// back.
 fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
     trend
         .points
@@ -145,28 +145,24 @@ fn of_runs(mut trend: MetricTrend) -> MetricTrend {
     trend
 }
 
-/// Returns file name and text of the JavaScript chart library.
+/// Returns file name and text of the chart library (JavaScript).
 pub fn library() -> (String, &'static str) {
     (names::library(LIBRARY), LIBRARY)
 }
 
-/// Builds the page of a run; `machine` is its machine's page, relative to the site.
-///
-/// # Errors
-/// A number cannot be represented in JSON.
+/// Builds the page of a run; `machine` is the file of its machine's page. Fails if a number cannot
+/// be represented in JSON.
 pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
     let mut made = made(std::slice::from_ref(run), &PageExtras::default())?;
     let navigation = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
     made.bodies.insert(0, navigation);
     let script = script();
-    // `file:` permits the library when the page is opened from disk.
     let sources = format!("{} {} file:", hash(LIBRARY), hash(&script));
     let scripts = html! { script { (PreEscaped(&script)) } (made.held) };
     let title = title(std::slice::from_ref(run));
     Ok(with_scripts(&made.bodies, &made.island, &title, &sources, &scripts).into_string())
 }
 
-/// Builds the script of a run's page, which loads the library from a separate file.
 fn script() -> String {
     let source = format!("../{}", names::library(LIBRARY));
     let integrity = format!("sha256-{}", STANDARD.encode(Sha256::digest(LIBRARY)));
@@ -192,14 +188,14 @@ fn short(id: &str) -> String {
     shown_within(id.get(..13).unwrap_or(id), 40)
 }
 
-/// Changes that started with one run.
 struct Since<'a> {
     run: &'a str,
     started: &'a str,
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
-/// Groups a machine's changes by first run with them, newest first; headlines come first.
+/// Groups a machine's changes by their first run, the newest first; headlines come first within a
+/// run.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
     let mut found: Vec<Since<'a>> = Vec::new();
     for series in &of.series {
@@ -231,13 +227,13 @@ fn class(series: &TrendSeries, change: &LevelChange<'_>) -> &'static str {
     }
 }
 
-/// Returns the text `case`, with the metric's name if it is not the case's headline.
+/// Returns the name `case`, followed by the metric's name unless the metric is the headline.
 fn name(series: &TrendSeries, case: &str) -> String {
     let metric = if series.headline { String::new() } else { format!(", {}", series.trend.metric) };
     shown_within(&format!("{case}{metric}"), 200)
 }
 
-/// Builds the link to the first run with a change; `base` is the path to the site's root.
+/// Builds the link to the first run with the changes; `base` is the path to the site's root.
 fn since(since: &Since<'_>, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "

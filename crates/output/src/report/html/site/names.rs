@@ -7,7 +7,6 @@ pub const INDEX: &str = "index.html";
 pub(super) const RUN_PAGES_DIRECTORY: &str = "run";
 pub(super) const MACHINES: &str = "machine";
 const NAME_DIGITS: usize = 16;
-/// Parts of the chart library's name before and after the hash.
 const LIBRARY: [&str; 2] = ["echarts-", ".js"];
 
 fn hash(kind: &str, texts: &[&str]) -> String {
@@ -19,13 +18,13 @@ fn hash(kind: &str, texts: &[&str]) -> String {
     format!("{:x}", digest.finalize()).chars().take(NAME_DIGITS).collect()
 }
 
-/// Returns the file of a run's page: `run/HASH.html`; `id` is the run's.
+/// Returns the file name of the page of the run `id`: `run/HASH.html`.
 pub fn run(id: &str) -> String {
     format!("{RUN_PAGES_DIRECTORY}/{}.html", hash("run", &[id]))
 }
 
-/// Returns the file of a machine's page, `machine/HASH.html`; `twin` numbers machines with this
-/// fingerprint. The host name is not hashed: a short one could be guessed from its hash.
+/// Returns the file name of a machine's page, `machine/HASH.html`; `twin` numbers machines with the
+/// same fingerprint. The host name is not hashed: a short one could be guessed from its hash.
 pub fn machine(fingerprint: &str, twin: usize) -> String {
     format!("{MACHINES}/{}.html", hash("machine", &[fingerprint, &twin.to_string()]))
 }
@@ -34,7 +33,8 @@ pub(super) fn library(text: &str) -> String {
     format!("{}{}{}", LIBRARY[0], hash("library", &[text]), LIBRARY[1])
 }
 
-/// Returns whether the relative name belongs to a site; other files are never written or removed.
+/// Returns whether the relative path `name` belongs to a site; other files are never written or
+/// removed.
 pub(super) fn is_ours(name: &str) -> bool {
     let digits = |text: &str| {
         text.len() == NAME_DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))

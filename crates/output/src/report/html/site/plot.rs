@@ -12,7 +12,6 @@ use crate::report::trend::LevelChange;
 const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
 const FREE: f64 = 8.0;
-/// Limit of points up to which each one is drawn and linked to its run.
 const MOST_POINTS: usize = 120;
 /// Groups of neighbours drawn by minimum and maximum if there are more than twice as many points.
 const GROUPS: usize = 200;
@@ -31,7 +30,6 @@ impl PlotScale {
             values.iter().fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(*v), high.max(*v)));
         let middle = low / 2.0 + high / 2.0;
         let half = (high / 2.0 - low / 2.0).max(middle.abs() * LEAST_SCALE / 2.0);
-        // All values are zero: any scale will do.
         let half = if half > 0.0 { half } else { 1.0 };
         Self { count: values.len(), low: middle - half, high: middle + half }
     }
@@ -63,7 +61,6 @@ pub(super) fn plot(series: &TrendSeries, changes: &[LevelChange<'_>]) -> Markup 
         svg.plot viewBox=(format!("0 0 {DRAWING_WIDTH} {HEIGHT}")) role="img"
             aria-label=(format!("{} runs, {} changes of level, last {last}", points.len(), changes.len())) {
             @for change in changes {
-                // Between the last run before and the first run after.
                 @let x = format!("{:.1}", scale.x(change.at as f64 - 0.5));
                 line.mark.(class(series, change)) x1=(x) x2=(x) y1="0" y2=(HEIGHT) {}
             }
@@ -90,7 +87,7 @@ fn describe(point: &TrendPoint, series: &TrendSeries) -> String {
     format!("{}{share}", Quantity::new(point.median, series.trend.unit))
 }
 
-/// Builds an SVG path through the values; many are reduced to minimum and maximum per group.
+/// Builds an SVG path through the values; many values are reduced to minimum and maximum per group.
 fn line(values: &[f64], scale: &PlotScale) -> String {
     let mut path = String::new();
     let mut add = |index: usize, value: f64| {
