@@ -168,7 +168,6 @@ impl FigureOfDisks<'_> {
             return None;
         }
         let memory = machine.memory.total_bytes.map(|bytes| bytes as f64);
-        // A rewritten block replaces the earlier one in the page cache.
         let own = used.writes.then_some(used.own);
         let bytes =
             own.map_or(used.file_bytes, |own| Some(used.file_bytes.map_or(own, |file| own.min(file))));

@@ -31,7 +31,7 @@ pub struct Decisions {
     pub lost: usize,
 }
 
-/// Overall tone of a comparison, for its colour.
+/// Overall rating of a comparison, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// No regressions, and all is decided.

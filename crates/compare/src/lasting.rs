@@ -83,7 +83,6 @@ struct SeriesWalk<'a> {
     count: usize,
     floors: Option<&'a Floors>,
     usual: Vec<f64>,
-    /// Runs of a loss that has not ended: index, and logarithm of the result.
     loss: Vec<(usize, f64)>,
 }
 

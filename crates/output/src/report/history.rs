@@ -21,8 +21,7 @@ const LEAST_ID: usize = 8;
 
 const WHEN: usize = 16;
 
-/// Prints the list of stored runs to `out`, a line per run. Fails if writing fails; a broken pipe
-/// is no error.
+/// Prints a line per stored run to `out`. Fails if writing fails; a broken pipe is no error.
 pub fn list(lines: &[RunLine], out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     out.write(&text(lines, style));
@@ -100,7 +99,7 @@ fn short_id(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
-/// Returns how many characters of the ids distinguish all listed runs.
+/// Returns how many leading characters of the ids distinguish all listed runs.
 fn short(lines: &[RunLine]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();

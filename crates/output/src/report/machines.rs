@@ -31,7 +31,6 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         return String::new();
     }
     let mut widths = widths(&rows);
-    // Node names give way if the terminal is too narrow.
     let over = (1 + widths.iter().sum::<usize>() + 2 * 3).saturating_sub(style.width);
     widths[2] = widths[2].saturating_sub(over.div_ceil(2));
     let title = format!("Machines  {} measured the same", run.nodes.len());

@@ -9,9 +9,7 @@ use jiff::tz::TimeZone;
 /// Longest printed text, in characters; plimsoll's own messages are far shorter.
 const MAX_TEXT_CHARACTERS: usize = 600;
 
-/// Width of a terminal of unknown size, in columns.
 const USUAL_WIDTH: usize = 80;
-/// Width of a file or pipe, in columns: rarely wraps or cuts.
 const PIPE_WIDTH: usize = 200;
 
 /// Terminal style.

@@ -1,7 +1,7 @@
 //! OpenMetrics 1.0
-//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>). The
-//! scraped form, for node_exporter, has gauges without timestamps; the timed form, for import, has
-//! the time of the run on each line, and verdicts as state sets.
+//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>). Scraped
+//! form, for node_exporter: gauges without timestamps. Timed form, for import of past runs: the
+//! run's time on each line, verdicts as state sets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,6 @@ use plimsoll_units::quantity::Unit;
 
 use super::{Format, OneRun};
 
-/// Format for scraping.
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
     about: "gauges for Prometheus and node_exporter's textfile collector: figures, limits, verdicts",
@@ -25,7 +24,6 @@ pub(super) static SCRAPED: Format = Format {
     ..Format::NONE
 };
 
-/// Format for import with timestamps.
 pub(super) static TIMED: Format = Format {
     name: "openmetrics-timed",
     about: "OpenMetrics 1.0 with the time of each run (of a tag all its runs) and state sets, as promtool and VictoriaMetrics import it",

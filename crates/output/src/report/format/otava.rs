@@ -110,7 +110,6 @@ fn series(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 fn config(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
     let runs = in_order(runs);
     let columns = some_columns(&runs)?;
-    // JSON strings are valid in YAML.
     let quoted = |text: &str| serde_json::to_string(text).map_err(io::Error::from);
     let plan = runs.first().map_or("plimsoll", |run| run.plan.name.as_str());
     writeln!(

@@ -261,7 +261,6 @@ impl Facet<'_> {
         let work = titled.filter_map(|key| single(&key));
         let stated = work.chain([self.fixed.join(" · ")]).filter(|text| !text.is_empty());
         let stated: String = stated.map(|text| format!(" · {text}")).collect();
-        // Some benchmarks have the name of their metric: memory.latency.
         let metric =
             if of.ends_with(&format!(".{}", self.metric)) { "" } else { &format!(" {}", self.metric) };
         format!("{of}{metric} by {}{stated}", along.axis.name)

@@ -159,7 +159,8 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
     })
 }
 
-/// Builds the chart of results by price, as shares of the best side; `None` without prices.
+/// Builds the chart of results by price, as shares of the best side, with a series per headline;
+/// `None` without prices.
 fn by_price(comparison: &Comparison) -> Option<Chart> {
     let prices = comparison.prices.as_ref()?;
     let series = |(index, row): (usize, &Ranked)| {

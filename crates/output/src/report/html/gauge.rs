@@ -15,7 +15,6 @@ use crate::report::context::{context, title};
 use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
 use crate::report::row::MeasurementRow;
 
-/// End of the line, as a multiple of the limit.
 const GAUGE_END: f64 = 1.08;
 
 struct GaugeLine<'a> {

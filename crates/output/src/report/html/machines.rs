@@ -16,10 +16,9 @@ use serde_json::Value;
 use super::data::island;
 use super::parts::machine_line;
 
-/// Limit of embedded run documents per page, in encoded bytes.
 pub(super) const MOST_HELD: usize = 8 << 20;
 
-/// Largest dropped file in bytes; a browser holds it in memory several times.
+/// Largest dropped file in bytes; a browser holds the file in memory several times.
 const LARGEST_FILE: usize = 64 << 20;
 
 const MAX_DOCUMENTS_NAMED: usize = 5;

@@ -223,7 +223,6 @@ fn made_of(
     charts.extend(together);
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
-    // The comparison precedes the single runs.
     match runs.len() {
         0 | 1 => bodies.push(html! { main { (machines.section) } }),
         many => {

@@ -17,7 +17,6 @@ use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
 const MAX_MACHINES_DRAWN: usize = 96;
 const STRIPS: usize = 60;
 const STRIP_WIDTH: f64 = 0.7;
-/// Ratio to the results beyond which a limit is not drawn, because it would flatten them.
 const FAR_LIMIT_RATIO: f64 = 3.0;
 const OUTLIER: &str = "outlier";
 

@@ -21,7 +21,6 @@ use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 
 const OPEN: usize = 5;
 
-/// Share of lost time from which a machine is not quiet.
 const DISTURBED: f64 = 0.05;
 
 #[derive(Debug)]
@@ -245,7 +244,6 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
         let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
         FirstScreenLine { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
-    // Slow machines precede missing ones.
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
         of_machines.into_iter().partition(|finding| fleet::is_of_a_lack(finding));
     points.extend(differ.into_iter().map(point));

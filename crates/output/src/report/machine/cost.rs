@@ -1,6 +1,6 @@
 //! Consequences of unknown facts.
 
-/// Prefix of a fact's name, the most specific first, and the consequence of not knowing it.
+/// Prefix of a fact's name, the most specific first, and the effect of not knowing the fact.
 const COSTS: [(&str, &str); 33] = [
     ("host", "runs of several machines are hard to tell apart"),
     ("kernel.release", "runs before and after an update look alike"),

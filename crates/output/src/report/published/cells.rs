@@ -264,7 +264,6 @@ fn of_program<'a>(
         return MeasuredPoint::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
-    // STREAM, for example, is compared with `memory.bandwidth`.
     let of: Vec<String> = match figure.operation {
         "" => Vec::new(),
         operation => {

@@ -360,7 +360,6 @@ impl PointGroup<'_> {
                 (rest, f.threads)
             };
             let [x, y] = [a.figure.bytes, b.figure.bytes].map(|size| size.parse::<f64>().unwrap_or(1.0));
-            // The largest datagram is slightly smaller than 64 KiB.
             key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
         };
         let of = |side: FigureSide| {

@@ -9,7 +9,6 @@ use plimsoll_units::quantity::{percent, significant};
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use super::units::TableUnits;
 
-/// Significant digits of today's results; published ones are as printed.
 const OWN_FIGURE_DIGITS: usize = 4;
 const SHARE_DIGITS: usize = 3;
 pub(in crate::report) const NOTHING: &str = "–";

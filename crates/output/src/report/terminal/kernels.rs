@@ -13,7 +13,7 @@ use crate::report::wrap::widths;
 const COLUMN_TITLES: [&str; 5] = ["kernel", "lanes", "per cycle", "ops/cycle", "limit of one core here"];
 
 /// Formats a table of compute kernels: those of the candidates `named`, or all of this architecture
-/// (`None`). Limits are for the measured `clock_hz`; unknown for `None`.
+/// (`None`). Limits are for the core clock `clock_hz` in Hz; unknown for `None`.
 pub fn table(machine: &Machine, named: Option<&[Candidate]>, clock_hz: Option<f64>) -> String {
     let kernels: Vec<&ComputeKernel> = match named {
         None => kernel::kernels().filter(|kernel| !kernel.is_variant()).collect(),

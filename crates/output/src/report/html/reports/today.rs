@@ -82,7 +82,6 @@ impl<'a> PointToday<'a> {
                 }
             }
         }
-        // Further passes of a tool have no counterpart in the report.
         let tools: Vec<&str> = found.iter().map(|tool| tool.name).collect();
         let is_pass = |name: &str| {
             tools.iter().any(|tool| name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(' ')))

@@ -32,7 +32,6 @@ use crate::report::trend::{LevelChange, between};
 const FALSE_SHARE: f64 = 0.05;
 
 const STYLE: &str = include_str!("../assets/site.css");
-/// Script that loads the chart library.
 const LOADER: &str = include_str!("../assets/loader.js");
 
 /// A stored run as listed on other pages.

@@ -13,7 +13,6 @@ const DRAWING_WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 120.0;
 const FREE: f64 = 8.0;
 const MOST_POINTS: usize = 120;
-/// Groups of neighbours drawn by minimum and maximum if there are more than twice as many points.
 const GROUPS: usize = 200;
 /// Least range of the y axis, relative to the values, so that small noise does not fill it.
 const LEAST_SCALE: f64 = 0.02;
