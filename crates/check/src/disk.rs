@@ -297,7 +297,8 @@ impl DiskCounts {
     }
 }
 
-/// Returns the cause that the file suggests for a figure past the disk's link, with a reason.
+/// Returns the cause that the file suggests for a figure past the disk's link, if any, and a
+/// reason.
 fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();

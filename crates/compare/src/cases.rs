@@ -182,8 +182,8 @@ pub(super) struct CasePair<'f, 'r> {
 /// The results of one case with the index of the side; each side at most once, in order.
 pub(super) type Members<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
-/// Matches the cases of all `sides`; returns a list of (side, figures) per case. Different cases
-/// match only if they are similar and each side lacks the other's case.
+/// Matches the cases of all `sides`; returns per case the (index of the side, its results).
+/// Different cases match only if they are similar and each side lacks the other's case.
 pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members<'f, 'r>> {
     let mut found: Vec<Members<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {

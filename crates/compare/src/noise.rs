@@ -292,7 +292,8 @@ struct NamedNoise {
 }
 
 impl NamedNoise {
-    /// Returns the floor over all cases, if there are enough, then one per case.
+    /// Returns the noise floor over all cases, if there are enough cases, then one per case.
+    /// `cases` has the results of each case by its id.
     fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
         let floor = |case: Option<&String>, noise| NoiseFloor {
             benchmark: self.benchmark.clone(),

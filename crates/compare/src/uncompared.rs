@@ -118,7 +118,7 @@ impl From<Status> for Has {
 }
 
 /// Returns the cases and metrics that are not fully compared between the first side and each other
-/// side. `cases` and `metrics` are parallel.
+/// side. `metrics` has the compared metrics of each entry of `cases`.
 pub(super) fn find(
     sides: &[ComparedSide],
     cases: &[Members<'_, '_>],

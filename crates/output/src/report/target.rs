@@ -323,7 +323,7 @@ fn attributes(place: &PathPlace, name: &OsStr) -> StatxAttributes {
     about.map_or(StatxAttributes::empty(), |about| about.stx_attributes)
 }
 
-/// Overwrites the existing file with the text of `fill`, complete before its first byte changes.
+/// Overwrites the existing file with the text of `fill`, which is complete before the file changes.
 fn in_place(place: &PathPlace, fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> Result<(), LinkError> {
     let mut text = Vec::new();
     fill(&mut text)?;

@@ -203,7 +203,6 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 pub(super) const RATIO: &str = "own ÷ tool is the median of the pairs' ratios [95 % CI]; the ratio of the two medians is shown where it differs";
 
-/// Titles of [`ToolComparison::cells`].
 pub(super) const COLUMN_TITLES: [&str; 9] =
     ["case", "tool", "own", "tool's", "limit", "own %", "tool's %", "own ÷ tool", "verdict"];
 

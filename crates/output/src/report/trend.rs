@@ -18,7 +18,6 @@ const ASCII_BARS: [char; 8] = ['_', '.', ',', '-', '=', '+', '*', '#'];
 
 const MOST_BARS: usize = 24;
 
-/// Relative difference below which a change of level is not shown.
 const MIN_LEVEL_DIFFERENCE: f64 = 0.01;
 
 /// Formats the output of `history show 'memory.*'`: a line per metric, grouped by machine.

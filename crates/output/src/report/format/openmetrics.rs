@@ -1,7 +1,6 @@
 //! OpenMetrics 1.0
-//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>). Scraped
-//! form, for node_exporter: gauges without timestamps. Timed form, for import of past runs: the
-//! run's time on each line, verdicts as state sets.
+//! (<https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>). Scraped,
+//! for node_exporter: no timestamps. Timed, for import: the run's time on each line, state sets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

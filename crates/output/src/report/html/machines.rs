@@ -18,7 +18,6 @@ use super::parts::machine_line;
 
 pub(super) const MOST_HELD: usize = 8 << 20;
 
-/// Largest dropped file in bytes; a browser holds the file in memory several times.
 const LARGEST_FILE: usize = 64 << 20;
 
 const MAX_DOCUMENTS_NAMED: usize = 5;

@@ -118,7 +118,8 @@ struct LossText<'a> {
     case: &'a Measurement,
 }
 
-/// Returns the largest lost share of time (steal, quota, waiting, excluded), if recorded.
+/// Returns the largest share of time that any case lost (steal, quota, waiting, excluded), with the
+/// cause; `None` if not recorded.
 fn worst(run: &Run) -> Option<LossText<'_>> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;

@@ -223,8 +223,8 @@ impl PointGroup<'_> {
         Statement { text, tables }
     }
 
-    /// Formats both sides, `today X, published Y`, with the texts of `of`; `None` if neither has
-    /// one.
+    /// Formats the values of both sides, `today X, published Y`; `of` formats the value of one
+    /// side. Returns `None` if neither side has a value.
     fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
         let stated =
             FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));

@@ -104,7 +104,7 @@ fn part(sheet: &TableSheet, style: &Style, lead: [usize; 2], columns: &[(usize, 
     text
 }
 
-/// Splits a column name at commas into lines for the heading; adds empty lines above, up to `high`
+/// Splits a column name at commas into lines for the heading, with empty lines above to make `high`
 /// lines.
 fn stacked(sheet: &TableSheet, column: usize, high: usize) -> Vec<&str> {
     let parts: Vec<&str> = sheet.columns.get(column).map_or(Vec::new(), |name| name.split(", ").collect());

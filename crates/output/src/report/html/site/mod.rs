@@ -149,8 +149,8 @@ pub fn library() -> (String, &'static str) {
     (names::library(LIBRARY), LIBRARY)
 }
 
-/// Builds the page of a run; `machine` is the file of its machine's page. Fails if a number cannot
-/// be represented in JSON.
+/// Builds the page of a run; `machine` is the path of its machine's page within the site. Fails if
+/// a number cannot be represented in JSON.
 pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
     let mut made = made(std::slice::from_ref(run), &PageExtras::default())?;
     let navigation = html! { nav { a href="../index.html" { "all machines" } a href=(format!("../{machine}")) { "this machine over time" } } };
