@@ -125,7 +125,7 @@ struct StreamEnd {
     is_reserved: bool,
 }
 
-/// Returns the summed speed in bit/s of all physical network interfaces that are up, and their
+/// Returns the summed speed in bit/s of all interfaces that have a line and are not down, and their
 /// largest MTU in bytes. Fails without such an interface or if a speed is unknown.
 fn speed(machine: &Machine) -> Result<Crossed, String> {
     let rate = |nic: &Nic| nic.line_rate(machine.virtualisation.is_virtual);
