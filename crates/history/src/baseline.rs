@@ -1,5 +1,3 @@
-//! Earlier runs with which a later run is compared.
-
 use std::collections::HashMap;
 
 use plimsoll_compare::lasting::{self, MetricSeries};
@@ -30,7 +28,7 @@ pub struct SkippedRuns {
     pub empty: usize,
 }
 
-/// A lasting regression of a metric that was not accepted.
+/// A lasting regression that no user accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenLoss {
     /// The case.
@@ -63,15 +61,15 @@ enum SearchEnd {
 }
 
 impl Store {
-    /// Returns the ID of the last run before `run` with its plan and machine that is complete, not
-    /// imported, and has results; `None` without one.
+    /// Returns the ID of the last complete run before `run` with the same plan and machine and with
+    /// results, not imported; `None` without one.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Before)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
-    /// Returns at most `count` complete runs before `run` with its plan and machine, from the last
-    /// accepted run on. Runs since a lasting regression, which `open` lists, are excluded.
+    /// Returns at most `count` earlier complete runs with the plan and machine of `run`, from the
+    /// last accepted run on. Runs since a lasting regression, which `open` lists, are excluded.
     pub fn baseline(&self, run: &Run, count: usize) -> Result<BaselineRuns, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Before)?;
         let found = self.earlier(run, &candidates, count)?;
@@ -89,8 +87,8 @@ impl Store {
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
     }
 
-    /// Accepts the level of `run` for baselines, by a tag on `run` or the first run of its last
-    /// open regression. Returns the ID of the tagged run.
+    /// Tags `run`, or the first run of its last open regression, as accepted: no earlier run is in
+    /// a later baseline. Returns the ID of the tagged run.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
         let candidates = self.candidates(run, SearchEnd::Through)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
@@ -112,12 +110,12 @@ impl Store {
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
 
-    /// Returns whether the run comes from the host of `of` and was not imported.
+    /// Returns whether the run `facts` was measured on the host of the run `of`, and not imported.
     fn is_own(&self, facts: &RunFacts, of: &Run) -> bool {
         facts.host == of.machine.host && !self.remarks().is_imported(&facts.id)
     }
 
-    /// Returns the runs with plan and machine ID of `of` up to `of` itself, the oldest first.
+    /// Returns the runs with the plan and machine of `of`, up to `of` itself, the oldest first.
     fn like(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
         let index = self.index()?;
         let end =
@@ -127,7 +125,7 @@ impl Store {
     }
 
     /// Returns the runs that a baseline of `run` may use, the oldest first: from the last accepted
-    /// one on, at most [`MAX_SEARCHED`]. `until` decides whether `run` is among them.
+    /// run on, at most [`MAX_SEARCHED`]. `until` decides whether `run` itself is included.
     fn candidates(&self, run: &Run, until: SearchEnd) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
@@ -146,7 +144,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Counts the earlier runs of the plan and machine of `of` that no baseline takes.
+    /// Counts the earlier runs with the plan and machine of `of` that are in no baseline, by
+    /// reason.
     pub fn not_in_baseline(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
         let mut found = SkippedRuns::default();
         for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
@@ -160,8 +159,8 @@ impl Store {
     }
 }
 
-/// Returns a series per case and metric. A point has the index in `candidates` and the result, the
-/// median if a run measured the case several times.
+/// Returns a series per case and metric. Each value has the index of its run in `candidates` and
+/// the result: the median, if the run measured the case several times.
 fn figures(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
     let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
     for (run, facts) in candidates.iter().enumerate() {

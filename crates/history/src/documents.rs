@@ -33,7 +33,7 @@ pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
 }
 
-/// Parses the start time `started` (RFC 3339). Fails for an invalid time or `id`.
+/// Parses `started` (RFC 3339), the start of run `id`. Fails for an invalid time or ID.
 pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
     let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
@@ -42,7 +42,7 @@ pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
     started.parse().map_err(|_| format!("'{}' is not a time", shown(started)))
 }
 
-/// Writes the document of a run durably, replacing an older one of the same run.
+/// Writes the document of `run` durably below `directory`, replacing an older one of this run.
 pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<(), StoreError> {
     let runs = directory.join(RUNS_DIRECTORY);
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
@@ -63,12 +63,12 @@ pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Makes a directory and its parents with mode 0700.
+/// Creates a directory and its missing parents with mode 0700.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Replaces `file` atomically with what `fill` writes to a temporary file, kept in `registry`.
+/// Replaces `file` atomically by what `fill` writes to a temporary file, recorded in `registry`.
 pub(super) fn put(
     file: &Path,
     registry: &Registry,
@@ -96,14 +96,12 @@ fn packed(document: &impl Serialize, to: &File) -> io::Result<()> {
 
 #[derive(Debug)]
 pub(super) enum UnreadDocument {
-    /// The content is damaged or foreign.
     Damaged(String),
-    /// A system call failed.
     Refused(io::Error),
 }
 
 impl From<io::Error> for UnreadDocument {
-    /// Maps an error with a system error number to `Refused`, one of unpacking to `Damaged`.
+    /// Maps an error with a system error number to `Refused`, an error of unpacking to `Damaged`.
     fn from(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(_) => Self::Refused(error),
@@ -112,7 +110,8 @@ impl From<io::Error> for UnreadDocument {
     }
 }
 
-/// Returns the unpacked text. Fails for a link, an irregular file, or above [`MAX_BYTES`].
+/// Returns the unpacked text of a document. Fails for a link, an irregular file, or more than
+/// [`MAX_BYTES`].
 pub(super) fn text(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =
@@ -156,8 +155,8 @@ pub(super) struct Listing {
 
 const MAX_DEPTH: usize = 8;
 
-/// Lists the documents below `directory`, none if it is missing, and as problems the files that
-/// only look like documents. Fails if the directory of runs is unreadable.
+/// Lists the documents below `directory`; empty if it is missing. Unusable files become problems of
+/// the listing. Fails if the directory of runs is unreadable.
 pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);
@@ -184,7 +183,6 @@ impl Listing {
             if kind.is_dir() {
                 self.look_into(&path, &file);
             } else if name.ends_with(SUFFIX) {
-                // The file was deleted just now.
                 let Ok(about) = entry.metadata() else { continue };
                 let modified = (about.mtime(), about.mtime_nsec());
                 self.entries.push(DocumentFile { file, size: about.len(), modified });
@@ -201,7 +199,8 @@ impl Listing {
         Ok(())
     }
 
-    /// Lists a subdirectory with the path `file`. An unreadable one is only a problem.
+    /// Adds the documents of `directory`, a subdirectory with the path `file` below
+    /// [`RUNS_DIRECTORY`]. If it is unreadable, adds a problem.
     fn look_into(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");

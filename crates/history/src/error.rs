@@ -92,8 +92,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the directory is unknown, unreadable or not writable. With the default
-    /// directory a run then continues without a history, and reports it once.
+    /// Returns whether the directory is unknown, unreadable or not writable: with the default
+    /// directory, a run then continues without a history.
     pub fn is_no_place(&self) -> bool {
         matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. } | Self::NotReadable { .. })
     }
@@ -140,7 +140,8 @@ impl StoreError {
         Self::Unused { file: name(file), why: why.into() }
     }
 
-    /// Returns the error for a prefix `wanted` that fits all `ids`; it names three at most.
+    /// Returns the error for an ID prefix `wanted` that fits all `ids`; its text lists three at
+    /// most.
     pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
         const MAX_NAMED: usize = 3;
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };
@@ -150,7 +151,7 @@ impl StoreError {
     }
 }
 
-/// Returns the text of `error` without its number, with advice if the disk is full.
+/// Returns the text of `error` without its system number, with advice if the disk is full.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or_default();

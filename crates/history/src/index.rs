@@ -52,12 +52,11 @@ pub(super) struct RunFacts {
     pub(super) status: RunStatus,
     pub(super) counts: CaseCounts,
     pub(super) cache: Option<EffectiveCache>,
-    /// Results of measured cases, in the order of the document.
     pub(super) figures: Vec<IndexedFigure>,
 }
 
 impl RunFacts {
-    /// Returns the sort key: IDs are ascending among runs of the same millisecond.
+    /// Returns the sort key, (start in ms, ID): IDs ascend among runs of the same millisecond.
     fn place(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
     }
@@ -71,7 +70,7 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// Returns whether the run is complete and its number of cases, for comparison.
+    /// Returns (is complete, number of cases), by which two documents of a run are compared.
     fn extent(&self) -> (bool, usize) {
         (self.facts.status == RunStatus::Complete, self.facts.counts.total())
     }
@@ -148,7 +147,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Adds each run of `stored` once, from its most complete file; other files become problems.
+    /// Adds each run of `stored` once, from its most complete document in `directory`; further
+    /// documents of the run become problems.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -176,8 +176,8 @@ impl Index {
         self.series = stored.series;
     }
 
-    /// Adds the unfinished runs below `directory`, unless an equally complete document exists: a
-    /// run may be killed between writing its document and removing its journal.
+    /// Adds the unfinished runs below `directory`, except those with an equally complete document:
+    /// a run may be killed between writing its document and removing its journal.
     fn add_unfinished(&mut self, directory: &Path) {
         let mut numbers = SeriesNumbers::of(std::mem::take(&mut self.series));
         for left in unfinished::all(directory) {
@@ -214,7 +214,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("index.json")
 }
 
-/// Reads the index file below `directory`; empty if it is missing, damaged or from another format.
+/// Reads the index file below `directory`; empty if it is missing, damaged or has another version.
 fn stored(directory: &Path) -> Stored {
     let read = || -> Option<Stored> {
         let file = documents::regular(&path_of(directory)).ok()?;
@@ -305,7 +305,6 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     found
 }
 
-/// The parts of a document that the index needs.
 #[derive(Deserialize)]
 struct DocumentParts {
     schema: String,
@@ -362,7 +361,8 @@ struct SummaryPart {
     median: f64,
 }
 
-/// Parses a run document (JSON): facts, and per metric median and share of the limit.
+/// Parses a run document (JSON) into its facts and, for each metric, its median and share of the
+/// limit.
 fn outline(text: &str) -> Result<Outline, String> {
     let document: DocumentParts = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;

@@ -1,8 +1,6 @@
-//! The history: a directory of run documents, one compressed file per run, written atomically.
-//!
-//! A run is `begin` → `add` per case → `finish`. After a kill every added case is kept and the run
-//! loads as partial. Several processes may write at once. Copying documents joins two histories; an
-//! unreadable document is reported and left alone.
+//! The history: a directory of run documents. A run is `begin` → `add` per case → `finish`; after a
+//! kill every added case is kept and the run loads as partial. Several processes may write at once.
+//! Copying documents joins two histories.
 #![forbid(unsafe_code)]
 
 mod baseline;
@@ -43,7 +41,6 @@ pub use query::{Began, MetricTrend, TrendPoint, TrendQuery};
 pub struct Store {
     directory: PathBuf,
     registry: Registry,
-    /// Journal of the run that this process adds to.
     journal: Option<RunJournal>,
     index: OnceCell<Index>,
     remarks: OnceCell<Remarks>,
@@ -63,7 +60,7 @@ pub struct CaseCounts {
 }
 
 impl CaseCounts {
-    /// Counts `measurements` by status.
+    /// Returns the number of `measurements` with each status.
     pub fn of(measurements: &[Measurement]) -> Self {
         let mut counts = Self::default();
         measurements.iter().for_each(|one| counts.add(one.status));
@@ -80,7 +77,7 @@ impl CaseCounts {
         *count += 1;
     }
 
-    /// Returns each non-zero count as a text, such as `12 ok` and `1 skipped`.
+    /// Returns a text for each count above zero, such as `12 ok` and `1 skipped`.
     pub fn lines(&self) -> Vec<String> {
         let kinds =
             [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
@@ -135,7 +132,8 @@ pub struct RunRemarks {
 }
 
 impl RunRemarks {
-    /// Returns tags, then note, such as `before-upgrade, fast · a note`; `None` without either.
+    /// Returns the tags, then the note, such as `before-upgrade, fast · a note`; `None` without
+    /// either.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
         let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
@@ -187,25 +185,26 @@ impl Store {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Returns the remarks; empty if unreadable ([`Store::problems`] reports that).
+    /// Returns the tags and notes of all runs; empty if unreadable ([`Store::problems`] reports
+    /// that).
     fn remarks(&self) -> &Remarks {
         self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
     }
 
-    /// Returns one line per unused file of the history, with the reason.
+    /// Returns one line for each file of the history that cannot be used, with the reason.
     pub fn problems(&self) -> Result<Vec<String>, StoreError> {
         let notes = Remarks::read(&self.directory).err();
         Ok(notes.iter().chain(&self.index()?.problems).map(ToString::to_string).collect())
     }
 
-    /// Creates the journal of a run that starts now. `run` is its document as far as known.
+    /// Creates the journal of a run that starts now, with the measurements that `run` already has.
     pub fn begin(&mut self, run: &Run) -> Result<(), StoreError> {
         self.index.take();
         self.journal = Some(RunJournal::start(&self.directory, run, &self.registry)?);
         Ok(())
     }
 
-    /// Continues the partial run with the ID of `header`, with the measurements it already has.
+    /// Continues the stored partial run that has the ID of `header`, and keeps its measurements.
     /// Fails if it is missing or complete.
     pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
         let known = self.load(&header.id)?;
@@ -221,8 +220,8 @@ impl Store {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.add(measured))
     }
 
-    /// Replaces the measurements of the node named `machine` in the current run. `header` has the
-    /// node's health and clock steps and the elapsed time.
+    /// Replaces the measurements of the node named `machine` in the current run, if any. `header`
+    /// has the node's health and clock steps and the elapsed time.
     pub fn add_machine(
         &mut self,
         header: &Run,
@@ -241,13 +240,13 @@ impl Store {
         unfinished::remove(&self.directory, &run.id)
     }
 
-    /// Returns a line per run, the latest first, unfinished runs included.
+    /// Returns a summary of each run, the latest first, unfinished runs included.
     pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
         let remarks = self.remarks();
         Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
     }
 
-    /// Returns all runs, the oldest first, with machine ID and number of nodes.
+    /// Returns a summary of each run with machine ID and number of nodes, the oldest first.
     pub fn entries(&self) -> Result<Vec<StoredRun>, StoreError> {
         let remarks = self.remarks();
         let entry = |run: &Indexed| StoredRun {
@@ -277,7 +276,8 @@ impl Store {
         }
     }
 
-    /// Returns whether the run `wanted`, as in [`Store::load`], came by `history import`.
+    /// Returns whether the run `wanted`, given as in [`Store::load`], was stored by `history
+    /// import`.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
         Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
     }
@@ -306,7 +306,7 @@ impl Store {
         }
     }
 
-    /// Returns the shortest unique prefix of `id` with at least `least` characters.
+    /// Returns the shortest prefix of `id` that no other run has, with at least `least` characters.
     pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
         let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
         let length = others.map(|other| unique_length(id, other)).fold(least, usize::max);
@@ -327,7 +327,7 @@ impl Store {
         })
     }
 
-    /// Removes `tag` from a run, given as in [`Store::load`]. Returns whether it had it.
+    /// Removes `tag` from a run, given as in [`Store::load`]. Returns whether the run had this tag.
     pub fn untag(&mut self, run: &str, tag: &str) -> Result<bool, StoreError> {
         self.remark(run, |remark| remark.tags.remove(tag))
     }
@@ -337,7 +337,7 @@ impl Store {
         self.remark(run, |remark| remark.note = (!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// Returns the tags and the note of the run `run`, as in [`Store::load`].
+    /// Returns the tags and the note of a run, given as in [`Store::load`].
     pub fn remarks_on(&self, run: &str) -> Result<RunRemarks, StoreError> {
         Ok(self.remarks().on_run(&self.wanted(run)?.facts.id))
     }
@@ -356,8 +356,8 @@ impl Store {
         Remarks::change(&self.directory, &self.registry, change)
     }
 
-    /// Imports a run and returns whether it was stored. A known run is kept, unless it is partial
-    /// here and the new one is complete, or has more measurements, without losing a node.
+    /// Imports `run` and returns whether it was stored. A run with the same ID is replaced only if
+    /// it is partial and `run` is complete, or has more measurements, and lacks no node.
     pub fn import(&mut self, run: &Run) -> Result<bool, StoreError> {
         match self.index()?.find(&run.id).map(|known| known.facts.clone()) {
             Some(known) => {
@@ -367,7 +367,6 @@ impl Store {
                 if known.status == RunStatus::Complete || !(has_more || ends_it) {
                     return Ok(false);
                 }
-                // Results of a node that the new document lacks would be lost.
                 let nodes =
                     |run: &Run| run.measurements.iter().map(|m| m.node.clone()).collect::<BTreeSet<_>>();
                 if !nodes(&self.load(&run.id)?).is_subset(&nodes(run)) {
@@ -379,7 +378,8 @@ impl Store {
         self.finish(run).map(|()| true)
     }
 
-    /// Deletes runs, given by ID or tag, all or (if one is missing) none. Returns their number.
+    /// Deletes runs, each given by ID or tag: all of them, or none if one is missing. Returns their
+    /// number.
     pub fn delete(&mut self, runs: &[String]) -> Result<usize, StoreError> {
         let mut found = BTreeSet::new();
         for run in runs {
@@ -421,7 +421,8 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Returns the last-level cache from the latest run on `machine` that measured it, if any.
+    /// Returns the effective last-level cache that the latest run on `machine` measured; `None` if
+    /// none of the last 32 runs did.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();
@@ -432,7 +433,7 @@ impl Store {
         Ok(own.take(MAX_RUNS).find_map(|run| run.cache))
     }
 
-    /// Stores the noise floors that `doctor` measured, replacing those of the machine.
+    /// Stores the noise floors that `doctor` measured; they replace the machine's earlier ones.
     pub fn keep_floors(&mut self, floors: &Floors) -> Result<(), StoreError> {
         self.change(|remarks| {
             remarks.noise.retain(|known| known.machine != floors.machine);
@@ -472,7 +473,7 @@ pub fn unique_length(id: &str, other: &str) -> usize {
     id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count() + 1
 }
 
-/// Returns `length`, plus one if an ID prefix of that length would end in a dash.
+/// Returns `length`, or one more if an ID prefix of `length` characters would end in a dash.
 pub fn whole_part(length: usize) -> usize {
     match length {
         9 | 14 | 19 | 24 => length + 1,

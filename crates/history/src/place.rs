@@ -44,7 +44,8 @@ impl HistoryEnvironment {
 }
 
 impl Location {
-    /// Returns `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`. Fails without either.
+    /// Returns the default location, `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`, from
+    /// the variables `around`. Fails without either variable.
     pub fn usual(around: &HistoryEnvironment) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
@@ -66,7 +67,7 @@ impl Location {
         }
     }
 
-    /// Returns whether `path` is the directory itself or a file or folder of the history in it.
+    /// Returns whether `path` is the history's directory or one of the history's files below it.
     pub fn holds(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
         below
@@ -75,13 +76,13 @@ impl Location {
             .is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
     }
 
-    /// Returns the path of `file` in the directory, which is created if missing.
+    /// Returns the path of `file` in the history's directory, which is created if missing.
     pub fn file_path(&self, file: &str) -> Result<PathBuf, StoreError> {
         Ok(self.resolved(Make::Directory)?.join(file))
     }
 
-    /// Returns the directory without links, created if `make` requests it. Fails if it is missing
-    /// or another user could replace its contents.
+    /// Returns the history's directory with links resolved; `make` decides whether it is created if
+    /// missing. Fails if it is missing or another user could replace its contents.
     pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
         if make == Make::Directory {
             let existing = self.directory().ancestors().find(|above| above.exists());
@@ -91,7 +92,7 @@ impl Location {
         self.safe(self.directory())
     }
 
-    /// Returns `directory`, the history's or the one in which it will be created, without links.
+    /// Returns `directory` with links resolved: the history's own, or an existing parent of it.
     /// Fails if another user could replace the history.
     fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), why);

@@ -80,8 +80,8 @@ impl TrendQuery {
 }
 
 impl Store {
-    /// Returns a series per machine, case and metric that `asked` selects, by host and machine,
-    /// then by first measurement. Points are the oldest first.
+    /// Returns a series for each machine, case and metric that `asked` selects, ordered by host,
+    /// machine and first measurement; the points are the oldest first.
     pub fn trends(&self, asked: &TrendQuery) -> Result<Vec<MetricTrend>, StoreError> {
         let index = self.index()?;
         let wanted: Vec<bool> = index.series.iter().map(|series| asked.is_about(series)).collect();

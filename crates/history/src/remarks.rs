@@ -34,13 +34,13 @@ pub(super) struct StoredRemark {
     pub(super) tags: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
-    /// Whether the run was entered by `history import`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) imported: bool,
 }
 
 impl Remarks {
-    /// Reads the file below `directory`; empty if missing. Fails if it is unreadable or damaged.
+    /// Reads the file of remarks below `directory`; empty if missing. Fails if it is unreadable or
+    /// damaged.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
         let file = match regular(&path) {
@@ -57,7 +57,8 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Applies `change` to the file under a lock; returns its result. On failure nothing changes.
+    /// Applies `change` to the stored remarks under a lock and returns its result. If this fails,
+    /// the file is unchanged.
     pub(super) fn change<T>(
         directory: &Path,
         registry: &Registry,
@@ -92,7 +93,8 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks `directory`, in up to 10 s, until the file is dropped; without effect if unsupported.
+/// Locks `directory` until the returned file is dropped; fails after 10 s of waiting. A file system
+/// without locks is ignored.
 fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

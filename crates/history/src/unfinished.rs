@@ -26,9 +26,7 @@ const MAX_BYTES: u64 = 2 << 30;
 enum JournalLine<R, M, P> {
     /// First line: the run without measurements.
     Run(R),
-    /// Result of a case.
     Measured(M),
-    /// Results of one of several nodes.
     Machine(P),
 }
 
@@ -53,7 +51,8 @@ pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
 }
 
 impl RunJournal {
-    /// Creates the journal of `run` below `directory`, with the measurements it already has.
+    /// Creates the journal of `run` below `directory`, with the measurements that `run` already
+    /// has.
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
@@ -70,15 +69,14 @@ impl RunJournal {
         Ok(Self { file, path })
     }
 
-    /// Appends measurements durably.
     pub(super) fn add(&mut self, measured: &[Measurement]) -> Result<(), StoreError> {
         let lines = measured.iter().map(|one| line(&JournalLine::<(), _, ()>::Measured(one)));
         let lines = lines.collect::<io::Result<Vec<_>>>();
         self.append(lines.map(|lines| lines.concat()))
     }
 
-    /// Appends the results of node `machine`, which replace its earlier ones; `header` has its
-    /// health and clock steps and the elapsed time.
+    /// Appends the results of the node `machine`, which replace its earlier ones. `header` has the
+    /// node's health and clock steps and the elapsed time.
     pub(super) fn add_machine(
         &mut self,
         header: &Run,
@@ -121,7 +119,8 @@ pub(super) struct UnfinishedRun {
     pub(super) problem: Option<StoreError>,
 }
 
-/// Reads all journals below `directory`; an error per unreadable one.
+/// Reads the journals of all unfinished runs below `directory`, with an error for each unreadable
+/// one.
 pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {
@@ -131,8 +130,8 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     files.filter_map(|path| read(&path).transpose()).collect()
 }
 
-/// Reads a journal as a partial run, with its damaged lines as problem; `None` if the file is gone
-/// because the run just ended.
+/// Reads a journal as a partial run, with a problem if lines are damaged; `None` if the file is
+/// gone because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,

@@ -39,7 +39,7 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// Returns the status as written in the document and the history.
+    /// Returns the status as the document and the history store it: `complete` or `partial`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -47,7 +47,7 @@ impl RunStatus {
         }
     }
 
-    /// Parses a status word; unknown words are `Partial`.
+    /// Returns the status that `word` names, as in the document; unknown words are `Partial`.
     pub fn of(word: &str) -> Self {
         if word == Self::Complete.word() { Self::Complete } else { Self::Partial }
     }
@@ -158,12 +158,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns the machine of a node: its own if the document has one, else the run's.
+    /// Returns the machine of a node: its own if the document has one, else the machine of the run.
     pub fn machine_of<'a>(&'a self, node: &'a Node) -> &'a Machine {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Returns the nodes for a document whose machine is `own`: nodes with an equal one get `None`.
+    /// Returns the nodes for a document whose machine is `own`: a node with an equal one has
+    /// `None`.
     pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
         let other_node = |node: &Node| {
             let machine = self.machine_of(node);
@@ -172,10 +173,7 @@ impl Run {
         self.nodes.iter().map(other_node).collect()
     }
 
-    /// Writes JSON on one line; indentation would more than double the size for many nodes.
-    ///
-    /// # Errors
-    /// Writing failed.
+    /// Writes the document to `to` as one line of JSON: indentation would double the size.
     pub fn write_on_one_line(&self, to: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(1 << 16, to);
         serde_json::to_writer(&mut out, self)?;
@@ -183,7 +181,7 @@ impl Run {
         out.flush()
     }
 
-    /// Copies everything except the measurements, which may be large.
+    /// Returns a copy without the measurements, which may be large.
     pub fn header(&self) -> Self {
         Self {
             schema: self.schema.clone(),

@@ -1,7 +1,5 @@
-//! From samples to measurements: summaries, limits and validity of results.
-//!
-//! All functions are pure in the raw [`Outcome`], the machine and the run's evidence, so a newer
-//! version can summarize a stored run again.
+//! From samples to measurements: summaries, limits and validity. All functions are pure, so that a
+//! newer version can summarize a stored run again.
 
 mod curve;
 mod rating;
@@ -41,7 +39,8 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Returns the measurement of an outcome; `evidence` for its limits comes from finished cases.
+    /// Returns the measurement of an outcome; its limits may depend on the finished cases in
+    /// `evidence`.
     pub fn measurement(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
@@ -164,7 +163,6 @@ impl Maker<'_> {
     }
 }
 
-/// Copies the delivered rate of each sample to its point in the series.
 fn note_delivered(metric: &mut MetricResult, samples: &[Sample]) {
     let with_value = samples.iter().filter(|s| s.values.contains_key(&metric.name));
     for (point, sample) in metric.series.iter_mut().zip(with_value) {
@@ -177,7 +175,7 @@ fn share_of(limit: &Limit, values: &[f64]) -> Option<f64> {
     limit::median(shares_of(limit, values)?.collect())
 }
 
-/// Yields each sample's share of its own limit; `None` if the limit is unknown.
+/// Returns each sample's share of its own limit; `None` if the limit is unknown.
 fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>> {
     let fixed = limit.value?;
     let each = move |(i, value): (usize, &f64)| {
@@ -187,7 +185,7 @@ fn shares_of(limit: &Limit, values: &[f64]) -> Option<impl Iterator<Item = f64>>
     Some(values.iter().enumerate().map(each).filter(|share| share.is_finite()))
 }
 
-/// Share of clock probes that a busy sibling may disturb; it lowers their reading by some percent.
+/// Share of clock probes that a busy sibling may disturb, which lowers their reading.
 const MOST_SHARED: f64 = 0.05;
 
 /// Share of a limit that no disturbed probe explains. A busy sibling was seen to lower the clock by
@@ -197,10 +195,9 @@ const PAST_ALL_PROBES: f64 = 1.5;
 /// Share of time that clock changes may exclude; above it, the clock of the rest is in doubt, too.
 const MOST_CHANGED: f64 = 0.05;
 
-/// Least samples with a clock that can refute a limit.
 const FEWEST: usize = 5;
 
-/// Returns the share of its limit (1 is at the limit) above which a result refutes it.
+/// Returns the share of its limit (1 is at the limit) above which a result refutes this limit.
 fn least_that_refutes(samples: &[Sample]) -> f64 {
     let shared = over_time(samples, |conditions| conditions.vector_units_shared);
     let changed = over_time(samples, |conditions| conditions.excluded_by.clock);
@@ -211,7 +208,6 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     if in_doubt { PAST_ALL_PROBES } else { LIMIT_TOLERANCE }
 }
 
-/// Consequence of a result above its limit.
 #[derive(Clone, Debug, PartialEq)]
 enum Doubt {
     Refuted {
@@ -264,7 +260,7 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Returns why the clock, and thus each time of the samples, is wrong; `None` if it may be right.
+/// Returns why the clock, and thus every measured time, is wrong; `None` if nothing shows this.
 fn wrong_time(facts: &Facts, samples: &[Sample]) -> Option<String> {
     let clocks = samples.iter().filter_map(|sample| sample.conditions.clock_hz);
     let impossible = clocks.max_by(f64::total_cmp).filter(|hz| *hz > HIGHEST_CORE_HZ);
@@ -282,7 +278,6 @@ fn past_limit(metric: &MetricResult) -> Option<String> {
     let (share, limit) = (metric.of_limit?, metric.limit.as_ref()?);
     // A documented or inferred limit is no physical bound.
     let is_physical = !matches!(limit.source, LimitSource::Documented | LimitSource::Inferred);
-    // Chip data are refuted instead, or the clock was imprecise.
     if share <= LIMIT_TOLERANCE || !is_physical || limit.fact.is_some() {
         return None;
     }
@@ -309,7 +304,7 @@ fn point(sample: &Sample) -> SamplePoint {
     }
 }
 
-/// Returns the conditions of the case: time-weighted means over the samples.
+/// Returns the time-weighted mean of each condition over the samples.
 fn over_all(samples: &[Sample]) -> Conditions {
     let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
     Conditions {
@@ -329,7 +324,8 @@ fn over_all(samples: &[Sample]) -> Conditions {
     }
 }
 
-/// Returns the time-weighted mean of a condition over the samples that have it.
+/// Returns the time-weighted mean of the condition that `read` returns, over the samples that have
+/// it; `None` if none has it.
 pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
     let (mut mean, mut weight) = (0.0, 0.0);
     for sample in samples.iter().filter(|sample| sample.elapsed > 0.0) {
@@ -341,7 +337,6 @@ pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) 
     (weight > 0.0).then_some(mean)
 }
 
-/// Reported percentiles: name and share.
 const PERCENTILES: &[(&str, f64)] = &[
     ("p50", 0.5),
     ("p90", 0.9),
@@ -356,7 +351,8 @@ const PERCENTILES: &[(&str, f64)] = &[
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
 
-/// Merges the samples' histograms of `metric` into percentiles and buckets in seconds, if any.
+/// Merges the samples' histograms of `metric` and returns its percentiles and buckets, in seconds;
+/// `None` without a histogram.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     for (edge, count) in

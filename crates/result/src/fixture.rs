@@ -1,4 +1,4 @@
-//! Synthetic runs with each kind of row, for tests of this and other crates (feature `testing`).
+//! Synthetic runs for tests of this and other crates (feature `testing`).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
@@ -78,7 +78,7 @@ pub fn node_health(node: &str) -> NodeHealth {
     NodeHealth { node: node.to_owned(), shown: serde_json::from_value(shown).unwrap() }
 }
 
-/// Returns a run with each kind of row.
+/// Returns a run with each kind of row of the results table.
 pub fn run() -> Run {
     // Made once: confidence intervals are expensive in debug builds.
     static RUN: LazyLock<Run> = LazyLock::new(varied);

@@ -16,8 +16,9 @@ const MAX_NAME_CHARS: usize = 64;
 /// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
 
-/// Merges `parts` into one run with the other fields of `header`. Findings are `lost` (missing
-/// nodes), then those from the results. It is complete if `whole` is set and `lost` is empty.
+/// Merges `parts`, runs of different nodes, into one run with the other fields of `header`. Its
+/// findings are `lost` (missing nodes), then those from the results. It is complete if `whole` is
+/// set and `lost` is empty.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
@@ -35,7 +36,8 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
     run
 }
 
-/// Returns the run of node `name`, without measurements between nodes, to be continued.
+/// Returns what the node `name` measured alone, as a partial run to be continued; `None` if `run`
+/// has no such node.
 pub fn part(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
     let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
@@ -53,7 +55,7 @@ pub fn part(run: &Run, name: &str) -> Option<Run> {
     })
 }
 
-/// Returns whether several nodes took part, whichever of them lists it.
+/// Returns whether several nodes took part in the measurement.
 fn is_between(measurement: &Measurement) -> bool {
     measurement.case.is_between_machines()
 }
@@ -62,7 +64,7 @@ fn is_between(measurement: &Measurement) -> bool {
 const OF_MACHINES: [&str; 5] =
     ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
 
-/// Returns the findings about missing nodes of runs that were merged before.
+/// Returns the findings about missing nodes that `parts` already had from an earlier merge.
 pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
     let all = parts.iter().flat_map(|run| &run.findings);
     all.filter(|finding| is_of_a_lack(finding)).cloned().collect()
@@ -72,18 +74,18 @@ pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
 const AMONG_OTHERS: [&str; 7] =
     ["outlier", "ahead", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
 
-/// Returns whether the finding is about missing or differing nodes; these come first in a fleet.
+/// Returns whether the finding is about missing or differing nodes; in a fleet, these come first.
 pub fn is_of_a_machine(finding: &Finding) -> bool {
     is_of_a_lack(finding) || AMONG_OTHERS.contains(&finding.code.as_str())
 }
 
-/// Returns whether the finding reports a missing node, part of a run or document.
+/// Returns whether the finding reports a missing node, or a missing part of a run or document.
 pub fn is_of_a_lack(finding: &Finding) -> bool {
     OF_MACHINES.contains(&finding.code.as_str())
 }
 
-/// Keeps each node once: its latest complete run, or the latest if none is complete. Also returns a
-/// line per dropped run. A node is identified by name and hardware.
+/// Returns each node once, with its latest complete run, or its latest run if none is complete, and
+/// a line for each dropped run. A node is identified by name and hardware.
 pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
     runs.sort_by_key(|run| {
@@ -122,7 +124,8 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     (runs, stated)
 }
 
-/// Appends a free number to repeated names of different machines, and returns a line per change.
+/// Appends a number to the name of a machine that another machine has, too. Returns a line per
+/// change.
 pub fn renamed(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
@@ -174,7 +177,7 @@ pub fn of_machines(run: &Run) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding that a kind has too few nodes to judge any of them.
+/// Returns the finding that the kind of machine `kind` has too few `nodes` to judge any of them.
 fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     const MAX_NAMED_NODES: usize = 5;
     let names: Vec<&str> = nodes.iter().copied().take(MAX_NAMED_NODES).collect();
@@ -193,7 +196,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
     Finding { code: "few-of-a-kind".to_owned(), text, evidence }
 }
 
-/// Groups node names by kind: processor, number of CPUs and memory.
+/// Returns the names of the nodes by kind of machine: processor, number of CPUs and memory.
 pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
     let mut by_processor: BTreeMap<String, Vec<(u64, &Node)>> = BTreeMap::new();
     for node in &run.nodes {

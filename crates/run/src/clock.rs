@@ -17,7 +17,6 @@ pub struct SystemClock {
     cpus: CpuSet,
     before: Option<StateSnapshot>,
     probe: CounterFiles,
-    /// Start time and energy counters of a sample.
     energy: Option<(f64, Vec<Zone>)>,
     counters: Option<HealthCounters>,
 }
@@ -26,7 +25,7 @@ pub struct SystemClock {
 const LEAST_FOR_POWER: f64 = 0.02;
 
 impl SystemClock {
-    /// Starts the run's clock at zero; steal is read for `cpus`.
+    /// Returns a clock that starts at zero now. Steal is read for `cpus`.
     pub fn new(root: &Root, cpus: &CpuSet) -> Self {
         Self {
             begun: wall::monotonic(),
@@ -43,13 +42,13 @@ impl SystemClock {
 }
 
 impl SystemClock {
-    /// Returns the steps of the wall clock during the run; `node` is recorded in each.
+    /// Returns the steps of the wall clock during the run, each with the node name `node`.
     pub fn steps(&mut self, node: &str) -> Vec<wall::ClockStep> {
         self.wall.look(self.now());
         self.wall.steps(node)
     }
 
-    /// Returns the mean power in W (in fields named for J) since the sample began, if known.
+    /// Returns the mean power in W since the sample began, in fields named for J; empty if unknown.
     fn power(&mut self) -> Energy {
         let Some((began, before)) = self.energy.take().filter(|(_, zones)| !zones.is_empty()) else {
             return Energy::default();

@@ -10,19 +10,15 @@ const MANY_DROPS: f64 = 10.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum HealthRemark {
-    /// Thermal throttling of the processor.
     ThermalThrottling { times: u64 },
-    /// Corrected memory errors.
     MemoryCorrected { count: u64, controllers: String },
-    /// Uncorrected memory errors.
     MemoryUncorrected { count: u64, controllers: String },
-    /// Packets that arrived damaged or could not be sent.
     NicErrors { interface: String, received: u64, sent: u64 },
-    /// Dropped packets.
     NicDrops { interface: String, received: u64, sent: u64 },
 }
 
-/// Returns notable events of a case that took `seconds`; of interfaces only if it uses them.
+/// Returns the notable hardware events of a case that took `seconds`; events of network interfaces
+/// only if `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
     let mut reported = Vec::new();
     let times = change.throttled();

@@ -45,13 +45,11 @@ use reference_tools::ReferenceRuns;
 
 const ENDED_BY: CaseFact<EndedBy> = CaseFact::new("ended_by", "what ended the sampling");
 
-/// Fewest samples that give a confidence interval.
 const MIN_FOR_INTERVAL: usize = 5;
 
 /// Time for reference tools, in multiples of the budget; after it they give fewer pairs.
 pub const TOOLS_PER_BUDGET: f64 = 6.0;
 
-/// Duration of the warm-up as a share of the sample time.
 const WARM_UP: f64 = 0.5;
 
 /// Share of the budget by which a run may exceed it so that each case gets its minimum of samples.
@@ -66,12 +64,11 @@ const LEAST_PAST: f64 = 1.0;
 /// Smallest timed share of a sample for which power is reported.
 const MOSTLY_TIMED: f64 = 0.9;
 
-/// Expected set-up time of a case, in s.
 const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. `within` is the rest of the budget in s, after which set-up and samples end;
+    /// Sets a case up. `within` is the rest of the budget in s, which bounds set-up and samples;
     /// `None` without a budget.
     fn prepare(
         &mut self,
@@ -79,22 +76,23 @@ pub trait Station {
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Sets a case up in its own process for `machine`, which has fewer CPUs than this one.
+    /// Sets a case up in its own process for `machine`, a description of this machine with fewer
+    /// CPUs.
     fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
     }
 
-    /// Returns the approximate time of a case's reference tools in s, 0 if unknown.
+    /// Returns the expected time in s of the reference tools for a case; 0 if unknown.
     fn reference_seconds(&self, _: &Planned) -> f64 {
         0.0
     }
 
-    /// Returns whether a reference tool of the case writes to its test file.
+    /// Returns whether a reference tool writes to the test file of the case.
     fn reference_writes(&self, _: &Planned) -> bool {
         false
     }
 
-    /// Prepares the reference tools of a case; the offer has its CPUs and files.
+    /// Prepares the reference tools of a case on the CPUs and files that the offer contains.
     fn prepare_tools(&mut self, _: &Planned, _: &Offer) -> Vec<PreparedTool> {
         Vec::new()
     }
@@ -105,21 +103,21 @@ pub trait Clock {
     /// Returns the seconds since the start of the run.
     fn now(&self) -> f64;
 
-    /// Starts to watch steal and throttling, for one sample.
+    /// Starts to watch steal and throttling for one sample.
     fn watch(&mut self);
 
-    /// Returns the conditions since [`Clock::watch`].
+    /// Returns the conditions since the last call of [`Clock::watch`].
     fn watched(&mut self) -> Conditions;
 
-    /// Returns by how much the clock that times the samples runs too fast or slow, if it is wrong.
+    /// Returns the rate error of the clock that times the samples; `None` if its rate is right.
     fn wrong_rate(&mut self) -> Option<WrongRate> {
         None
     }
 
-    /// Starts to count hardware events of a case.
+    /// Starts to count hardware events for one case.
     fn begin_case(&mut self) {}
 
-    /// Returns the hardware events since [`Clock::begin_case`].
+    /// Returns the hardware events since the last call of [`Clock::begin_case`].
     fn end_case(&mut self) -> HealthChange {
         HealthChange::default()
     }
@@ -127,8 +125,9 @@ pub trait Clock {
 
 /// Keeps a run in step with other nodes that measure the same cases.
 pub trait MachinesInStep {
-    /// Waits until all nodes are ready and agrees on the amount of work; `own` is `None` if this
-    /// node cannot measure the case. Fails if the other nodes are gone or the end was requested.
+    /// Waits until all nodes are ready and returns the amount of work per sample that all agree on.
+    /// `own` is `None` if this node cannot measure the case. Fails if a node is gone or an end was
+    /// requested.
     fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure>;
 }
 
@@ -172,14 +171,14 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Returns the measurements of this run, each with all outcomes as evidence.
+    /// Converts the outcomes of this run to measurements; earlier outcomes serve as evidence, too.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
         let evidence = LimitEvidence { outcomes: &self.outcomes };
         self.outcomes.iter().skip(self.before).map(|o| maker.measurement(o, evidence)).collect()
     }
 }
 
-/// Returns the expected duration of a case in s, set-up included.
+/// Returns the expected duration in s of a case with these parameters, set-up included.
 pub fn expected_seconds(sampling: &Sampling) -> f64 {
     SET_UP + warm_up(sampling) + sampling.sample_time * samples(sampling)
 }
@@ -192,17 +191,17 @@ fn samples(sampling: &Sampling) -> f64 {
     sampling.samples.map_or(MAX_SAMPLES / 2, |n| n as usize) as f64
 }
 
-/// Returns the seconds that a case takes with `samples` samples, set-up included.
+/// Returns the duration in s of a case with `samples` samples, set-up and warm-up included.
 fn least(planned: &Planned, samples: usize) -> f64 {
     SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
 }
 
-/// Returns the sum of [`least`] over all feasible cases, in s.
+/// Returns the duration in s of all feasible cases with `samples` samples each.
 fn needed(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
 }
 
-/// Returns the expected duration of a planned case in s, at most its budget.
+/// Returns the expected duration of a planned case in s, at most the budget of its group.
 pub fn expected_of(planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
     let amount = plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
@@ -213,22 +212,21 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// Returns the share of the first tool in the remaining time, given the tools' expected `seconds`;
-/// equal shares if none is known.
+/// Returns the share of the remaining time for the first tool; `seconds` are the expected times of
+/// all tools. Equal shares if none is known.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
     known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
 }
 
-/// Converts seconds to a duration; out-of-range values become the longest.
 fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 impl Harness<'_> {
-    /// Measures all cases of `plan` in order, with an outcome even for infeasible ones; `run` is
-    /// the id, `before` has outcomes of an interrupted run, used as evidence only.
+    /// Measures all cases of `plan` in order; infeasible ones get an outcome, too. `run` is the run
+    /// ID, `before` has outcomes of an interrupted run, which serve as evidence only.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
@@ -274,7 +272,8 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
-    /// Marks every outcome with a wrong clock rate: some clocks show it only after several cases.
+    /// Marks every outcome if the clock's rate is wrong: some clocks show it only after several
+    /// cases.
     fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
         if let Some(wrong) = self.clock.wrong_rate() {
             outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
@@ -285,14 +284,15 @@ impl Harness<'_> {
         Some(self.budget? - (self.clock.now() - self.reference_s))
     }
 
-    /// Returns the seconds left for reference tools; `None` without a budget.
+    /// Returns the seconds left for reference tools; `None` if the run has no budget.
     fn left_of_tools(&self) -> Option<f64> {
         Some(TOOLS_PER_BUDGET * self.budget? - self.reference_s)
     }
 
-    /// Returns the seconds for the first of the remaining cases, of `cases` in all. Each has its
-    /// minimum samples (or one) reserved, even [`BUDGET_GRACE_SHARE`] beyond the budget; the rest
-    /// is shared. With less time a late case gives way: the last cases have an equal chance.
+    /// Returns the seconds for the first case of `rest`, out of `cases` in all; `None` without a
+    /// budget. Each case has its minimum of samples (or one) reserved, even [`BUDGET_GRACE_SHARE`]
+    /// beyond the budget. If there is too little, a late case gets none, so that the last cases
+    /// have equal chances.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -330,8 +330,9 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Returns a case's time limit after its set-up, which began at `begun`: extended to the
-    /// minimum of samples if that took longer than expected and no later case needs the time.
+    /// Returns the time limit of a case whose set-up started at `begun` and is complete. If set-up
+    /// took longer than expected, the limit is extended to the minimum of samples, as far as no
+    /// later case needs the time.
     fn enough(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -351,7 +352,6 @@ impl Harness<'_> {
     ) -> Result<(), CannotMeasure> {
         let begun = self.clock.now();
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
-        // A case beyond the budget still has the time granted to it.
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
         let mut prepared = self.station.prepare(&planned.candidate, within)?;
         let amount = calibrated(prepared.as_mut(), sampling)?;
@@ -429,8 +429,8 @@ impl Harness<'_> {
         reference_tools
     }
 
-    /// Returns how far a case that began at `begun` exceeded its budget, if it did notably;
-    /// `reference_s` are the seconds of its tools.
+    /// Returns how far a case that started at `begun` exceeded its budget; `None` if not notably.
+    /// `reference_s` are the seconds of its reference tools, which do not count.
     fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - reference_s;
@@ -448,8 +448,9 @@ impl Harness<'_> {
         })
     }
 
-    /// Takes one sample of plimsoll and one of each tool that still lacks pairs, in random order.
-    /// `headline` is the metric that is compared as delivered.
+    /// Takes one sample of plimsoll and one of each tool that needs more pairs, in random order,
+    /// and returns plimsoll's. For the metric `headline`, tools are compared with the delivered
+    /// value.
     fn round(
         &mut self,
         own: &mut dyn Prepared,
@@ -490,7 +491,6 @@ impl Harness<'_> {
     }
 }
 
-/// Time limits of a case in s, `None` if unlimited.
 #[derive(Clone, Copy)]
 struct CaseTime {
     own: Option<OwnTime>,
@@ -505,15 +505,17 @@ struct OwnTime {
     whose: EndedBy,
 }
 
-/// Returns the tighter of the limits (seconds) by the run's and the group's budget.
+/// Returns the shorter of two time limits in s, with its source: the budget of the run or of the
+/// group. `None` if neither is limited.
 fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
     let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Returns the seconds used when the next sample ends; the last one `took` so long. If samples
-/// outlast their time, as searches do, a used-up budget counts twice, which ends sampling.
+/// Returns the time in s that will be used when the next sample ends, given that the last one
+/// `took` s. If samples outlast `sample_time` and the budget `own` is used up, the result counts
+/// twice, which ends sampling.
 fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
@@ -532,7 +534,8 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
     }
 }
 
-/// Warms up, then returns the amount of work that takes the sample time, or the time itself.
+/// Warms up, then returns the number of operations that fill the sample time, or this time itself
+/// if operations are not counted.
 fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;
@@ -549,7 +552,7 @@ struct CaseSamples {
     headline: Vec<f64>,
     facts: Facts,
     tool_results: Vec<ToolRun>,
-    /// Whether the other nodes were waited for.
+    /// Whether this node waited for the other nodes.
     agreed: bool,
     reference_s: f64,
 }
@@ -564,7 +567,8 @@ impl CaseSamples {
         self.facts.warnings.extend(remarks.into_iter().map(Note::from));
     }
 
-    /// Records the energy of the samples, and per unit of work if the headline is a rate.
+    /// Records the energy of the samples; if the headline is a rate, also the energy per unit of
+    /// work.
     fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
         let rate = headline.filter(|metric| metric.unit.work().is_some());

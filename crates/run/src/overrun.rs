@@ -5,7 +5,6 @@ use std::fmt;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Times in s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Overrun {
     pub(super) took: f64,

@@ -15,7 +15,7 @@ pub struct Planned {
     pub against: Against,
     /// Time limit in s from the budget of its group, if any.
     pub budget: Option<f64>,
-    /// Options of the reference tool's job from which the case was derived.
+    /// Options of the job (of fio, for example) from which the case was derived.
     pub job: Vec<String>,
     /// Index of its group in the plan.
     pub group: usize,

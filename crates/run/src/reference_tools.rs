@@ -15,12 +15,10 @@ use plimsoll_stats::Seed;
 
 pub(super) struct ReferenceRuns {
     all: Vec<PreparedTool>,
-    /// Results of this round by tool: the metric and any further passes.
     fresh: Vec<BTreeMap<String, f64>>,
     generator: ChaCha8Rng,
     /// Seconds that the tools may take; slower tools give fewer pairs.
     allowed: f64,
-    /// Seconds that the tools took; not part of the case's own time.
     pub(super) seconds: f64,
 }
 
@@ -28,7 +26,7 @@ pub(super) struct ReferenceRuns {
 const MIN_PAIRS: usize = 3;
 
 impl ReferenceRuns {
-    /// Starts with all tools; `allowed` is their total time limit in s; `None` is unlimited.
+    /// Starts with the tools `all`, whose total time is at most `allowed` s; `None` is unlimited.
     pub(super) fn new(all: Vec<PreparedTool>, seed: Seed, allowed: Option<f64>) -> Self {
         let fresh = vec![BTreeMap::new(); all.len()];
         let allowed = allowed.unwrap_or(f64::INFINITY);
@@ -48,7 +46,8 @@ impl ReferenceRuns {
         self.all.iter().any(|prepared| self.wants(prepared))
     }
 
-    /// Returns which tools (by index) run before and after plimsoll's own sample, in random order.
+    /// Returns the indices of the tools that run before, and after, plimsoll's own sample, in
+    /// random order.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
             (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();
@@ -58,7 +57,8 @@ impl ReferenceRuns {
         (tools(&turns[..own]), tools(&turns[own..]))
     }
 
-    /// Runs the tools `turns` (indices) while the case is paused. Fails only on an interrupt.
+    /// Runs the tools with the indices `turns` while the case `own` is paused. Fails only on an
+    /// interrupt.
     pub(super) fn take_readings(
         &mut self,
         turns: &[usize],
@@ -162,7 +162,7 @@ impl fmt::Display for FewPairs {
     }
 }
 
-/// Returns a tool's run with its further figures, or alone if it gave no result.
+/// Returns the run of a tool with its further `passes`, or alone if it gave no result.
 fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     let gave = !about.pairs.is_empty();
     let passes = passes.into_iter().filter(|_| gave).map(|pass| ToolRun {
@@ -179,13 +179,15 @@ fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     std::iter::once(about).chain(passes).collect()
 }
 
-/// Replaces plimsoll's values by their maximum, for a tool that reports its best run.
+/// Replaces plimsoll's value in each pair by the best one, for a tool that reports only its best
+/// run.
 fn with_our_best(pairs: &mut [Paired]) {
     let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
     pairs.iter_mut().for_each(|pair| pair.own = best);
 }
 
-/// Returns plimsoll's value to compare with a tool's; the delivered one if it is the headline.
+/// Returns plimsoll's value of `metric` to compare with a tool's value: the delivered one, if
+/// known, for the metric `headline`. `None` if the sample lacks the metric.
 fn comparable(sample: &Sample, metric: &str, headline: Option<&str>) -> Option<f64> {
     let value = sample.values.get(metric).copied()?;
     let delivered = sample.conditions.delivered;

@@ -12,7 +12,6 @@ use crate::Planned;
 /// Trials per CPU; the first measurement counts as one on the faulty CPU.
 const TRIALS_PER_CPU: u32 = 3;
 
-/// Attempts without a result per CPU, for example because of other work.
 const MAX_FAILED: u32 = 3;
 
 /// Seconds after which no further trial starts.
@@ -22,7 +21,8 @@ const MAX_SECONDS: f64 = 10.0;
 const MAX_SAMPLE: f64 = 0.5;
 
 impl Harness<'_> {
-    /// Adds the results of single-CPU trials to a wrong answer; returns other reasons unchanged.
+    /// Adds trials on single CPUs to a wrong answer. Returns a failure with another cause
+    /// unchanged.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
         let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
         let until = self.clock.now() + MAX_SECONDS;
@@ -65,7 +65,7 @@ impl Harness<'_> {
         }
     }
 
-    /// Takes one short single-threaded sample on this CPU; returns whether its answer is wrong.
+    /// Takes a short sample with one thread on the CPU `cpu`. Returns whether its answer is wrong.
     fn trial(&mut self, planned: &Planned, cpu: usize) -> Result<bool, CannotMeasure> {
         let Candidate { case, .. } = &planned.candidate;
         let machine = with_one_cpu(self.maker.machine, cpu);

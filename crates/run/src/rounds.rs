@@ -26,7 +26,9 @@ pub(super) fn until_steady(case: &Case) -> bool {
 }
 
 impl CaseSamples {
-    /// Keeps the last five repetitions as samples, records the values of all, and adds warnings.
+    /// Keeps the last five rounds as samples, records the values of all, and adds warnings.
+    /// `metric` is the headline, `ending` why sampling ended, `seed` is for the search for changes
+    /// of level.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS_MADE, rounds);
@@ -85,7 +87,8 @@ impl fmt::Display for RoundRemark {
     }
 }
 
-/// Returns a warning if a device was faster at first, as with burst credit or a write cache.
+/// Returns a warning if the device was faster in the first of `levels`, as with burst credit or a
+/// write cache.
 fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {

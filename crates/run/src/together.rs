@@ -1,5 +1,3 @@
-//! Joins many short runs of a case into one outcome.
-
 use plimsoll_model::sample::{FailureCause, Outcome, Sample};
 use plimsoll_model::warning::{Note, Warning};
 use plimsoll_stats::SamplingOutcome as Ending;
@@ -9,8 +7,9 @@ use super::CaseSamples;
 /// Any precision is accepted: the spread over time is the result.
 const ANY: f64 = 1.0;
 
-/// Joins the outcomes of short runs of one case in the order of time; `None` if there are none.
-/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` counts usable CPUs.
+/// Joins the outcomes of short runs of one case, given in order of time; `None` if there are none.
+/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` is the number of usable
+/// CPUs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
     let is_wrong =
@@ -34,7 +33,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     Some(Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended })
 }
 
-/// Returns the warnings of all parts, one per code in its last wording, except those on samples.
+/// Returns the warnings of all outcomes, the last of each code, without those about samples.
 fn warnings(parts: &[&Outcome]) -> Vec<Note> {
     let mut reported: Vec<Note> = Vec::new();
     for note in parts.iter().flat_map(|part| &part.facts.warnings) {

@@ -18,11 +18,9 @@ use crate::journal::{JournalContent, WatchProbe};
 
 /// Chance that a watch of pure noise reports any step.
 const FALSE_SHARE: f64 = 0.01;
-/// Share of the probes that counts as nearly all.
 const NEARLY_ALL: f64 = 0.95;
-/// Largest number of level changes reported individually.
 const MOST_STEPS: usize = 5;
-/// Fewest days on each of which an hour of the day must be worse.
+/// Fewest days on which an hour of the day must be worse to be reported.
 const DAYS: usize = 2;
 /// Steal from which it is reported, as a share of the time.
 const STOLEN: f64 = 0.01;
@@ -33,10 +31,10 @@ const WARMER: f64 = 5.0;
 /// Shortest gap without a watch process that is reported, in s.
 const UNWATCHED: f64 = 5.0;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
-/// Fewest values for a meaningful share.
 const MIN_FIGURES: usize = 20;
 
-/// Returns the findings of a journal and its measurements, the most general first.
+/// Returns the findings of the journal `kept`, the most general first; `measurements` has one
+/// joined result per case.
 pub fn findings(kept: &JournalContent, measurements: &[Measurement]) -> Vec<Finding> {
     let watch =
         FindingsContext { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
@@ -73,7 +71,6 @@ impl FindingsContext<'_> {
         after(self.begun, at)
     }
 
-    /// Formats the time `at` seconds after the start, as "2026-11-26 14:03:10 UTC".
     fn shown(&self, at: f64) -> String {
         self.time(at).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
     }
@@ -109,7 +106,8 @@ impl FindingsContext<'_> {
         )
     }
 
-    /// Returns the finding on a case's spread around the median and its worst hour.
+    /// Returns the finding on a case's spread around the median and its worst hour; `None` if its
+    /// headline metric has fewer than two samples.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         let own = within(&metric.samples)?;
@@ -209,8 +207,8 @@ impl FindingsContext<'_> {
         held::changes(settings).filter_map(finding).collect()
     }
 
-    /// Returns the finding on a drop without a local cause, typical of a used-up burst credit;
-    /// `steps` are the case's level changes, `settings` its rate limits.
+    /// Returns the finding on a drop without a local cause, typical of a used-up burst credit.
+    /// `steps` are the case's level changes, `settings` its rate limits over time.
     fn credit(
         &self,
         measurement: &Measurement,
@@ -246,7 +244,8 @@ impl FindingsContext<'_> {
         ))
     }
 
-    /// Returns the finding on hours of the day that are worse every day, as delivered if known.
+    /// Returns the finding on hours of the day in which a case is worse on every day; `None`
+    /// without any.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
         let series = by_wall_clock(metric);
@@ -429,13 +428,14 @@ fn delivered(metric: &MetricResult) -> Vec<TimedPoint> {
     known.filter(|point| point.value.is_finite()).collect()
 }
 
-/// Returns the delivered values of a metric over time, or its own values if none are known.
+/// Returns the delivered values of a metric over time, or its measured values if none are known.
 fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
     let delivered = delivered(metric);
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
 
-/// Returns the least distance from the median, as a share of it, that holds nearly all values.
+/// Returns the distance from the median, as a share of it, within which 95 % of `values` lie (all,
+/// if fewer than 20); `None` without values.
 fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
@@ -445,13 +445,14 @@ fn within(values: &[f64]) -> Option<f64> {
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
-/// Returns the mean of (seconds, share) weighted by seconds; `None` without time.
+/// Returns the mean of the shares weighted by their seconds, given (seconds, share); `None` without
+/// time.
 fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
     (seconds > 0.0).then(|| sum / seconds)
 }
 
-/// Formats a duration for people: "23 h 59 min", "4 min 10 s".
+/// Formats a duration as text: "23 h 59 min", "4 min 10 s".
 pub fn lasting(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);

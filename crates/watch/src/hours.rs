@@ -6,7 +6,6 @@ use plimsoll_model::metric::Better;
 use plimsoll_stats::TimedPoint;
 
 const HOUR: f64 = 3600.0;
-/// Fewest probes of an hour that is compared.
 const MIN_PROBES_PER_HOUR: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +36,7 @@ pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
     from.checked_add(jiff::SignedDuration::from_nanos(nanos)).unwrap_or(Timestamp::MAX)
 }
 
-/// Returns hours with enough probes in order of time; `begun` is t = 0 of the series.
+/// Returns the hours with enough probes, the earliest first; t = 0 of `series` is at `begun`.
 pub(crate) fn hours(series: &[TimedPoint], begun: Timestamp) -> Vec<Hour> {
     let mut found: Vec<(Timestamp, Vec<f64>)> = Vec::new();
     for point in series {
@@ -69,13 +68,12 @@ pub(crate) fn worse(value: f64, than: f64, better: Better) -> f64 {
     }
 }
 
-/// Returns the hour with the worst median; `None` for fewer than two hours.
+/// Returns the hour with the worst median; `None` if there are fewer than two hours.
 pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
     let by = |hour: &&Hour| worse(hour.median, 1.0, better);
     hours.iter().max_by(|a, b| by(a).total_cmp(&by(b))).filter(|_| hours.len() > 1)
 }
 
-/// An hour of the day that is worse on each of several days.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Daily {
     /// Hour in UTC, 0 to 23.
@@ -86,8 +84,8 @@ pub(crate) struct Daily {
     pub(crate) least: f64,
 }
 
-/// Returns the hours of the day that are worse than the level `usual` by the share `notable` on at
-/// least `days` days, and on every day with probes.
+/// Returns the hours of the day that were worse than `usual` by at least the share `notable`, on
+/// every day with probes and on at least `days` days.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
         let losses: Vec<f64> = hours

@@ -1,12 +1,11 @@
-//! Joins the probes of each case into one outcome.
-
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{FailureCause, Outcome};
 use plimsoll_run::together;
 
 use crate::journal::{JournalContent, ProbedCase};
 
-/// Returns one outcome for each of `cases` that any probe reached; `cpus` counts usable CPUs.
+/// Returns one outcome for each of `cases` that any probe measured; `cpus` is the number of usable
+/// CPUs.
 pub fn joined(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept

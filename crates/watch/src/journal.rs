@@ -300,7 +300,8 @@ pub struct WatchJournal {
 }
 
 impl WatchJournal {
-    /// Creates a journal that starts with `begun`. Fails if one exists or it cannot be made.
+    /// Creates a journal whose first line is `begun`, and locks it. Fails if the file exists
+    /// already.
     pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
         let made = options().create_new(true).mode(0o600).open(path);
         let file = match made {
@@ -325,7 +326,7 @@ impl WatchJournal {
         Ok(journal)
     }
 
-    /// Opens a journal to resume it, waiting up to `patience` for another process to release it.
+    /// Opens a journal to resume it. Waits up to `patience` while another process has it locked.
     pub fn open_at_last(path: &Path, patience: Duration) -> Result<Self, JournalError> {
         let begun = Instant::now();
         loop {
@@ -336,7 +337,7 @@ impl WatchJournal {
         }
     }
 
-    /// Opens a journal to resume it. Fails if it is missing, locked, invalid or of another user.
+    /// Opens a journal to resume it. Fails if it is missing, locked, or owned by another user.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let file = options().open(path).map_err(|e| unopened(path, e))?;
         owned(path, &file)?;
@@ -358,7 +359,7 @@ impl WatchJournal {
         &self.path
     }
 
-    /// Reads the entries and removes an incomplete last line from the file.
+    /// Returns all entries, and removes an incomplete last line from the file.
     pub fn kept(&mut self) -> Result<JournalContent, JournalError> {
         let (kept, whole) = read(&self.path, &mut self.file)?;
         self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
@@ -381,7 +382,7 @@ impl WatchJournal {
         })
     }
 
-    /// Returns whether the creating process ended before it completed the first line.
+    /// Returns whether the first line is incomplete because the process that created it was killed.
     pub fn is_stillborn(&mut self) -> Result<bool, JournalError> {
         let mut bytes = Vec::new();
         let read = self.file.rewind().and_then(|()| BufReader::new(&self.file).read_until(b'\n', &mut bytes));
@@ -448,7 +449,6 @@ fn unopened(path: &Path, error: io::Error) -> JournalError {
     }
 }
 
-/// Accepts only a plain file of this user, because its contents are measured and sent.
 fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
     let about = file.metadata().map_err(|e| failed("read", path, e))?;
     match () {
@@ -461,7 +461,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
     }
 }
 
-/// Parses all lines; returns also the byte offset after the last complete one.
+/// Parses all lines; returns the contents and the offset in bytes after the last complete line.
 fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalError> {
     let mut bytes = Vec::new();
     file.rewind()
@@ -520,7 +520,6 @@ impl JournalContent {
             JournalEntry::Passed(passed) => (passed.at, passed.spent),
             JournalEntry::Stopped(stopped) => (stopped.at, stopped.spent),
         };
-        // Longer than any watch, and more than any machine has.
         let sensible = |number: f64| (0.0..1e15).contains(&number);
         if !(sensible(at) && [spent.cpu, spent.disk, spent.network].into_iter().all(sensible)) {
             return Err("a time or an amount that cannot be".to_owned());

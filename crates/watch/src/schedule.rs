@@ -1,5 +1,3 @@
-//! Times of probes: random, and rare enough for the resource budget.
-
 use plimsoll_stats::Seed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -16,20 +14,19 @@ const WAIT_SPREAD: f64 = 1.0;
 pub struct ProbeSchedule {
     every: f64,
     shares: WatchShares,
-    /// Resources consumed so far, and for each resource by the last probe that used it.
     spent: SpentShares,
     last: SpentShares,
     random: ChaCha8Rng,
 }
 
 impl ProbeSchedule {
-    /// Makes a schedule with a probe per `every` s on average; `spent` is all that was used so far
-    /// and `last` by the last probe.
+    /// Returns a schedule with one probe per `every` s on average within the budget `shares`.
+    /// `spent` is what the watch has used so far, `last` what its last probe used.
     pub fn new(every: f64, shares: WatchShares, spent: SpentShares, last: SpentShares, seed: u64) -> Self {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
-    /// Adds the resources `spent` by a probe.
+    /// Records the resources that a probe has `spent`.
     pub fn took(&mut self, spent: SpentShares) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
@@ -40,8 +37,8 @@ impl ProbeSchedule {
         };
     }
 
-    /// Returns the random start of the next probe in s since the start of the watch, after one at
-    /// `last`; periodic events would be missed or hit every time by a regular one.
+    /// Returns the start of the next probe in s since the start of the watch, given the previous
+    /// one, `last`. It is random, so that probes do not coincide with periodic events.
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
@@ -59,7 +56,8 @@ impl ProbeSchedule {
     }
 }
 
-/// Returns the second from which using `last` once more keeps the total within `rate` per second.
+/// Returns the time in s from which `last` can be used again: `spent` + `last` then is at most
+/// `rate` per second.
 fn due(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }

@@ -5,10 +5,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// Deserializes a list of at most `MOST` entries.
-///
-/// # Errors
-/// The list is longer, or an entry is invalid.
+/// Deserializes a list of at most `MOST` entries. Fails if it is longer or an entry is invalid.
 pub(super) fn at_most<'de, D, T, const MOST: usize>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,5 +1,3 @@
-//! Detection of duplicates: node names, cases per node and repetition, metrics per measurement.
-
 use std::collections::HashSet;
 use std::hash::Hash;
 
@@ -14,7 +12,7 @@ fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
 }
 
 impl Run {
-    /// Describes the first node, case or metric that occurs twice; `None` without any.
+    /// Describes the first node, case or metric that the run has twice; `None` if there is none.
     pub fn double(&self) -> Option<String> {
         let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
         if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {

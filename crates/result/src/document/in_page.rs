@@ -14,10 +14,8 @@ use super::Run;
 pub const IN_PAGE: [&str; 2] = ["<script type=\"application/gzip\" class=\"run\">", "</script>"];
 
 impl Run {
-    /// Encodes the document for a page (gzip, base64). Returns `None` if that exceeds `most` bytes.
-    ///
-    /// # Errors
-    /// A number cannot be represented in JSON.
+    /// Encodes the document for a page (gzip, base64); `None` if the text is longer than `most`
+    /// bytes. Fails if a number cannot be represented in JSON.
     pub fn packed(&self, most: usize) -> serde_json::Result<Option<String>> {
         let room = Room { bytes: Vec::new(), most: most / 4 * 3 };
         // Unbuffered, the encoder's small writes take ten times as long.
@@ -31,7 +29,6 @@ impl Run {
     }
 }
 
-/// A writer that fails beyond `most` bytes.
 struct Room {
     bytes: Vec<u8>,
     most: usize,
@@ -50,10 +47,8 @@ impl Write for Room {
     }
 }
 
-/// Returns the JSON documents of the HTML `page`, at most `most` uncompressed bytes in total.
-///
-/// # Errors
-/// One line: a document cannot be decoded, or the limit is exceeded.
+/// Returns the JSON documents embedded in the HTML `page`. Fails, with one line, if one cannot be
+/// decoded or if they have more than `most` bytes in total.
 pub(super) fn held(page: &str, most: u64) -> Result<Vec<String>, String> {
     let mut left = most;
     let mut found = Vec::new();

@@ -13,10 +13,8 @@ const MAX_BYTES: u64 = 2 << 30;
 const MAX_HELD: u64 = 256 << 20;
 
 impl Run {
-    /// Reads the only run document of a JSON file or an HTML page.
-    ///
-    /// # Errors
-    /// One line: the file is unreadable or invalid, or holds several runs.
+    /// Reads the only run document of a JSON file or HTML page. Fails, with one line, if the file
+    /// is unreadable or invalid, or holds several runs.
     pub fn read(path: &Path) -> Result<Self, String> {
         let mut runs = Self::read_all(path)?;
         match (runs.pop(), runs.len()) {
@@ -29,10 +27,8 @@ impl Run {
         }
     }
 
-    /// Reads the run document of a JSON file, or all of an HTML page; returns at least one.
-    ///
-    /// # Errors
-    /// One line: the file is unreadable or invalid.
+    /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails, with one
+    /// line, if the file is unreadable or invalid.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text =
@@ -53,10 +49,7 @@ impl Run {
         }
     }
 
-    /// Parses a JSON run document.
-    ///
-    /// # Errors
-    /// One line: the JSON, its schema or its contents are invalid.
+    /// Parses a run document in JSON. Fails, with one line, if it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let head: Head =
@@ -83,8 +76,8 @@ impl Run {
         Ok(self)
     }
 
-    /// Yields each run document of concatenated documents or a log; other log lines are skipped. A
-    /// document starts with a brace at the start of a line or right after another document.
+    /// Returns each run document of a text that joins several, or of a log, whose other lines are
+    /// skipped. A document starts with a brace, at the start of a line or after another document.
     pub fn parse_all(text: &str) -> impl Iterator<Item = Result<Self, String>> {
         let (mut at, mut all_whole) = (0, true);
         std::iter::from_fn(move || {
@@ -103,7 +96,6 @@ impl Run {
                 all_whole = skimmed.is_some();
                 let found = skimmed.or_else(|| whole::<serde_json::Value>(rest).and_then(within));
                 at = begin + found.as_ref().map_or(1, |(_, bytes)| *bytes);
-                // A truncated document ends at the start of the next one.
                 let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
                 match found {
@@ -117,7 +109,7 @@ impl Run {
         })
     }
 
-    /// Checks what types cannot express: a single run whose results follow from their samples.
+    /// Checks what types cannot express: one run, whose results follow from their samples.
     fn sound(&self) -> Result<(), String> {
         // Another spelling of the same id would count as another run.
         let id = uuid::Uuid::try_parse(&self.id);
@@ -148,7 +140,8 @@ impl Run {
     }
 }
 
-/// Returns the offset of the next brace that starts a line or follows a document and white space.
+/// Returns the offset of the next brace, at or after `from`, that starts a line or follows another
+/// document and white space.
 fn next_document(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start().len();
@@ -159,7 +152,6 @@ fn next_document(text: &str, from: usize) -> Option<usize> {
     rest.find("\n{").map(|at| from + at + 1)
 }
 
-/// Schema of a document; all other fields are ignored.
 #[derive(Debug, serde::Deserialize)]
 struct Head {
     schema: Option<Schema>,
@@ -186,7 +178,8 @@ impl Schema {
     }
 }
 
-/// Parses the JSON value at the start of a text; returns it with its length in bytes, if complete.
+/// Parses the JSON value at the start of `text`. Returns it with its length in bytes; `None` if it
+/// is incomplete or invalid.
 fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;
@@ -198,7 +191,7 @@ fn within((value, bytes): (serde_json::Value, usize)) -> Option<(Head, usize)> {
     Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
 }
 
-/// Returns whether a truncated or broken piece claims to be a run in its first characters.
+/// Returns whether a truncated or invalid document claims to be a run in its first characters.
 fn begins_as_run(piece: &str) -> bool {
     const FIRST_WORDS: usize = 200;
     piece.char_indices().nth(FIRST_WORDS).map_or(piece, |(at, _)| &piece[..at]).contains(OF_RUNS)

@@ -1,6 +1,5 @@
-//! Redaction of run documents: replaces names of machines, users and directories, not results.
-//!
-//! All texts are searched, because commands and warnings may repeat names from other fields.
+//! Redaction of run documents: replaces names of machines, users and directories in all texts,
+//! because commands and warnings may repeat names from other fields.
 
 mod names;
 mod path;
@@ -14,10 +13,8 @@ use super::Run;
 
 impl Run {
     /// Returns the run with host names, addresses, serial numbers, user names and directories
-    /// replaced. A name has the same replacement everywhere.
-    ///
-    /// # Errors
-    /// The document cannot be converted to JSON and back.
+    /// replaced, each by the same text everywhere. Fails if it cannot be converted to JSON and
+    /// back.
     pub fn redacted(&self) -> Result<Self, serde_json::Error> {
         let names = Names::of(self);
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();
@@ -32,14 +29,13 @@ impl Run {
         serde_json::from_value(document)
     }
 
-    /// Applies the replacements of [`Run::redacted`] to these texts.
+    /// Replaces names in `texts` as [`Run::redacted`] replaces them in this run.
     pub fn redact<'a>(&self, texts: impl IntoIterator<Item = &'a mut String>) {
         let names = Names::of(self);
         texts.into_iter().for_each(|text| *text = names.string(text));
     }
 }
 
-/// Replacement of a reason; stable when a document is redacted again.
 const REASON: &str = "reason redacted";
 
 /// Replaces reasons of missing nodes: they come from other programs and may contain any name.

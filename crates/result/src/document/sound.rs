@@ -19,7 +19,7 @@ pub(super) fn is_span(seconds: f64) -> bool {
     (0.0..=LONGEST_RUN).contains(&seconds)
 }
 
-/// Checks all measurements of a run; returns the first contradiction as an error.
+/// Checks all measurements of a run. Fails with the first contradiction.
 pub(super) fn check(run: &Run) -> Result<(), String> {
     let nodes: HashSet<&str> = run.nodes.iter().map(|node| node.name.as_str()).collect();
     run.measurements.iter().try_for_each(|measurement| {
@@ -71,7 +71,6 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
         let (least, most) =
             known.iter().fold((1.0_f64, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
         let is_mean = match all {
-            // Without the condition or without a series there is nothing to compare.
             None => true,
             Some(_) if known.is_empty() => true,
             Some(mean) => least - WRITTEN_ROUNDING <= mean && mean <= most + WRITTEN_ROUNDING,
@@ -121,7 +120,7 @@ fn summary(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Fails unless each sample has a time within the longest possible run.
+/// Fails unless the series has a point for each sample, taken within the longest possible run.
 fn series(metric: &MetricResult) -> Result<(), String> {
     let count = metric.series.len();
     if count > 0 && count != metric.samples.len() {
@@ -133,7 +132,7 @@ fn series(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Fails unless the share of the limit follows from limit and samples.
+/// Fails unless the share of the limit follows from the limit and the samples.
 fn limit(metric: &MetricResult) -> Result<(), String> {
     let limit = metric.limit.as_ref();
     let value = limit.and_then(|limit| limit.value);
@@ -161,9 +160,9 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
     }
 }
 
-/// Returns the bounds of the median of the samples' shares, or `None` if no sample has a share. If
-/// the limit follows the clock, each sample has its own limit, within the spread of the clocks. If
-/// the limit varies with data that the document lacks, any positive share is valid.
+/// Returns the least and largest possible median of the samples' shares of the limit; `None` if no
+/// sample has one. If the limit follows the clock, each sample has its own limit, within the spread
+/// of the clocks. If it varies with data outside the document, any positive share is valid.
 fn shares(metric: &MetricResult, limit: &Limit, value: f64) -> Option<[f64; 2]> {
     let share = |sample: &f64| Some(limit.share(*sample, value)).filter(|share| share.is_finite());
     let mut sorted: Vec<f64> = metric.samples.iter().filter_map(share).collect();
@@ -187,7 +186,7 @@ fn clock_spread(metric: &MetricResult) -> f64 {
     }
 }
 
-/// Fails unless median and ratio of a reference tool follow from its samples and ours.
+/// Fails unless the median and ratio of a reference tool follow from its samples and plimsoll's.
 fn tool_result(tool_result: &ToolResult) -> Result<(), String> {
     let same = |stated: Option<f64>, right: Option<f64>| match (stated, right) {
         (Some(stated), Some(right)) => is_rounded(stated, right),

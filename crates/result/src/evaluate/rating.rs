@@ -1,30 +1,23 @@
-//! Selects the limit that a result is compared with.
-//!
-//! The tightest limit of a drive or volume is often a rating of its maker or provider. This is not
-//! a physical bound, so a higher result refutes the rating, not the result. A verified result with
-//! a sound clock that exceeds a limit from chip data also refutes that limit: the data are wrong,
-//! or the chip is another one.
+//! Selects the limit that a result is compared with. A rating by the maker or provider is no
+//! physical bound: a higher result refutes it. A verified result with a sound clock also refutes
+//! limits from wrong chip data.
 
 use plimsoll_model::limit::{Limit, LimitFact, Varies};
 use plimsoll_units::quantity::percent;
 
 use super::{LIMIT_TOLERANCE, share_of, shares_of};
 
-/// Shares of a shared-core limit that bound the threshold above which CPUs no longer share the
-/// core; the threshold is half way to the limit after the move. No probe beside a busy sibling was
-/// seen to read the clock too low by more than the first.
+/// Bounds of the threshold, as shares of a shared-core limit, above which CPUs no longer share the
+/// core; it is half way to the limit after the move. No probe beside a busy sibling was seen to
+/// read the clock too low by more than the first.
 const HAS_MOVED: [f64; 2] = [1.04, 1.15];
 /// Samples that must exceed the threshold: one clock reading can be too low.
 const MIN_MENTIONED: usize = 2;
 
-/// Marks limits that rest on a fact and that `values` refute; results above `least` × limit refute
-/// it.
-///
-/// The caller checks that the result is verified; limits that need the clock exist only if the
-/// clock was sound. A CPU quota limits the average, so short results above it are no error
+/// Marks the limits that rest on a fact and that a verified result `metric` refutes: `values` above
+/// `least` × limit. A CPU quota limits the average, so that short results above it are no error
 /// (`burst`).
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
-    // CPUs that left their shared core left it for each limit that counts it.
     let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
         let Some(fact @ LimitFact { text, otherwise, changes }) = &limit.fact else { continue };
@@ -46,8 +39,8 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
     }
 }
 
-/// Returns whether samples show that CPUs left the shared core that `limit` assumes. Limits from
-/// CPU credits cannot show it.
+/// Returns whether the samples `values` show that CPUs left the shared core that `limit` assumes.
+/// Limits from CPU credits cannot show this.
 fn is_left(limit: &Limit, values: &[f64]) -> bool {
     let times = limit.fact.as_ref().and_then(|fact| fact.changes);
     let Some(times) = times.filter(|_| !limit.is_by_credits()) else { return false };
@@ -57,7 +50,6 @@ fn is_left(limit: &Limit, values: &[f64]) -> bool {
     past >= MIN_MENTIONED.min(values.len()).max(1)
 }
 
-/// Explains why a result contradicts the CPU placement behind a limit.
 fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> String {
     format!("{figure} is better than {text} allows: {otherwise}")
 }
@@ -69,8 +61,9 @@ fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
-/// Returns the first limit (they ascend) that has a value, is not refuted and is not an exceeded
-/// promise, with the reason why another was skipped; an unknown limit if none is left.
+/// Returns the first of the ascending `limits` that has a value, is not refuted and is no promise
+/// that was exceeded, with the reason why another one was skipped. If none is left, returns an
+/// unknown limit.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {

@@ -1,8 +1,5 @@
-//! "the rate fell by 38 % after 212 s. Likely cause: CPU credits, or other guests of the host":
-//! changes of level during a case, with what else changed at that moment.
-//!
-//! A cause is named only if clock, quota or steal account for about the loss; otherwise the finding
-//! states that no cause was seen.
+//! "the rate fell by 38 % after 212 s. Likely cause: …": changes of level during a case. A cause is
+//! named only if clock, quota or steal account for about the loss.
 
 use std::ops::Range;
 
@@ -65,9 +62,9 @@ pub struct LevelStep {
     pub evidence: Value,
 }
 
-/// Returns the changes of 5 % or more of each measurement, in order of time. All series are tested
-/// together: if all are noise, `false_share` is the probability of any reported change. `events`
-/// are known times of change in seconds, such as a new quota.
+/// Returns the changes of 5 % or more of each measurement, in order of time. If all series are
+/// noise, `false_share` is the probability that any change is reported. `events` are times in s at
+/// which a change is expected, such as a new quota.
 pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<LevelStep>> {
     let both = [WatchedSeries::Value, WatchedSeries::Delivered];
     let series: Vec<(usize, WatchedSeries, Vec<TimedPoint>)> = measurements
@@ -120,7 +117,6 @@ impl WatchedSeries {
     }
 
     fn of(self, metric: &MetricResult) -> Vec<TimedPoint> {
-        // NaN is ignored.
         let delivered = |p: &SamplePoint| TimedPoint { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
         match self {
             WatchedSeries::Value => metric.timed(),
@@ -139,7 +135,6 @@ struct Change {
     changes: usize,
 }
 
-/// A segment and its mean conditions.
 struct SegmentLevel {
     segment: Segment,
     clock_hz: Option<f64>,
@@ -197,7 +192,8 @@ impl SegmentLevel {
 }
 
 impl Change {
-    /// Returns the relative size (0 to 1), equal for a fall and the rise that reverses it.
+    /// Returns the relative size of the change (0 to 1), equal for a fall and the rise that
+    /// reverses it.
     fn size(&self) -> f64 {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }
@@ -245,7 +241,7 @@ impl Change {
         }
     }
 
-    /// Returns the faster and the slower level.
+    /// Returns the faster level, then the slower one.
     fn quick_and_slow(&self, better: Better) -> [&SegmentLevel; 2] {
         if self.slows(better) { [&self.before, &self.after] } else { [&self.after, &self.before] }
     }
@@ -280,7 +276,6 @@ impl Change {
                     ChangeCause::Others
                 }
             }
-            // Excluded time does not affect the value.
             _ if self.watched == WatchedSeries::Value || explains(|l| l.excluded).is_none() => {
                 ChangeCause::NotSeen
             }
@@ -289,13 +284,12 @@ impl Change {
         }
     }
 
-    /// Formats the end of the finding: the cause with what else changed or did not.
+    /// Returns the end of the finding's text: `cause`, with what else changed.
     fn because(&self, cause: ChangeCause, better: Better) -> String {
         let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
         let facts = facts.join(", ");
         match (cause, facts.as_str()) {
-            // Facts that are no cause are listed separately.
             (ChangeCause::NotSeen, "") => format!(". {}: measure again", cause.text()),
             (ChangeCause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
             (_, "") => format!(". Likely cause: {}", cause.text()),
@@ -363,7 +357,6 @@ impl LossChange {
     }
 }
 
-/// Cause of a change, as far as samples show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ChangeCause {
     Clock,

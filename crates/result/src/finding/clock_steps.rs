@@ -1,5 +1,3 @@
-//! Findings about wall clocks that were set during the run.
-
 use std::time::Duration;
 
 use plimsoll_system::wall::ClockStep;
@@ -8,7 +6,7 @@ use plimsoll_units::quantity::format_duration;
 use super::finding;
 use crate::document::Finding;
 
-/// Returns one finding per node with steps of its wall clock.
+/// Returns one finding for each node whose wall clock was set during the run.
 pub fn clock_steps(steps: &[ClockStep]) -> Vec<Finding> {
     let mut nodes: Vec<&str> = steps.iter().map(|step| step.node.as_str()).collect();
     nodes.sort_unstable();

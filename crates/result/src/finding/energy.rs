@@ -8,7 +8,7 @@ use plimsoll_model::sample::energy::{ENERGY, ENERGY_PER_UNIT};
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::significant;
 
-/// Returns one finding, for the case with the highest power, if the power of any case is known.
+/// Returns one finding, on the case with the highest power; empty if no power is known.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let known = run.measurements().iter().filter(|made| made.headline().is_some());
     let power = |made: &Measurement| made.conditions.package_power.filter(|watts| watts.is_finite());

@@ -6,10 +6,9 @@ use plimsoll_units::text::shown;
 use super::finding;
 use crate::document::{Finding, NodeHealth};
 
-/// Faults of one kind per node that are listed; further ones are counted.
 const MAX_LISTED_FAULTS: usize = 4;
 
-/// Returns the faults of each node, then one finding with all unreadable sources.
+/// Returns the hardware faults of each node, then one finding with all unreadable sources.
 pub fn health(machines: &[NodeHealth]) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         machines.iter().flat_map(|one| of_machine(one, machines.len() > 1)).collect();
@@ -32,7 +31,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
     HardwareFault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
 
-/// Returns one finding with the sources that only root can read, over all nodes, if any.
+/// Returns one finding with the sources of all nodes that only root can read; `None` without any.
 fn missing(machines: &[NodeHealth]) -> Option<Finding> {
     let mut lacks: Vec<&str> =
         machines.iter().flat_map(|one| &one.shown.missing).map(String::as_str).collect();

@@ -1,6 +1,4 @@
-//! Findings: conclusions from the results, one rule per file.
-//!
-//! Rules for all benchmarks are in [`RULES`]; rules of one benchmark are in
+//! Findings: conclusions from the results, one rule per file. Rules of one benchmark are in
 //! [`plimsoll_bench::Descriptor::findings`].
 
 mod changed;
@@ -45,8 +43,9 @@ pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     by_kind(measurements, &[], &Machines::new())
 }
 
-/// Returns the findings of nodes of several kinds. `kinds` groups node names: each node is compared
-/// within its kind, and in cases with files within the same device. `machines` may lack nodes.
+/// Returns the findings of nodes of several kinds. `kinds` has the node names of each kind: a node
+/// is compared only within its kind, in cases with files only with the same device. `machines` has
+/// known facts about nodes.
 pub fn by_kind(
     measurements: &[Measurement],
     kinds: &[BTreeSet<&str>],
@@ -83,8 +82,8 @@ pub fn by_kind(
     found
 }
 
-/// Adds the node name to each finding; a finding that most of the `machines` nodes share is listed
-/// once, with the first of them.
+/// Adds the node's name to each finding. A finding that more than half of the `machines` nodes
+/// share is listed once, for the first node.
 fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;

@@ -1,18 +1,6 @@
-//! "n3: …, 31 % below the median of 4 machines. Likely cause: throttled by the CPU quota 44 % of
-//! the time": nodes that differ from nodes with the same measurement.
-//!
-//! A result is an outlier if its distance from the median of all nodes exceeds the false-alarm
-//! threshold of 1 % ([`outlier_distance`], in logarithms, so that half and twice are equally far),
-//! 3 %, and the confidence intervals of the nodes. Noisy cases and few nodes thus need larger
-//! differences. For two nodes, which have no median to differ from, the difference is reported, and
-//! the node further from its limit.
-//!
-//! Nodes are compared with nodes that have the same device and the same inputs of the limit, such
-//! as memory channels, if at least five nodes share them. Smaller groups are compared with the
-//! largest group, and their property is the cause.
-//!
-//! Results that exclude interruptions do not show them; for these, wall-clock rates are compared as
-//! well.
+//! "n3: …, 31 % below the median of 4 machines. Likely cause: …": nodes that differ from nodes with
+//! the same measurement by more than the false-alarm threshold of 1 % ([`outlier_distance`], in
+//! logarithms), 3 %, and the confidence intervals. They are grouped by device and limit.
 
 mod again;
 
@@ -36,9 +24,7 @@ use super::{MIN_OUTLIER_NODES, because, finding};
 use crate::document::Finding;
 pub use again::{SuspectFigure, Tried, judged, next};
 
-/// Code of the finding for a node that is worse.
 const OUTLIER: &str = "outlier";
-/// Code of the finding for nodes that are better.
 const AHEAD: &str = "ahead";
 /// Least relative distance from the median of an outlier.
 pub(super) const FLOOR: f64 = 0.03;
@@ -55,11 +41,9 @@ const RATE_LIMIT_FACTOR: f64 = 1.5;
 /// Relative clock difference that explains a result.
 const SLOWER: f64 = 0.02;
 
-/// Compared value of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ComparedQuantity {
     Value,
-    /// Wall-clock rate of the headline, interruptions included.
     Delivered,
 }
 
@@ -81,10 +65,8 @@ struct NodeFigure<'a> {
     metric: &'a MetricResult,
     watched: ComparedQuantity,
     value: f64,
-    /// Device of the test files, for cases with files.
     device: Option<&'a str>,
     quota: Option<f64>,
-    /// Rate limit configured for the case.
     rate_limit: Option<Setting>,
 }
 
@@ -102,14 +84,14 @@ impl<'a> NodeFigure<'a> {
         }
     }
 
-    /// Creates the figure of the headline `metric`; `None` if most of its time is excluded.
+    /// Returns the headline `metric` for comparison; `None` if most of its time is excluded.
     fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let excluded = ExcludedShare::of(measurement.conditions.excluded);
         (!matches!(excluded, ExcludedShare::Mostly(_) | ExcludedShare::AllBut(_)))
             .then(|| Self::of(measurement, metric))
     }
 
-    /// Creates the figure of the wall-clock rate; `None` if the headline excludes no interruptions.
+    /// Returns the delivered rate for comparison; `None` if the headline excludes no interruptions.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
@@ -140,7 +122,7 @@ impl<'a> NodeFigure<'a> {
     }
 
     /// Returns the properties that define a group, by name: the device and the inputs of the limit,
-    /// without measured inputs such as the clock.
+    /// except measured ones such as the clock.
     fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
         let inputs = inputs.iter().filter(|input| !is_measured(input.value));
@@ -169,10 +151,8 @@ fn delivered(metric: &MetricResult) -> Option<Samples> {
     Samples::new(metric.series.iter().filter_map(|point| point.delivered).collect()).ok()
 }
 
-/// Property that defines a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum GroupProperty<'a> {
-    /// Bits of an input's value.
     Of(u64),
     On(&'a str),
 }
@@ -187,8 +167,7 @@ fn is_measured(value: f64) -> bool {
         .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
 }
 
-/// Groups results by their properties; groups smaller than [`MIN_OUTLIER_NODES`] join the largest
-/// one.
+/// Groups results by their properties. Groups smaller than [`MIN_OUTLIER_NODES`] join the largest.
 fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
@@ -215,7 +194,8 @@ fn parted<'a>(
     large
 }
 
-/// Returns a finding per outlier, the furthest first, then one for all that are better.
+/// Returns a finding for each outlier that is worse, the furthest first, then one for all better
+/// ones.
 pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), [Vec<NodeFigure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
@@ -234,8 +214,8 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
     worse.into_iter().map(|outlier| outlier.finding).chain(ahead(&better)).collect()
 }
 
-/// Summarizes results that are better than the rest. They matter if a node promises what it does
-/// not keep, such as a disk that has not written its data yet.
+/// Returns one finding about results that are better than the rest. They matter if a node promises
+/// what it does not keep, such as a disk that has not written its data yet.
 fn ahead(better: &[Outlier]) -> Option<Finding> {
     const MAX_NAMED_CASES: usize = 3;
     let first = better.first()?;
@@ -262,7 +242,7 @@ struct Outlier {
 }
 
 /// Returns the outliers of one case; `looked_at` is the number of results of all cases. A node's
-/// wall-clock rate counts only if it is worse and the headline is no outlier.
+/// `delivered` rate counts only if it is worse and its value in `values` is no outlier.
 fn in_case(values: Vec<NodeFigure<'_>>, delivered: Vec<NodeFigure<'_>>, looked_at: usize) -> Vec<Outlier> {
     let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
     let mut found: Vec<Outlier> = among(values).collect();
@@ -279,7 +259,7 @@ fn among(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     }
 }
 
-/// Returns the outliers among three or more results; `looked_at` results are in all cases.
+/// Returns the outliers among three or more results of a case; all cases have `looked_at` results.
 fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
     let centre = middle(figures.iter().map(|f| f.value).collect());
@@ -343,15 +323,12 @@ fn is_worse(figure: &NodeFigure<'_>, away: f64) -> bool {
 struct UsualLosses {
     losses: BTreeMap<&'static str, f64>,
     excluded: f64,
-    /// CPU quota; infinite without one.
     quota: f64,
-    /// Rate limit; infinite without one.
     rate_limit: f64,
     clock: Option<f64>,
     /// Share of nodes with an overheated processor.
     hot: f64,
     shaped: Option<f64>,
-    /// Inputs of the limit, such as link speed or number of memory channels.
     inputs: BTreeMap<String, f64>,
     device: Option<String>,
 }
@@ -367,7 +344,6 @@ impl UsualLosses {
         let share_of = |figure: &NodeFigure<'_>, what: &str| {
             losses_of(figure.measurement).find(|loss| loss.what == what).map_or(0.0, |loss| loss.share)
         };
-        // An unknown loss counts as zero.
         let kinds: BTreeSet<&'static str> =
             figures.iter().flat_map(|figure| losses_of(figure.measurement)).map(|loss| loss.what).collect();
         let usual_loss = |what: &'static str| {
@@ -397,7 +373,8 @@ fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one.to_owned())
 }
 
-/// Returns in words why a node is worse, by its conditions; `None` if unknown or it is not worse.
+/// Returns in words why a node is worse; `None` if this is unknown or the node is not worse. `away`
+/// is its result ÷ median − 1.
 fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
@@ -429,7 +406,7 @@ fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<Stri
         .or_else(|| elsewhere(figure, usual))
 }
 
-/// Describes a CPU quota that is lower than usual and lower than the case needs.
+/// Describes the node's CPU quota if it is lower than usual and lower than the case needs.
 fn by_quota(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let measurement = figure.measurement;
     let throttled = measurement.conditions.throttled.filter(|share| *share >= NOTABLE);
@@ -447,7 +424,7 @@ fn by_quota(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     ))
 }
 
-/// Describes a rate limit that is near the result and lower than usual.
+/// Describes the node's rate limit if it is near the result and lower than usual.
 fn by_rate_limit(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let limit = figure.rate_limit?;
     let bound = limit.bound.value;
@@ -459,18 +436,18 @@ fn by_rate_limit(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String>
     })
 }
 
-/// Returns whether the processor throttled itself because of heat.
 fn is_hot(figure: &NodeFigure<'_>) -> bool {
     figure.measurement.warns(Warning::TOO_HOT)
 }
 
-/// Describes a device that most nodes do not have.
+/// Describes the device of the test files if most nodes have another one.
 fn elsewhere(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let (own, most) = (figure.device?, usual.device.as_deref()?);
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
-/// Describes a token bucket that is narrower than usual or that other nodes lack.
+/// Describes the token bucket of the node's interface if it is narrower than usual or other nodes
+/// have none.
 fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
@@ -485,7 +462,7 @@ fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     }
 }
 
-/// Describes a lower input of the limit, such as a slower link or fewer memory channels.
+/// Describes the first input of the limit that is lower than usual, such as a slower link.
 fn unlike(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let below =
         |input: &&Input| usual.inputs.get(&input.name).is_some_and(|all| input.value < all * (1.0 - SLOWER));

@@ -1,14 +1,6 @@
-//! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median of all 12 measurements": slow pairs.
-//!
-//! A pair is slow if its distance from the centre, in logarithms (half and twice are equally far),
-//! exceeds the false-alarm threshold of 1 % ([`outlier_distance`]), 3 %, and 3.5 robust standard
-//! deviations of its own samples.
-//!
-//! A node is slow if most of its pairs in one direction are slow; then it is reported once instead
-//! of its pairs. These pairs must differ from the median of the other nodes' pairs by 3.5 robust
-//! standard deviations of those and, if there are fewer than [`MANY`], be slower than all of them.
-//! Chance makes most pairs of a node slow far more rarely than one pair. The cause comes from the
-//! conditions of both ends (`cause`).
+//! "n3 is slow sending: 9.5 Mbit/s, 95 % below the median …": pairs of nodes that are slower than
+//! the false-alarm threshold of 1 % ([`outlier_distance`]), 3 %, and 3.5 robust standard
+//! deviations. A node most of whose pairs in one direction are slow is reported once.
 
 mod cause;
 
@@ -38,7 +30,7 @@ const MANY: usize = 16;
 /// Slow pairs in one direction that make a node slow.
 const SLOW_PAIRS_OF_NODE: usize = 2;
 
-/// Conditions of both ends of a pair while it was measured.
+/// Conditions of both ends of a connection while it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PairPath {
     /// Number of the client node.
@@ -49,7 +41,6 @@ pub struct PairPath {
     pub conditions: Numbers,
 }
 
-/// A slow cell of the matrix.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     row: u32,
@@ -60,7 +51,6 @@ struct Slow {
     threshold: f64,
 }
 
-/// Role of a node in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PairRole {
     Client,
@@ -68,7 +58,8 @@ enum PairRole {
 }
 
 impl PairRole {
-    /// Returns the role in words; sending or receiving if the case has one direction.
+    /// Returns the role in words: sending or receiving if the data have one direction, else as
+    /// client or as server.
     const fn word(self, flow: Flow) -> &'static str {
         match (flow, self) {
             (Flow::Up, Self::Client) | (Flow::Down, Self::Server) => "sending",
@@ -78,7 +69,7 @@ impl PairRole {
         }
     }
 
-    /// Returns whether the node's sending matters in this role.
+    /// Returns whether a node in this role sends the data of the test.
     const fn sends(self, flow: Flow) -> bool {
         !matches!((flow, self), (Flow::Up, Self::Server) | (Flow::Down, Self::Client))
     }
@@ -91,7 +82,6 @@ impl PairRole {
     }
 }
 
-/// Usual value and spread of a case's pairs.
 struct UsualPair {
     centre: f64,
     /// Distance that chance reaches, in logarithms.
@@ -110,9 +100,8 @@ struct Judged<'a> {
     usual: UsualPair,
 }
 
-/// Returns a finding per slow node and direction, then per further slow pair, the furthest first.
-/// `names` are indexed by node number in the matrix; `paths` holds the known conditions of the
-/// pairs.
+/// Returns a finding per slow node and direction, then per other slow pair of nodes, the furthest
+/// first. `names` are indexed by node number; `paths` has the known conditions of pairs.
 pub fn pairs(measurement: &Measurement, names: &[&str], paths: &[PairPath]) -> Vec<Finding> {
     let Some((metric, matrix)) = measurement.headline().and_then(|m| Some((m, m.matrix.as_ref()?))) else {
         return Vec::new();
@@ -175,7 +164,7 @@ impl Judged<'_> {
         self.names.get(number as usize).copied().unwrap_or("?")
     }
 
-    /// Returns the cells worse than `centre` by more than `reach`, in logarithms.
+    /// Returns the pairs of nodes that are worse than `centre` by more than `reach`, in logarithms.
     fn slow(&self, centre: f64, reach: f64) -> Vec<Slow> {
         let floor = if self.usual.pairs == 1 { LONE } else { FLOOR };
         let judge = |(pair, spread): (MeasuredEntry<'_>, &f64)| {
@@ -188,12 +177,13 @@ impl Judged<'_> {
         self.matrix.measured().zip(self.matrix.spread.iter().flatten().flatten()).filter_map(judge).collect()
     }
 
-    /// Returns how much worse a value ÷ centre is, in logarithms; negative if better.
+    /// Returns how much worse a result is, in logarithms, given result ÷ centre; negative if
+    /// better.
     fn worse(&self, share: f64) -> f64 {
         if self.metric.better == Better::Higher { -share.ln() } else { share.ln() }
     }
 
-    /// Returns the nodes that are slow in this role in most of their pairs, with these pairs.
+    /// Returns the nodes that are slow in the role `part` in most of their pairs, with these pairs.
     fn machines(&self, part: PairRole) -> Vec<(u32, Vec<Slow>)> {
         let mut numbers: Vec<u32> = self.matrix.measured().map(|p| part.of((p.row, p.column))).collect();
         numbers.sort_unstable();

@@ -11,7 +11,6 @@ use plimsoll_units::quantity::percent;
 
 /// Relative half-width of a speed-up above which the text shows its interval.
 const VAGUE: f64 = 0.05;
-/// Most steps whose efficiency the text lists; the evidence lists all.
 const MAX_LISTED_CASES: usize = 6;
 
 /// Returns one finding per kind of case measured at two or more thread counts, for the highest
@@ -28,7 +27,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     found
 }
 
-/// Makes the finding for one kind of case; `steps` ascend in threads and share their base.
+/// Returns the finding for one kind of case. `steps` ascend in threads and have the same base.
 fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
     let with_cpus: Vec<&Compared<'_>> = steps.iter().copied().filter(|step| !crowded(step.this)).collect();
     let last = *with_cpus.last().or(steps.last())?;
@@ -55,7 +54,7 @@ fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
     Some(PlainFinding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
 
-/// Returns whether there were more threads than CPUs; such a step does not measure a further CPU.
+/// Returns whether there were more threads than CPUs.
 fn crowded(measurement: &Measurement) -> bool {
     measurement.warns(Warning::CROWDED)
 }
@@ -72,11 +71,10 @@ fn sentence(found: &Compared<'_>) -> String {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
     };
-    // The label omits the thread count, which the sentence is about.
     format!("{} scales {times} {from}", full(&this.case.clone().with_count("threads", 1)))
 }
 
-/// Lists the efficiency of each step if there are 2 to [`MAX_LISTED_CASES`].
+/// Lists the efficiency at each thread count, if there are 2 to [`MAX_LISTED_CASES`]; else empty.
 fn efficiencies(steps: &[&Compared<'_>]) -> String {
     if !(2..=MAX_LISTED_CASES).contains(&steps.len()) {
         return String::new();

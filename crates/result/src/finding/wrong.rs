@@ -10,7 +10,7 @@ use crate::document::Finding;
 /// Code of the finding.
 pub const WRONG_ANSWER: &str = "wrong-answer";
 
-/// Returns one finding per wrong answer; `of_several` adds the node name.
+/// Returns a finding per wrong answer; if `of_several`, its text has the node name.
 pub(super) fn find(measurements: &[Measurement], of_several: bool) -> Vec<Finding> {
     let wrong = measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
     wrong.map(|(made, wrong)| of(made, wrong, of_several)).collect()

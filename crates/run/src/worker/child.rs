@@ -12,8 +12,8 @@ use plimsoll_model::sample::CannotMeasure;
 
 use super::message::{WorkerReply, WorkerRequest, read, write};
 
-/// Serves one parent until it closes the pipe; `from` has requests, `to` gets replies. Fails if the
-/// pipe breaks or carries no request.
+/// Serves one parent until it closes the pipe: reads requests `from` it and writes replies `to` it.
+/// Fails if the pipe breaks or a request is invalid.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     die_with_the_parent();
     plimsoll_system::program::take_name();
@@ -32,7 +32,7 @@ pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the worker die with its parent, and first when memory runs out.
+/// Makes the kernel kill this process when its parent dies, and first if memory runs out.
 fn die_with_the_parent() {
     // Best effort: end of input ends the worker too, and the OOM score needs a writable /proc.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -42,9 +42,9 @@ fn die_with_the_parent() {
 /// Name prefix of the kernel's io_uring workers (io_uring/io-wq.c).
 const KERNEL_WORKER: &str = "iou-wrk";
 
-/// Returns the ns that each thread of this process has waited for a CPU, by thread ID (`schedstat`,
-/// second number: the kernel's `Documentation/scheduler/sched-stats.rst`). Excludes the kernel's
-/// io_uring workers, which wait for the thread that gave them work.
+/// Returns how long each thread of this process has waited for a CPU in ns, by thread ID
+/// (`schedstat`, second number: the kernel's `Documentation/scheduler/sched-stats.rst`), without
+/// the kernel's io_uring workers, which wait for another thread.
 fn run_delays() -> HashMap<OsString, u64> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return HashMap::new() };
     let delay = |thread: std::fs::DirEntry| {
@@ -57,7 +57,8 @@ fn run_delays() -> HashMap<OsString, u64> {
     threads.filter_map(|thread| delay(thread.ok()?)).collect()
 }
 
-/// Returns the largest share (0 to 1) of `elapsed` s that a thread waited for a CPU since `before`.
+/// Returns the largest share (0 to 1) of the last `elapsed` s that a thread waited for a CPU, given
+/// the [`run_delays`] `before`; `None` if unknown.
 fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
     let since =
         |(thread, now): (OsString, u64)| now.saturating_sub(before.get(&thread).copied().unwrap_or(0));

@@ -65,7 +65,7 @@ pub enum WorkerReply {
     Cannot(CannotMeasure),
 }
 
-/// Writes one message, a line of JSON, and flushes it.
+/// Writes `message` as a line of JSON and flushes `to`.
 pub fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -73,7 +73,7 @@ pub fn write<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads one line of JSON; `None` at the end of the stream. Fails if it is too long or invalid.
+/// Reads a line of JSON; `None` at the end of the stream. Fails if it is too long or invalid.
 pub fn read<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let n = io::Read::take(&mut *from, MAX_LINE).read_until(b'\n', &mut line)?;

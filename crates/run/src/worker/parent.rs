@@ -35,14 +35,14 @@ pub struct Workers {
     interrupts: Receiver<()>,
     kept: Option<(String, SharedWorker)>,
     reference_tools: Option<ReferenceTools>,
-    /// Whether an interrupt has come, also during a request whose result is ignored.
     interrupted: Rc<Cell<bool>>,
 }
 
 type SharedWorker = Rc<RefCell<WorkerProcess>>;
 
 impl Workers {
-    /// Creates workers as `program worker`; a message on `interrupts` ends the current request.
+    /// Starts workers later as `program worker`; a message on `interrupts` ends the current
+    /// request.
     pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
         Self {
             program,
@@ -55,14 +55,13 @@ impl Workers {
         }
     }
 
-    /// Adds reference tools, which then measure cases, too.
+    /// Returns these workers with reference tools, which then measure the cases, too.
     #[must_use]
     pub fn with(mut self, reference_tools: ReferenceTools) -> Self {
         self.reference_tools = Some(reference_tools);
         self
     }
 
-    /// Returns whether an interrupt has come.
     pub fn was_interrupted(&self) -> bool {
         self.interrupted.get()
     }
@@ -139,7 +138,7 @@ impl Station for Workers {
     }
 }
 
-/// Fills an offer without CPUs with the CPUs that the case's benchmarks usually use.
+/// Returns `offer`, with the usual CPUs of the case's benchmark if it has none.
 fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     if offer.cpus.is_empty() {
         offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
@@ -147,7 +146,8 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     offer
 }
 
-/// Returns the time limit in s to prepare a case: filling at 10 MB/s, twice with `--steady`.
+/// Returns the time limit in s to prepare a case, whose file is filled at 10 MB/s, twice with
+/// `--steady`.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.is_steady() { 2.0 } else { 1.0 };
@@ -160,7 +160,6 @@ struct Remote {
     facts: Facts,
     /// Time limit of a sample, in multiples of the sample time.
     probes: f64,
-    /// Time limit for filling a file, in s.
     patience: f64,
     /// Time granted to a sample even beyond the budget, in s.
     longest: f64,
@@ -196,8 +195,8 @@ impl BudgetLeft {
     /// Time beyond the budget in which a case may end by itself and report the reason.
     const BUDGET_GRACE_SECONDS: f64 = 1.0;
 
-    /// Sends a request; waits at most `patience` s and the budget. `what` completes the error "the
-    /// case was …", as in `prepared`.
+    /// Sends a request and returns the reply. Waits at most `patience` s, and at most for the
+    /// budget. If the budget ends first, the error is "the budget ended while the case was `what`".
     fn ask(
         &mut self,
         worker: &SharedWorker,
@@ -221,7 +220,8 @@ impl BudgetLeft {
     }
 }
 
-/// Returns a sample's time limit as a multiple of the sample time: a search runs many probes in it.
+/// Returns the time limit of a sample in multiples of the sample time: a search has many probes in
+/// it.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
     let searches = plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
@@ -361,10 +361,9 @@ impl WorkerProcess {
         Ok(worker)
     }
 
-    /// Sends a request and waits for the reply, at most `seconds`.
+    /// Sends a request and returns the reply. Fails after `seconds`.
     fn ask(&mut self, request: &WorkerRequest, seconds: f64) -> Result<WorkerReply, CannotMeasure> {
         let answer = self.ask_once(request, seconds);
-        // After an interrupt or a time-out the worker's position in the protocol is unknown.
         let answered = [FailureCause::NotHere, FailureCause::OutOfTime, FailureCause::Unsafe];
         self.alive &= answer.as_ref().err().is_none_or(|cannot| answered.contains(&cannot.cause));
         answer
@@ -424,7 +423,6 @@ impl WorkerProcess {
     }
 }
 
-/// Returns whether the process has ended or ends within `patience`.
 fn ends_within(child: &mut Child, patience: Duration) -> bool {
     let begun = Instant::now();
     loop {
@@ -440,7 +438,7 @@ fn named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Returns where to see the limit that prevents a new process, such as "see `ulimit -u`".
+/// Returns advice on the limit that prevents a new process, such as "see `ulimit -u`".
 fn remedy(error: &std::io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => "see `ulimit -n`",
@@ -450,7 +448,8 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Returns one line on how a worker ended; `cpu_time` is its limit of CPU time in s.
+/// Returns one line on how a worker ended, with its last output `stderr`; `cpu_time` is its limit
+/// of CPU time in s, if any.
 fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
@@ -467,7 +466,7 @@ fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> 
     }
 }
 
-/// Describes an exit as (signal, code); `None` if unknown.
+/// Describes how a worker ended, given (signal, exit code); `None` if unknown.
 fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
     match status {
         Some((Some(9), _)) => {

@@ -12,7 +12,6 @@ use super::path;
 use super::words::{address, in_word, is_mac, is_uuid, without_long_hex};
 use crate::document::Run;
 
-/// Case parameters that name machines.
 const NAMING: [&str; 2] = ["server", "bind"];
 
 /// Replacement of an address; addresses of a case's server and client get a number.
@@ -30,12 +29,10 @@ pub(super) struct Names {
     odd: Vec<(String, String)>,
     machines: usize,
     interfaces: usize,
-    /// Numbers of the addresses in cases.
     addresses: HashMap<IpAddr, usize>,
     cases: Vec<Renamed>,
     /// Harmless texts that resemble names: the run id and machine fingerprints.
     kept: Vec<String>,
-    /// Names of reference tools, kept at the end of a path.
     tools: Vec<String>,
 }
 
@@ -76,12 +73,12 @@ impl Names {
         }
     }
 
-    /// Records the server and client address of a case.
+    /// Records the addresses of the server and the client of a case.
     fn enter_ends(&mut self, case: &Case) {
         NAMING.iter().filter_map(|key| case.word(key)).for_each(|end| self.enter_end(end));
     }
 
-    /// Records `host:port` or `[address]:port`, with or without a protocol prefix.
+    /// Records the host in `host:port` or `[address]:port`, with or without a protocol prefix.
     fn enter_end(&mut self, end: &str) {
         let end = end.split_once("://").map_or(end, |(_, rest)| rest);
         let name = end.rsplit_once(':').map_or(end, |(name, _)| name);
@@ -94,7 +91,8 @@ impl Names {
         }
     }
 
-    /// Records machine names in the evidence of a finding; case ids are parsed into `lost`.
+    /// Records the machine names in the evidence of a finding, which has the key `key`. Adds the
+    /// cases that the evidence names to `lost`.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),
@@ -131,7 +129,6 @@ impl Names {
         let Some(storage) = &machine.storage else { return };
         for layer in &storage.layers {
             let detail = layer.detail.as_deref().filter(|_| layer.kind == DiskKind::DeviceMapper);
-            // Optional type, then name.
             let name = detail.map(|detail| detail.split_once(' ').map_or(detail, |(_, name)| name));
             name.into_iter().for_each(|name| self.device(name));
         }
@@ -160,7 +157,7 @@ impl Names {
         }
     }
 
-    /// Records a path with characters that end a path in a text, to be replaced as a whole.
+    /// Records a path as a whole if it has characters that usually end a path in a text.
     fn enter_place(&mut self, place: &str) {
         if place.starts_with('/') && place.contains(path::ends_path) {
             let replacement = self.path(place);
@@ -239,7 +236,8 @@ impl Names {
         }
     }
 
-    /// Redacts values that are plimsoll's own words: only a case can name a machine there.
+    /// Redacts a value in plimsoll's own words, which has the key `key`: only a case or a server
+    /// there can name a machine.
     fn walk_own(&self, json: &mut Json, key: &str) {
         match json {
             Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
@@ -272,14 +270,13 @@ impl Names {
         for case in &self.cases {
             text = text.replace(&case.from, &case.to);
         }
-        // Names with unusual characters are replaced anywhere, not only as whole words.
         for (name, replacement) in &self.odd {
             text = text.replace(name, replacement);
         }
         self.text(&text)
     }
 
-    /// Returns the text with names replaced word by word, and paths as a whole.
+    /// Returns `text` with names replaced word by word, and each path as a whole.
     pub(super) fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -337,9 +334,9 @@ impl Names {
         self.addresses.get(&ip).map_or_else(|| ADDRESS.to_owned(), |number| format!("{ADDRESS}-{number}"))
     }
 
-    /// Returns the word with names in its parts replaced, as in `db7-data`; letters alone are kept.
+    /// Returns the word with names between its separators replaced, as in `db7-data`; a name with
+    /// letters only is kept.
     fn parts(&self, word: &str) -> String {
-        /// Limit of consecutive parts matched together.
         const MAX_MATCHED_PARTS: usize = 8;
         let parts: Vec<(usize, usize)> = alphanumeric(word);
         let (mut out, mut done, mut first) = (String::new(), 0, 0);
@@ -361,13 +358,13 @@ impl Names {
     }
 }
 
-/// Parses a case id that names a machine; `None` for other texts.
+/// Parses the ID of a case that names a machine; `None` for other texts.
 fn end_named(id: &str) -> Option<Case> {
     let names = |case: &Case| NAMING.iter().any(|key| case.word(key).is_some()) && case.id().as_str() == id;
     id.parse().ok().filter(names)
 }
 
-/// Returns the byte ranges of runs of letters and digits.
+/// Returns the byte ranges of consecutive letters and digits.
 fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (at, c) in word.char_indices().filter(|(_, c)| c.is_alphanumeric()) {
@@ -379,7 +376,8 @@ fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Returns whether a path starts here: a slash before a name, not preceded by a word.
+/// Returns whether a path starts at `rest`: a slash before a name, with no word at the end of
+/// `before`.
 fn begins_path(before: &str, rest: &str) -> bool {
     let mut next = rest.chars();
     let slash = next.next() == Some('/');
@@ -388,7 +386,7 @@ fn begins_path(before: &str, rest: &str) -> bool {
     slash && named && free
 }
 
-/// Keys whose texts are plimsoll's own words, never names from the machine.
+/// Keys whose texts contain plimsoll's own words, never names from the machine.
 const OWN_WORDS: &[&str] = &[
     "schema",
     "id",
@@ -405,7 +403,7 @@ const OWN_WORDS: &[&str] = &[
     "metric",
 ];
 
-/// Such keys within one parent only; elsewhere their texts may name a machine.
+/// Keys, each with its parent, whose texts are plimsoll's own words only below this parent.
 const OWN_PLACES: &[(&str, &str)] = &[
     ("metrics", "name"),
     ("references", "name"),

@@ -99,8 +99,8 @@ const KERNEL_NAME_PREFIXES: &[&str] = &[
     "ip6_vti", "tunl", "ifb", "nic-",
 ];
 
-/// Returns whether kernel or systemd chose the name: a known prefix, then numbers with up to two
-/// letters between them, or a hexadecimal id.
+/// Returns whether the kernel or systemd chose the name: a known prefix, then numbers with at most
+/// two letters between, or a hexadecimal ID.
 pub(super) fn is_kernels(name: &str) -> bool {
     // These names contain a hardware address.
     let by_address = |begin: &&str| name.strip_prefix(*begin).is_some_and(|rest| rest.len() >= 12);
@@ -119,8 +119,8 @@ pub(super) fn is_kernels(name: &str) -> bool {
     KERNEL_NAME_PREFIXES.iter().filter_map(rest).any(|rest| numbered(rest) || hexadecimal(rest))
 }
 
-/// Returns the path with components that a user chose replaced. `keeps` returns whether to keep a
-/// further component; `word` redacts components below system prefixes.
+/// Returns the path with the components that a user chose replaced. `keeps` returns whether another
+/// component is kept; `word` redacts components below the system's own directories.
 pub(super) fn redacted(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
     let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
     let is_device = path.starts_with("/dev/");
@@ -152,7 +152,7 @@ fn is_number(part: &str) -> bool {
     part.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns whether it is a login's control group: `user-1000.slice`, `session-3.scope`.
+/// Returns whether a path component is the control group of a login, such as `user-1000.slice`.
 fn is_login(part: &str) -> bool {
     let number = |begin: &str, end: &str| {
         part.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).is_some_and(is_number)
@@ -160,7 +160,7 @@ fn is_login(part: &str) -> bool {
     number("user-", ".slice") || number("session-", ".scope") || number("user@", ".service")
 }
 
-/// Returns whether this character ends a path within a text.
+/// Returns whether the character ends a path within a text.
 pub(super) fn ends_path(c: char) -> bool {
     c.is_whitespace() || "\"'`,;:()<>|[]{}=".contains(c)
 }

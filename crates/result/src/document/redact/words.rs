@@ -1,5 +1,3 @@
-//! Classification of words: address, identifier or neither.
-
 use std::net::{IpAddr, SocketAddr};
 
 /// Digits from which a hexadecimal number is an identifier (container, disk, world wide name).
@@ -20,7 +18,8 @@ pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((socket.ip(), Some(socket.port()))).filter(|(ip, _)| tells(ip))
 }
 
-/// Returns whether it is a hardware address: 6 bytes (Ethernet), 8 (FireWire) or 20 (InfiniBand).
+/// Returns whether a word is a hardware address: 6 bytes (Ethernet), 8 (FireWire) or 20
+/// (InfiniBand).
 pub(super) fn is_mac(word: &str) -> bool {
     let separator = if word.contains(':') { ':' } else { '-' };
     let parts: Vec<&str> = word.split(separator).collect();

@@ -1,9 +1,6 @@
-//! Retests of outliers: the outlier node and a node with a usual result measure the case again,
-//! with nothing else running. Lasting properties remain, momentary ones disappear.
-//!
-//! The first measurement has a false alarm in 1 % of runs, so a second outlier confirms it. If
-//! other outliers of the case did not repeat, chance is frequent there, and the sequential test
-//! requires more measurements.
+//! Retests of outliers: the node and one with a usual result measure the case again, with nothing
+//! else running. A second outlier confirms the first one; if other outliers of the case did not
+//! repeat, the sequential test requires more measurements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +17,6 @@ use crate::document::{Finding, Run};
 /// Limit of retests per result, unusable ones included.
 const MAX_RETESTS: usize = 6;
 const MAX_NAMED_RETESTS: usize = 5;
-/// Code of the finding for outliers that did not repeat often enough.
 const NOT_CONFIRMED: &str = "not-confirmed";
 
 /// An outlier to be measured again.
@@ -60,7 +56,7 @@ impl SuspectFigure {
     }
 }
 
-/// Returns the outliers in order of retest: first the furthest one per benchmark and node, then the
+/// Returns the outliers in order of retest: the furthest one per benchmark and node, then the
 /// second furthest, and so on.
 fn suspects(run: &Run) -> Vec<SuspectFigure> {
     let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
@@ -83,7 +79,7 @@ fn suspects(run: &Run) -> Vec<SuspectFigure> {
     found.into_iter().map(|(_, suspect)| suspect).collect()
 }
 
-/// Returns the node with the result nearest to the median, except nodes `named` as outliers.
+/// Returns the node with the result nearest to the median, except nodes in `named`, the outliers.
 fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)>) -> Option<String> {
     let median = number(outlier, "median")?;
     let watched = watched(outlier);
@@ -116,9 +112,7 @@ struct Retested<'a> {
     far: usize,
     /// Retests that did not.
     near: usize,
-    /// Retests whose control node differed.
     unusable: usize,
-    /// Repeated outlier with the smallest distance.
     nearest: Option<Second<'a>>,
     last: Option<&'a Tried>,
     decided: SequentialDecision,
@@ -147,8 +141,8 @@ impl<'a> Retested<'a> {
     }
 }
 
-/// Returns the outliers with the decision from their retests. Once a benchmark is confirmed low on
-/// a node, its other outliers of that benchmark need one retest each.
+/// Returns the outliers, each with the decision from its retests. Once a benchmark is confirmed low
+/// on a node, other outliers of this benchmark and node need one retest each.
 fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
     let mut all: Vec<Retested<'a>> =
         suspects(run).into_iter().map(|suspect| Retested::new(run, suspect, tried)).collect();
@@ -181,8 +175,8 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
     all
 }
 
-/// Returns the outliers to retest next: first those without a retest, then the undecided ones, one
-/// per benchmark and node. Empty when all are decided.
+/// Returns the outliers to retest next: those without a retest; if there are none, one undecided
+/// outlier per benchmark and node. Empty when all are decided.
 pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
     let all = retested(run, tried).into_iter();
     let open = all.filter(|one| one.decided == SequentialDecision::Open && one.times < MAX_RETESTS);
@@ -196,10 +190,9 @@ pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
     chosen.into_iter().map(|one| one.suspect).collect()
 }
 
-/// Writes the outcome of all retests into the findings of a run: confirmed outliers keep their
-/// finding, and one finding lists those that did not repeat. An outlier without a retest joins that
-/// list if the benchmark on that node has unrepeated outliers and no confirmed one; otherwise its
-/// finding stays.
+/// Writes the outcome of all retests into the findings of `run`. Confirmed outliers keep their
+/// finding; one finding lists those that did not repeat, with those of the same benchmark and node
+/// that were not retested if none of these was confirmed.
 pub fn judged(run: &mut Run, tried: &[Tried]) {
     let all = retested(run, tried);
     let (mut gone, mut kept): (BTreeMap<usize, &Retested<'_>>, BTreeSet<(&str, &str)>) = Default::default();
@@ -231,13 +224,12 @@ pub fn judged(run: &mut Run, tried: &[Tried]) {
     run.findings.splice(place..place, not_confirmed(&gone.into_values().collect::<Vec<_>>()));
 }
 
-/// Marks a finding as not confirmed, as its control node also differed in the retest.
+/// Marks a finding as not confirmed: its control node differed in the retest, too.
 fn unsure(finding: &mut Finding) {
     finding.code = NOT_CONFIRMED.to_owned();
     finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
 }
 
-/// A retest compared with its control node.
 struct Second<'a> {
     own: NodeFigure<'a>,
     control: NodeFigure<'a>,
@@ -265,13 +257,12 @@ impl<'a> Second<'a> {
         Some(Self { own, control, away, is_far, is_usual })
     }
 
-    /// Returns the distance from the control result, in logarithms.
     fn distance(&self) -> f64 {
         self.away.ln_1p().abs()
     }
 
-    /// Adds the retest and its cause to the finding; `times` retests repeated the outlier. An
-    /// unconfirmed one gets another code.
+    /// Adds this retest and its cause to the finding, given that `times` retests repeated the
+    /// outlier. If not `is_confirmed`, the finding gets another code.
     fn add_retest(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
         let before = text(finding, "cause").map(str::to_owned);
         let is_worse = is_worse(&self.own, self.away);
@@ -303,7 +294,7 @@ impl<'a> Second<'a> {
     }
 }
 
-/// Lists the outliers that did not repeat in one finding; `None` without any.
+/// Returns one finding on the outliers `once` that did not repeat; `None` without any.
 fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let mut by_node: BTreeMap<&str, usize> = BTreeMap::new();
     once.iter().for_each(|one| *by_node.entry(&one.suspect.node).or_default() += 1);

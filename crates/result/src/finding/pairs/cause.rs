@@ -25,7 +25,6 @@ struct LinkFacts {
     speed: Option<f64>,
     errors: f64,
     drops: f64,
-    /// Busy share of its busiest CPU, per measurement.
     busy: Vec<f64>,
 }
 
@@ -49,7 +48,8 @@ impl KnownLinks {
         Self(nodes)
     }
 
-    /// Returns the visible cause, in words, why node `number` is slow in role `part`.
+    /// Returns in words why node `number` is slow in the role `part`; `None` if no cause is
+    /// visible.
     pub(super) fn cause(&self, number: u32, part: PairRole, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
         let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
@@ -59,7 +59,7 @@ impl KnownLinks {
             .or_else(|| self.full(number, node))
     }
 
-    /// Returns the median of `read` over the nodes except `number`.
+    /// Returns the median of what `read` returns for all nodes except node `number`.
     fn usual(&self, number: u32, read: impl Fn(&LinkFacts) -> Option<f64>) -> Option<f64> {
         median(
             self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
