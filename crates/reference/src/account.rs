@@ -1,5 +1,5 @@
-//! Checks whether a tool's figure is possible, given its work and time. A misread column or unit
-//! gives a figure that contradicts them, and is refused.
+//! Checks whether a tool's figure is possible, given its work and time: a misread column or unit
+//! gives one that contradicts them.
 
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
@@ -17,7 +17,7 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Time of a tool that prints none: limited only by the lifetime of its process.
+    /// Time of a tool that prints none: at most the lifetime of its process.
     pub const OF_ITS_LIFE: Self = Self { least: 0.0, most: f64::INFINITY };
 
     /// Returns a time that is known exactly: both bounds are `seconds`.
@@ -25,7 +25,7 @@ impl Seconds {
         Self { least: seconds, most: seconds }
     }
 
-    /// Parses seconds such as `0.12`; the bounds are half of the last digit away.
+    /// Parses a printed time in s, such as `0.12`; the bounds are half of the last digit away.
     pub fn printed(word: &str) -> Result<Self, String> {
         let shown = || format!("its time is '{}'", plimsoll_units::text::shown_within(word, 40));
         let value: f64 = word.parse().map_err(|_| shown())?;
@@ -36,34 +36,35 @@ impl Seconds {
         Ok(Self { least: (value - half).max(0.0), most: value + half })
     }
 
-    /// Returns the time that was printed as whole `seconds`, rounded up or down: ± 1 s.
+    /// Returns the bounds of a time that was rounded up or down to whole `seconds`: ± 1 s.
     pub fn whole(seconds: f64) -> Self {
         Self { least: (seconds - 1.0).max(0.0), most: seconds + 1.0 }
     }
 
-    /// Returns the time from `begin` to `end`, read from one clock, with both uncertainties.
+    /// Returns the bounds of the time from `begin` to `end`, both read from one clock.
     pub fn between(begin: Self, end: Self) -> Self {
         Self { least: (end.least - begin.most).max(0.0), most: end.most - begin.least }
     }
 
-    /// Multiplies both bounds by `times`, such as 1e-3 for printed milliseconds.
+    /// Multiplies both bounds by the factor `times`, such as 1e-3 for milliseconds.
     #[must_use]
     pub fn times(self, times: f64) -> Self {
         Self { least: self.least * times, most: self.most * times }
     }
 
-    /// Multiplies the lower bound by `share` (0 to 1): the work fills at least this part.
+    /// Multiplies the lower bound by `share` (0 to 1): the work fills at least this part of the
+    /// time.
     #[must_use]
     pub fn filled(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }
     }
 
-    /// Returns half of the uncertainty relative to the mean: 0.1 for 10 ± 1 s.
+    /// Returns half of the distance of the bounds, relative to their mean: 0.1 for 10 ± 1 s.
     pub fn rounding(self) -> f64 {
         (self.most - self.least) / (self.most + self.least)
     }
 
-    /// Returns the mean of both bounds, in seconds.
+    /// Returns the mean of both bounds in s.
     pub fn value(self) -> f64 {
         f64::midpoint(self.least, self.most)
     }
@@ -72,16 +73,16 @@ impl Seconds {
 /// Work and time behind a figure of a tool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
-    /// Work done. For a rate: bytes, bits or operations (its unit without the second); for a time:
-    /// operations that followed one another. If only a part is known (one pass of many), that part,
-    /// with [`Seconds::OF_ITS_LIFE`].
+    /// Work done: bytes, bits or operations for a rate, successive operations for a time. If only
+    /// one pass of many is known, this pass, with [`Seconds::OF_ITS_LIFE`].
     pub amount: f64,
     /// Time that the work took.
     pub seconds: Seconds,
 }
 
 impl Account {
-    /// Returns the account of `amount` of work (bytes for a figure in B/s, else a count).
+    /// Returns the account of `amount` of work (bytes for a figure in B/s, else a count), done in
+    /// `seconds`.
     pub fn of(amount: f64, seconds: Seconds) -> Self {
         Self { amount, seconds }
     }

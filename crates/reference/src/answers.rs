@@ -1,4 +1,4 @@
-//! Shares output between cases with the same command. Each case takes each answer once, so that
+//! Shares output between cases with the same command. Each case takes each output once, so that
 //! samples and repeats of a case are separate readings.
 
 use std::cell::RefCell;
@@ -7,12 +7,10 @@ use std::rc::Rc;
 
 use plimsoll_model::case::Case;
 
-/// The answers of a run, by command. Clones share them.
 pub(super) struct CachedAnswers<A>(Rc<RefCell<ByCommand<A>>>);
 
 type ByCommand<A> = BTreeMap<Vec<String>, Vec<Shared<A>>>;
 
-/// An answer and the cases that have it; the first is the case for which it was given.
 struct Shared<A> {
     answer: A,
     cases: Vec<Case>,
@@ -31,8 +29,8 @@ impl<A> Clone for CachedAnswers<A> {
 }
 
 impl<A: Clone> CachedAnswers<A> {
-    /// Takes an answer that `command` gave before and that `case` has not used yet, with the case
-    /// that ran it; `None` if the command must be run.
+    /// Returns output that `command` gave before and `case` has not used yet, with the case that
+    /// ran the command; `None` if the command must be run.
     pub(super) fn take(&self, command: &[String], case: &Case) -> Option<(A, Option<Case>)> {
         let mut all = self.0.borrow_mut();
         let shared = all.get_mut(command)?.iter_mut().find(|shared| !shared.cases.contains(case))?;
@@ -40,7 +38,7 @@ impl<A: Clone> CachedAnswers<A> {
         Some((shared.answer.clone(), shared.cases.first().cloned()))
     }
 
-    /// Keeps the `answer` of `command`, which was run for `case`, for further cases.
+    /// Keeps `answer`, the output of `command` run for `case`, for other cases with this command.
     pub(super) fn keep(&self, command: Vec<String>, case: Case, answer: A) {
         let shared = Shared { answer, cases: vec![case] };
         self.0.borrow_mut().entry(command).or_default().push(shared);

@@ -1,5 +1,3 @@
-//! Selects the reference tools for a case.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::Machine;
@@ -29,8 +27,8 @@ pub enum Against {
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Parses the words of `--against`: none, `installed`, `all` or names of tools. Fails if a name
-    /// is unknown, and names the nearest one.
+    /// Parses the words of `--against`: none, `installed`, `all` or names of tools. Fails for an
+    /// unknown name, with the nearest known one.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Against::Nobody),
@@ -54,7 +52,8 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Returns a sentence per tool that is requested by name and can check none of its cases `asked`.
+/// Returns a sentence for each tool that is requested by name and can check none of the cases of
+/// `asked`, the selection for each case.
 pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
@@ -82,8 +81,8 @@ pub(super) struct Absent {
     pub why: String,
 }
 
-/// Selects the tools that check a case, installed or not, in the order of [`REF_TOOLS`]. `plan` has
-/// the names of all benchmarks of the run, which some tools require.
+/// Selects the tools that check `case`, installed or not, in the order of [`REF_TOOLS`]. `plan` has
+/// the names of all benchmarks of the run, of which some tools require one.
 pub(super) fn chosen(
     against: &Against,
     search: &ProgramSearch,
@@ -134,7 +133,7 @@ pub(super) fn chosen(
     }
 }
 
-/// Returns the metric that a tool also measures; `None` for memory on a stated NUMA node.
+/// Returns the metric that a tool also measures; `None` also for memory on a fixed NUMA node.
 fn pairing(ref_tool: &dyn RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
     if of_a_node(case) { None } else { ref_tool.pairing(case, machine) }
 }
@@ -143,7 +142,8 @@ fn of_a_node(case: &Case) -> bool {
     case.node().is_some()
 }
 
-/// Chooses a tool that was named, with its pairing or with why it cannot measure this case.
+/// Returns a tool requested by name: with its pairing, or with why it cannot measure this case.
+/// `None` if the case is outside of its subject.
 fn asked_for(
     ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,
@@ -170,7 +170,8 @@ fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Inst
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
-/// Returns how to make a tool usable that is not, because of `why`, such as an apt-get command.
+/// Returns how to make a tool usable that is unavailable because of `why`, such as an apt-get
+/// command.
 pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
@@ -180,14 +181,15 @@ pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
     }
 }
 
-/// Returns why programs of reference tools on the search path are not used, one line each.
+/// Returns one line for each program of a reference tool on the search path that is not trusted.
 pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
         REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.tool().programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
-/// Ranks a tool's definition of the metric: 0 is plimsoll's own, 2 is only related.
+/// Returns how far a tool's definition of the metric is from plimsoll's: 0 is the same, 2 only
+/// related.
 fn distance(pairing: &Pairing) -> u8 {
     match pairing.definition {
         Match::Exact => 0,
@@ -205,7 +207,7 @@ fn is_quicker(one: &Pairing, other: &Pairing) -> bool {
     one.metric == other.metric && distance(one) <= distance(other) && one.seconds < other.seconds
 }
 
-/// Returns how to install a package, such as `apt-get install fio`.
+/// Returns the command that installs a package, such as `apt-get install fio`.
 pub fn how_to_get(package: Package) -> String {
     match package {
         Package::Debian(name) => format!("apt-get install {name}"),

@@ -1,5 +1,3 @@
-//! Finds the results in a text: a file may hold several, from one tool or from different ones.
-
 use std::ops::Range;
 
 use serde::de::IgnoredAny;
@@ -11,13 +9,11 @@ struct TextPart {
     /// `None` for a JSON document from no known tool.
     ref_tool: Option<&'static dyn RefTool>,
     range: Range<usize>,
-    /// The last JSON document of the text.
     document: Option<Range<usize>>,
 }
 
-/// Reads all results in a text, in order; at least one. `format` names their tool, else recognised.
-///
-/// A result that cannot be read gives one line of error; the rest is still read.
+/// Reads all results in a text, in order: at least one. `format` names their tool; if `None`, it is
+/// recognised. A result that cannot be read gives one line of error, and the others are read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
     let ref_tools: Vec<&'static dyn RefTool> =
         readable().filter(|ref_tool| format.is_none_or(|name| ref_tool.tool().name == name)).collect();
@@ -99,7 +95,8 @@ fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     pieces.filter(|part| part.ref_tool.is_some()).collect()
 }
 
-/// Returns the byte offsets of the lines that satisfy a condition; lines come without their end.
+/// Returns the byte offsets of the lines for which `is_start` holds; it gets them without their
+/// end.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

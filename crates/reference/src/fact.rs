@@ -1,5 +1,4 @@
-//! Facts that reference tools report about their runs: the parameters they used, and what decides
-//! their performance. Values are as printed.
+//! Facts that reference tools report about their runs; values are as printed.
 
 use plimsoll_model::sample::CaseFact;
 

@@ -10,12 +10,11 @@ const MAX_NESTING: usize = 32;
 /// Most documents without an end in a text: each costs a search to the end of the text.
 const MAX_BROKEN: usize = 64;
 
-/// Parses all JSON objects of a text, each starting on a line of its own. Fails if there is none.
+/// Parses all JSON objects of a text, each of which starts on its own line. Fails if it has none.
 pub(crate) fn documents<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     texts(text)?.into_iter().map(document).collect()
 }
 
-/// Returns the text of each JSON object. Fails if there is none, or one is nested too deep.
 pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     let found = extents(text);
     if found.is_empty() {
@@ -28,7 +27,7 @@ pub(crate) fn texts(text: &str) -> Result<Vec<&str>, String> {
     found.into_iter().map(document).collect()
 }
 
-/// Returns the byte ranges of the JSON objects in a text. One that has no end, or is nested too
+/// Returns the byte ranges of the JSON objects in a text. An object without an end, or nested too
 /// deep, ends at the next line that starts an object.
 pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
@@ -50,8 +49,8 @@ pub(crate) fn extents(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Parses one JSON object; non-finite numbers, such as `-nan`, are passed to [`number`] as text. If
-/// an object has a key twice (some iperf3 servers write such), the last value counts.
+/// Parses one JSON object. Non-finite numbers, such as `-nan`, are passed to [`number`] as text. If
+/// a key occurs twice (in output of some iperf3 servers), the last value counts.
 pub(crate) fn document<T: DeserializeOwned>(document: &str) -> Result<T, String> {
     let read = with_last_of_duplicates(document).or_else(|e| {
         let quoted = quoted_numbers(document).ok_or(e)?;
@@ -67,8 +66,8 @@ fn with_last_of_duplicates<T: DeserializeOwned>(document: &str) -> serde_json::R
     })
 }
 
-/// Returns the byte offset of the first JSON object at or after `from`. Its brace starts a line,
-/// apart from array brackets and commas, or follows another object.
+/// Returns the byte offset of the first JSON object at or after `from`; `None` without any. Only
+/// array brackets and commas may precede it on its line.
 fn start(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
@@ -87,7 +86,7 @@ enum ObjectExtent {
     TooDeep,
 }
 
-/// Finds the end of the JSON object with which a text starts.
+/// Returns where the JSON object ends with which `text` starts.
 fn extent(text: &str) -> ObjectExtent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -112,7 +111,7 @@ fn extent(text: &str) -> ObjectExtent {
     ObjectExtent::Open
 }
 
-/// Deserializes a number; accepts `"nan"` or `"-inf"` in quotes. `None` for null.
+/// Deserializes a number, or a non-finite one in quotes, such as `"nan"`; `None` for null.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -127,7 +126,7 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     }
 }
 
-/// Puts quotes around the non-finite numbers of a JSON document; `None` if it has none.
+/// Returns the JSON document with its non-finite numbers in quotes; `None` if it has none.
 fn quoted_numbers(document: &str) -> Option<String> {
     let mut out = String::with_capacity(document.len());
     let (mut quoted, mut escaped, mut changed) = (false, false, false);

@@ -1,8 +1,6 @@
 //! Reference tools: how each is called for a case, and how its output is read. A tool is one file
-//! and one line in [`REF_TOOLS`].
-//!
-//! The code of a tool is pure: it turns a case into an [`Invocation`] and a text into a
-//! [`ToolFigure`]. Paired with a case, a tool is a [`plimsoll_bench::Prepared`], too.
+//! and one line in [`REF_TOOLS`]; its code is pure, from a case to an [`Invocation`] and from a
+//! text to a [`ToolFigure`].
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -62,7 +60,7 @@ impl Pairing {
     pub const DEFAULT_PAIRS: usize = 5;
 }
 
-/// A further figure for the same metric, such as of another pass over the file.
+/// A further figure for the same metric, such as the rate of another pass over the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
     /// The tool's name for it.
@@ -109,7 +107,7 @@ pub enum Far<'a> {
 }
 
 impl Far<'_> {
-    /// Returns the server's host name or address; 127.0.0.1 for a server on this machine.
+    /// Returns the host name or address of the server: 127.0.0.1 if it is on this machine.
     pub fn host(&self) -> &str {
         match self {
             Far::Here(_) => "127.0.0.1",
@@ -117,14 +115,14 @@ impl Far<'_> {
         }
     }
 
-    /// Returns the server's port number.
+    /// Returns the TCP or UDP port of the server.
     pub fn port(&self) -> u16 {
         match self {
             Far::Here(port) | Far::There(_, port) => *port,
         }
     }
 
-    /// Returns `server` if it must be started on this machine; `None` if another host runs it.
+    /// Returns `server` if it must be started on this machine; `None` if it runs on another host.
     pub fn served(&self, server: ServerProgram) -> Option<ServerProgram> {
         matches!(self, Far::Here(_)).then_some(server)
     }
@@ -225,14 +223,14 @@ impl ToolFigure {
         }
     }
 
-    /// Marks the figure as the best of the repetitions, not the mean.
+    /// Records that the figure is the best of several repetitions, not their mean.
     #[must_use]
     pub fn best(mut self) -> Self {
         self.record(&fact::STATISTIC, BEST_STATISTIC);
         self
     }
 
-    /// Records a parameter that the tool reported, such as the number of threads.
+    /// Records a parameter that the tool reported, such as the number of threads, as text.
     pub fn record(&mut self, fact: &CaseFact<String>, value: impl ToString) {
         const MOST: usize = 200;
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
@@ -281,7 +279,8 @@ impl Tool {
         results: None,
     };
 
-    /// Finds the version: the word after [`Tool::version_after`] if it starts with a digit.
+    /// Finds the tool's version in its output `text`: the word after [`Tool::version_after`] if it
+    /// starts with a digit.
     pub fn version(&self, text: &str) -> Option<String> {
         let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;
@@ -292,59 +291,62 @@ impl Tool {
 
 /// A reference tool.
 pub trait RefTool: Sync {
-    /// Returns the tool's fixed properties: name, package, programs, how to find the version.
+    /// Returns the properties of the tool that do not depend on a case.
     fn tool(&self) -> &'static Tool;
 
-    /// Returns why the tool cannot measure a case of its subsystem, if that needs explanation.
+    /// Returns why the tool cannot measure a case of its subsystem; `None` if this needs no
+    /// explanation.
     fn declines(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Returns which of the tool's several benchmarks measures the case; `None` if it has one only.
+    /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
     fn part(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
-    /// Returns further figures in the same output, such as of another pass over the file.
+    /// Returns the further figures in the tool's output for a case, such as those of a second pass.
     fn passes(&self, _: &Case) -> Vec<Pass> {
         Vec::new()
     }
 
-    /// Parses facts about the run from standard error, if the tool writes results elsewhere.
+    /// Parses facts about the run from its standard error; empty unless results are written
+    /// elsewhere.
     fn aside(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
         Vec::new()
     }
 
-    /// Returns whether the tool writes to a region of the test file when it measures this case.
+    /// Returns whether the tool writes to the test file of the case.
     fn writes(&self, _: &Case) -> bool {
         false
     }
 
-    /// Returns the metric of the case that the tool also measures; `None` if it measures none.
+    /// Returns the metric of the case that the tool measures, too; `None` if it has none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
-    /// Returns how to call the tool for the case, or why it cannot measure it, in one line.
+    /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure the
+    /// case.
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
-    /// Parses the tool's output for the case. Fails with what is wrong with the text, in one line.
+    /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String>;
 
-    /// Returns whether a text is output of this tool, from any run.
+    /// Returns whether the text is output of this tool.
     fn recognises(&self, _: &str) -> bool {
         false
     }
 
-    /// Returns the byte offsets at which results start in a text that has no JSON documents.
+    /// Returns the byte offsets at which this tool's results start in a text without JSON.
     fn starts(&self, _: &str) -> Vec<usize> {
         Vec::new()
     }
 
-    /// Returns whether `_document` continues the result of `_before`, both JSON from this tool.
+    /// Returns whether the JSON text `_document` continues the result of the JSON text `_before`.
     fn continues(&self, _before: &str, _document: &str) -> bool {
         false
     }
 
-    /// Parses all figures of a text with one result. Fails with what is wrong, in one line.
+    /// Parses all figures of a text with one result of this tool. Fails, with one line, if invalid.
     fn stated(&self, _: &str) -> Result<Stated, String> {
         Err("its results are not read".to_owned())
     }
@@ -365,7 +367,7 @@ pub struct InstalledTool {
 }
 
 impl InstalledTool {
-    /// Searches a tool's programs. Fails if the first one is not installed or not trusted.
+    /// Searches the programs of a tool. Fails if the first one is not installed or not trusted.
     pub fn look(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
         let Tool { name, programs, directories, .. } = ref_tool.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
@@ -374,14 +376,14 @@ impl InstalledTool {
         Ok(Self { ref_tool, programs: std::iter::once(Some(first)).chain(rest.iter().map(part)).collect() })
     }
 
-    /// Returns the path of one of the tool's programs; `None` if it was not found.
+    /// Returns the path of the tool's program `name`; `None` if it was not found.
     pub fn program(&self, name: &str) -> Option<&Path> {
         let at = self.ref_tool.tool().programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }
 
-/// Returns the time limit of a tool that should take `seconds`: four times, 20 s to 30 min.
+/// Returns the time limit of a tool that should take `seconds`: four times this, 20 s to 30 min.
 pub fn patience(seconds: f64) -> Duration {
     Duration::from_secs_f64((seconds * 4.0).clamp(20.0, 1800.0))
 }

@@ -60,13 +60,14 @@ const OTHER_TOOLS: &[(&[&str], &str)] = &[
     (&["SQL statistics:", "transactions:"], "sysbench with a database"),
 ];
 
-/// Returns a tool that plimsoll does not read, such as `dd`, if it wrote the text.
+/// Returns the name of the tool that wrote `text`, such as `dd`, if plimsoll knows but cannot read
+/// it.
 pub(crate) fn named(text: &str) -> Option<&'static str> {
     let known = OTHER_TOOLS.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
     known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))
 }
 
-/// Whether a text has dd's two counts, `1024+0 records in`, in any language.
+/// Returns whether a text has dd's two counts, `1024+0 records in`, in any language.
 fn is_from_dd(text: &str) -> bool {
     let is_count = |line: &str| {
         let counts = line.split_whitespace().next().and_then(|word| word.split_once('+'));

@@ -1,8 +1,8 @@
-//! Checks whether numbers in results of any tool can be true: values, times, counts of messages.
+//! Checks whether numbers in results of any tool can be true.
 
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
-/// Returns why no machine can have this value, in base units; `None` if one can.
+/// Returns why no machine can have the value `value` in `unit`; `None` if one can.
 pub fn impossible(value: f64, unit: Unit) -> Option<String> {
     match value {
         value if value.is_nan() => Some("the file has nan in place of a number".to_owned()),
@@ -20,7 +20,7 @@ pub(crate) fn impossible_figure(name: &str, value: Option<f64>, unit: Unit) -> O
         .map(|why| format!("{name} is {}: {why}", significant(value.unwrap_or(f64::NAN), 3)))
 }
 
-/// Returns a bound above anything that exists, in `unit`: the fastest computer of 2025 reaches 2e18
+/// Returns a bound above any real value, in `unit`: the fastest computer of 2025 reaches 2e18
 /// FLOP/s, and the caches of the largest machine with one system image move under 1e15 B/s.
 fn most(unit: Unit) -> f64 {
     match unit {
@@ -35,7 +35,6 @@ fn most(unit: Unit) -> f64 {
     }
 }
 
-/// An event with a lower bound of its duration on any machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BoundedEvent {
     /// A load that depends on the one before it.
@@ -47,7 +46,8 @@ pub(crate) enum BoundedEvent {
 }
 
 impl BoundedEvent {
-    /// Returns the fewest clock cycles: a first-level load; a message, stored and loaded.
+    /// Returns the fewest clock cycles of the event: a first-level load; a message, stored and
+    /// loaded.
     const fn least_cycles(self) -> f64 {
         match self {
             Self::Load => 1.0,
@@ -56,7 +56,7 @@ impl BoundedEvent {
         }
     }
 
-    /// Returns why the event cannot take `seconds`; `None` if it can, and for 0 (rounded).
+    /// Returns why the event cannot take `seconds`; `None` if it can, and for 0, which is rounded.
     pub(crate) fn too_short(self, seconds: f64) -> Option<String> {
         let least = self.least_cycles() / MAX_CLOCK_HZ;
         (seconds > 0.0 && seconds < least).then(|| {
@@ -72,7 +72,6 @@ const MAX_CLOCK_HZ: f64 = 9.2e9;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Messages {
-    /// Their name, in the plural.
     pub(crate) what: &'static str,
     pub(crate) sent: Option<f64>,
     pub(crate) received: Option<f64>,
@@ -112,8 +111,9 @@ impl Messages {
             .or_else(|| self.too_many_bytes(sent))
     }
 
-    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`.
-    /// Some tools round it to whole percents, and messages may be in flight.
+    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`;
+    /// `None` if it does not. Some tools round the share to whole percents, and messages may be in
+    /// flight.
     fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
         const NEAR: f64 = 2.0;
         let (percent, what) = (self.lost_percent?, self.what);

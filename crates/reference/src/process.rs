@@ -1,5 +1,5 @@
-//! Runs untrusted programs without a shell, in a clean environment, with a process group of their
-//! own, a time limit and an output cap. The whole group is ended in any case.
+//! Runs untrusted programs without a shell, in a clean environment, with their own process group, a
+//! time limit and an output cap. The whole group is ended in any case.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -39,7 +39,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Returns an order to run a program in `directory`: no arguments, all CPUs, for ≤ 1 min.
+    /// Returns an order to run `program` in `directory`, without arguments, on all CPUs, for at
+    /// most 1 min.
     pub fn of(program: &Path, directory: &Path) -> Self {
         Self {
             program: program.to_owned(),
@@ -103,8 +104,8 @@ pub struct RunningProgram {
     collected: bool,
 }
 
-/// Re-executes plimsoll to start a program (`plimsoll launch`): one process supervises, and one
-/// binds to the CPUs, requests to be ended with its parent, and becomes the program.
+/// Re-executes plimsoll to start a program (`plimsoll launch`): one process supervises, one is
+/// bound to the CPUs and becomes the program.
 #[derive(Clone, Debug)]
 pub struct SelfLauncher {
     /// Path of plimsoll.
@@ -112,7 +113,7 @@ pub struct SelfLauncher {
 }
 
 impl SelfLauncher {
-    /// Starts a program with its output discarded. Fails with [`ProcessError::Start`].
+    /// Starts a program, whose output is discarded. Fails if it does not start.
     pub fn start_quiet(&self, order: &Order) -> Result<RunningProgram, ProcessError> {
         self.start(order, Stdio::null)
     }
@@ -139,8 +140,8 @@ impl SelfLauncher {
         Ok(RunningProgram { child, program, collected: false })
     }
 
-    /// Runs a program until it ends, with its output. After an error (time limit of the order, a
-    /// message on `interrupts`, too much output), its process group has ended, too.
+    /// Runs a program to its end and returns its output. Fails at its time limit, on a message on
+    /// `interrupts`, or for too much output; its process group has then ended, too.
     pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
@@ -210,20 +211,17 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
 }
 
 impl RunningProgram {
-    /// Returns whether the program has ended by itself.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.group().is_none_or(has_ended)
     }
 
-    /// Returns the number of the process group, which is that of the program.
     fn group(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Waits until it ends, kills its group, then collects it. The kernel does not reuse its number
-    /// before, so the signal reaches only processes that it left behind. The supervising process
-    /// ends these too, unless it was killed itself.
+    /// Waits until the program ends, kills its group, then collects it: before, the kernel does not
+    /// reuse its number, so that the signal reaches only processes that it left behind.
     fn collect(&mut self) -> std::io::Result<ExitStatus> {
         if !self.collected
             && let Some(group) = self.group()
@@ -257,7 +255,7 @@ fn has_ended(process: Pid) -> bool {
     !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
-/// Waits until a child of this process has ended, at most `patience`; does not collect it.
+/// Waits until the child `process` has ended, at most `patience`; does not collect it.
 pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     let begun = Instant::now();
     while !has_ended(process) {
@@ -268,7 +266,7 @@ pub(super) fn wait_for_end(process: Pid, patience: Duration) {
     }
 }
 
-/// Returns how a program failed, in words, with its last line of output; `None` if it succeeded.
+/// Returns how a program failed, with its last line of output; `None` if it succeeded.
 pub fn failed(done: &ProgramEnd) -> Option<String> {
     if done.status.success() {
         return None;
@@ -291,7 +289,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Replaces this process by another program, bound to `cpus` (empty: unchanged) and killed when its
-/// parent ends. Returns only if that fails, with the error.
+/// parent ends. Returns only if this fails.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

@@ -1,5 +1,3 @@
-//! Finds the programs of reference tools, only at locations to which no other user can write.
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -15,21 +13,20 @@ pub(super) const NOT_INSTALLED: &str = "not installed";
 #[derive(Clone, Debug, Default)]
 pub struct ProgramSearch {
     directories: Vec<PathBuf>,
-    /// Name of a tool → the file that the user named.
     named: BTreeMap<String, PathBuf>,
     trust: Trust,
 }
 
 impl ProgramSearch {
-    /// Prepares to search the absolute directories of `path` (as in PATH); `named` maps a tool to
-    /// the file of its program. Programs that other users can replace are refused.
+    /// Prepares to search the absolute directories in `path` (as in PATH). `named` maps names of
+    /// tools to the files that the user gave; `trust` decides which programs are refused.
     pub fn new(path: &OsStr, named: BTreeMap<String, PathBuf>, trust: Trust) -> Self {
         let directories = std::env::split_paths(path).filter(|d| d.is_absolute()).collect();
         Self { directories, named, trust }
     }
 
-    /// Returns the path of `program`, a part of `tool`; `more` are directories of its package that
-    /// are not on PATH. Fails if it is not installed or not trusted.
+    /// Returns the path of `program`, the main program of `tool`. `more` are directories of its
+    /// package outside PATH. Fails if it is not installed or not trusted.
     pub fn find(&self, tool: &str, program: &str, more: &[&str]) -> Result<PathBuf, String> {
         if let Some(named) = self.named.get(tool) {
             return self.trust.program(named).map_err(|why| format!("--reference-path {tool}: {why}"));
@@ -41,7 +38,7 @@ impl ProgramSearch {
         self.named.contains_key(tool)
     }
 
-    /// Returns why programs of this name on the search path are not trusted, one line each.
+    /// Returns one line for each untrusted file with this name on the search path, with the reason.
     pub(super) fn refused(&self, program: &str) -> Vec<String> {
         let candidates = self.directories.iter().map(|directory| directory.join(program));
         candidates.filter(|c| runs(c)).filter_map(|c| self.trust.program(&c).err()).collect()

@@ -1,4 +1,4 @@
-//! Runs reference tools with a case: a sample is one run of the tool, with its server and files.
+//! Runs reference tools with a case: a sample is one run of the tool.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,6 @@ use super::{
 
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Interval between checks whether a server listens.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 const MOST_BYTES: u64 = super::process::OUTPUT_CAP;
@@ -70,7 +69,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selects from all tools, for all benchmarks, with all their pairs.
+    /// Selects from all installed tools, whichever benchmarks the run has, with all pairs of each.
     pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
@@ -83,7 +82,7 @@ impl Selection {
         picked
     }
 
-    /// Estimates the seconds that the installed tools for a case take together.
+    /// Returns the expected time in s of all installed tools for a case.
     pub fn seconds(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
         let picked = self.chosen(against, case, machine);
         let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
@@ -141,14 +140,14 @@ impl ReferenceTools {
         }
     }
 
-    /// Returns whether an installed tool for this case writes to its test file.
+    /// Returns whether an installed tool for this case writes to the test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
     }
 
-    /// Prepares the tools for this case; one that is missing or cannot measure it has the reason.
-    /// `offer` has the CPUs and the test file.
+    /// Prepares the tools for a case, whose CPUs and test file are in `offer`. A tool that is
+    /// missing or cannot measure the case has the reason.
     pub fn prepare_tools(
         &mut self,
         against: &Against,
@@ -241,8 +240,8 @@ impl ReferenceTools {
         })
     }
 
-    /// Returns the server on another host for this tool; `None` if it is started here or none is
-    /// needed. Fails if no server of this tool is named on the case's host.
+    /// Returns the tool's server on the host of the case's server; `None` if a server is started
+    /// here or not needed. Fails if no server of this tool is named for this host.
     fn server(&self, ref_tool: &dyn RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
         let tool = ref_tool.tool();
         let named = self.servers.get(tool.name);
@@ -264,7 +263,6 @@ impl ReferenceTools {
                     "--reference-server and --server must be the same host: --server is {host}"
                 ));
             }
-            // iperf3 can use the case's own server.
             (None, Some(_)) if name == "iperf3" => {}
             (None, _) if tool.port.is_none() => {}
             (None, _) => {
@@ -276,7 +274,8 @@ impl ReferenceTools {
         Ok(Some(RemoteServer { host: address.host().to_owned(), port: address.port() }))
     }
 
-    /// Returns the version of a tool; runs the tool for it once. `None` if it is unknown.
+    /// Returns the version of a tool, which runs only for the first request; `None` if it is
+    /// unknown.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
         if let Some(known) = self.versions.get(found.ref_tool.tool().name) {
             return known.clone();
@@ -287,7 +286,7 @@ impl ReferenceTools {
     }
 }
 
-/// Refuses files of `bytes` unless a tenth of the free space, and at least 1 GiB, stay free.
+/// Fails if files of `bytes` would leave less than a tenth of the free space, or less than 1 GiB.
 fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     const MIN_FREE_BYTES: u64 = 1 << 30;
     if bytes == 0 {
@@ -305,13 +304,14 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the tool's name, followed by its part that measures the case: `lmbench bw_mem`.
+/// Returns the tool's name, followed by its benchmark for the case, if it has several: `lmbench
+/// bw_mem`.
 fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
     let name = ref_tool.tool().name;
     ref_tool.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
-/// Returns the name of another figure in a tool's output, also the key of its sample values.
+/// Returns the name of a further figure in a tool's output, also the key of its sample values.
 fn of_pass(tool: &str, pass: &str) -> String {
     format!("{tool} {pass}")
 }
@@ -350,7 +350,8 @@ struct Making {
 }
 
 impl Making {
-    /// Returns how to call the tool; each call with a server on this host gets another free port.
+    /// Returns how to call the tool for the case; each call with a server on this host has another
+    /// port.
     fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => Far::There(host, *port),
@@ -380,7 +381,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Returns the command as typed in a shell, word by word.
+    /// Returns the words of the command, as typed in a shell.
     fn shown_command(&self) -> Vec<String> {
         let mut words = Vec::new();
         if !self.order.environment.is_empty() {
@@ -397,7 +398,8 @@ impl Runs {
         words
     }
 
-    /// Returns the tool's input files, standard input and server command, by name.
+    /// Returns the tool's input files, standard input (`stdin`) and server command (`server`) by
+    /// name.
     fn shown_input(&self) -> BTreeMap<String, String> {
         let mut input: BTreeMap<String, String> =
             self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
@@ -412,7 +414,7 @@ impl Runs {
         input
     }
 
-    /// Returns the tool's output, preferably a shared one of another case, with that case.
+    /// Returns the tool's output. If it is shared, also the case for which the tool was run.
     fn read_output(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));
@@ -453,7 +455,7 @@ impl Runs {
         Ok(ToolOutput { text, stderr: done.stderr, life })
     }
 
-    /// Parses the output and checks it against its own work and time. Fails if they contradict.
+    /// Parses the output. Fails if the figure contradicts the tool's own work and time.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.making.case;
         let mut reading = self.found.ref_tool.parse(case, &answer.text)?;
@@ -468,7 +470,8 @@ impl Runs {
         }
     }
 
-    /// Converts the error to the reason of the case. A tool that hung is not started again.
+    /// Converts an error of the tool to the reason of the case. A tool that hung is not started
+    /// again.
     fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
@@ -485,7 +488,8 @@ impl Runs {
         CannotMeasure::environment(error.to_string())
     }
 
-    /// Starts its server if one is needed here, on another port if that was taken since.
+    /// Starts the tool's server, on another port if the first was taken since; `None` if none is
+    /// needed.
     fn served(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
@@ -505,7 +509,7 @@ impl Runs {
         Err(last.unwrap_or_else(|| CannotMeasure::environment("its server did not start")))
     }
 
-    /// Starts this server and waits until it listens.
+    /// Starts this server and waits until it listens. Fails after [`SERVER_PATIENCE`].
     fn serve(&self, server: &super::ServerProgram) -> Result<RunningProgram, CannotMeasure> {
         let cannot =
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
@@ -539,7 +543,6 @@ impl Runs {
 struct ToolOutput {
     text: String,
     stderr: String,
-    /// Lifetime of its process in seconds.
     life: f64,
 }
 
@@ -548,7 +551,8 @@ fn bound(cpus: &[usize]) -> Vec<String> {
     vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
 }
 
-/// Returns whether a socket listens, from /proc/net (proc_net_tcp.rst: TCP 0A, bound UDP 07).
+/// Returns whether a socket listens on this port, from /proc/net (proc_net_tcp.rst: TCP 0A, bound
+/// UDP 07).
 fn listens(at: Listens) -> bool {
     let (files, port, state) = match at {
         Listens::Tcp(port) => (["/proc/net/tcp", "/proc/net/tcp6"], port, "0A"),
@@ -597,7 +601,6 @@ impl Prepared for Runs {
     }
 }
 
-/// A warning about what a tool did differently from what was requested.
 struct Differs(String);
 
 impl Warn for Differs {

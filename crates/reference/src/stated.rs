@@ -1,6 +1,5 @@
 //! Reads figures from files of other tools ([`crate::RefTool::stated`]), each with the case of
-//! plimsoll that has the same figure, so that the limits of that case apply. Whether a figure is
-//! possible is checked elsewhere.
+//! plimsoll that has the same figure, so that the limits of this case apply.
 
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::Sample;
@@ -202,8 +201,8 @@ impl DiskCounters {
 }
 
 impl StatedFigure {
-    /// Returns a figure without details; `name` is shortened and made safe to print; `like` is the
-    /// case that measures the same, or why there is none.
+    /// Returns a figure without details. `name` is shortened and made safe to print; `like` is
+    /// plimsoll's case that measures the same, or why there is none.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
         let name = shown_within(name, MAX_TEXT_CHARS);
         Self {
@@ -221,14 +220,14 @@ impl StatedFigure {
 }
 
 impl Like {
-    /// Refers to the `metric` of `case`, without sample values.
+    /// Returns a reference to the `metric` of `case`, without sample values.
     pub fn of(case: Case, metric: &'static str) -> Self {
         Self { case, metric, sample: Sample::default() }
     }
 }
 
 impl Stated {
-    /// Returns an empty result of `tool`.
+    /// Returns a result of `tool` without figures; `version` is the tool's, if known.
     pub fn by(tool: &'static str, version: Option<&str>) -> Self {
         Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
     }
@@ -239,7 +238,7 @@ pub fn formats() -> impl Iterator<Item = &'static str> {
     readable().map(|ref_tool| ref_tool.tool().name)
 }
 
-/// Returns the name of each tool whose results can be read, and a description of these.
+/// Returns (name of the tool, description of its results) for each tool whose results can be read.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().results?)))
 }
@@ -248,8 +247,8 @@ pub(crate) fn readable() -> impl Iterator<Item = &'static dyn RefTool> {
     REF_TOOLS.iter().copied().filter(|ref_tool| ref_tool.tool().results.is_some())
 }
 
-/// Parses a text with one result of the tool `format`; `None`: the tool is recognised. Fails if no
-/// known tool wrote it or its figures cannot be read.
+/// Parses a text with one result. `format` is the name of its tool; if `None`, the tool is
+/// recognised. Fails if no known tool wrote it or its figures cannot be read.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let chosen = match format {
         Some(name) => readable().find(|ref_tool| ref_tool.tool().name == name),
@@ -269,7 +268,8 @@ pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// Returns the error for an unrecognised text; `what` is the reason if its tool is unknown, too.
+/// Returns the error for a text in an unknown format; `what` is its reason if no other tool is
+/// known to have written the text.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = formats().collect();
     let what = match other_tools::named(text) {

@@ -1,8 +1,6 @@
-//! Supervises one tool from a separate process, so that none of its processes outlives it: not one
-//! that left its process group, not an orphan, and not the tool itself when the run is killed.
-//!
-//! The kernel gives orphans to the nearest ancestor that is a subreaper (prctl(2),
-//! `PR_SET_CHILD_SUBREAPER`): this process. It idles while the tool runs, and leaves no child.
+//! Supervises one tool from a separate process, so that none of its processes outlives it. The
+//! kernel gives orphans to the nearest subreaper (prctl(2), `PR_SET_CHILD_SUBREAPER`): this
+//! process.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -24,8 +22,8 @@ use super::process::wait_for_end;
 const GRACE: Duration = Duration::from_millis(500);
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// Starts `tool`, waits until it ends, and kills all that it left. Ends the tool first on SIGTERM,
-/// or if the parent of this process ends. Fails if the tool cannot be started.
+/// Starts `tool`, waits until it ends, kills all processes that it left, and returns its status.
+/// Ends it first on SIGTERM, or if the parent of this process ends. Fails if it cannot be started.
 pub fn supervise(mut tool: Command) -> std::io::Result<ExitStatus> {
     // Best effort: some kernels support none of these, and the parent also ends the process group.
     let _ = set_child_subreaper(Some(getpid()));
@@ -85,11 +83,10 @@ fn wait_without_handle(tool: &mut Child, pid: Pid, asked: &UnixStream) {
     }
 }
 
-/// Kills all children until there are none; theirs become children of this process.
+/// Kills all children until there are none; their own children become children of this process.
 fn sweep() {
     let deadline = Instant::now() + SWEEP;
     loop {
-        // An error means that there is no child.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
@@ -129,7 +126,8 @@ fn children() -> Vec<Pid> {
     entries.flatten().filter_map(child).collect()
 }
 
-/// Returns the exit code for the tool's status; if a signal ended it, that ends this process, too.
+/// Returns the exit code of the tool's status. If a signal ended the tool, it ends this process,
+/// too.
 pub fn end_as(status: ExitStatus) -> u8 {
     const BY_SIGNAL: i32 = 128;
     if let Some(signal) = status.signal() {

@@ -1,5 +1,3 @@
-//! Starts a tool through a launcher, such as MPI's, which starts it on several nodes.
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,8 +21,8 @@ pub struct Through {
 }
 
 impl Through {
-    /// Finds Open MPI's launcher, to start `processes` processes on this machine. They are bound
-    /// from outside, like any tool. Fails if mpirun is missing.
+    /// Returns Open MPI's launcher for `processes` processes on this machine, which are bound to
+    /// CPUs from outside. Fails if mpirun is missing.
     pub(super) fn here(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
         // It counts cores, and there may be fewer of these than CPUs.
@@ -34,7 +32,7 @@ impl Through {
         Ok(Self { program, arguments, export: Some("-x"), variables: Vec::new(), limit: 0.0 })
     }
 
-    /// Converts the order for a tool to one for the launcher that starts it.
+    /// Converts the order that starts a tool to one that starts it through this launcher.
     pub(super) fn applied(&self, order: Order) -> Order {
         let own = self.arguments.iter().map(Into::into);
         let named = self.export.map(|word| order.environment.iter().map(move |(name, _)| [word, *name]));

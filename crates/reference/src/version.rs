@@ -1,5 +1,3 @@
-//! Determines the versions of a tool and of the libraries that decide its performance.
-
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -13,7 +11,8 @@ use super::{InstalledTool, Package, Trust};
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
 const MAX_VERSION_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Returns the version that the tool prints, else that of its package; `None` if unknown.
+/// Returns the version that the tool prints, else the version of its package; `None` if unknown.
+/// The tool runs in a temporary directory below `parent`.
 pub(super) fn ask_version(
     found: &InstalledTool,
     launcher: &SelfLauncher,
@@ -51,8 +50,8 @@ pub(super) fn digest(program: &Path) -> Option<String> {
     Some(format!("{:x}", hash.finalize()))
 }
 
-/// Returns the libraries of a program with `part` in their name, as the dynamic linker lists them
-/// (ld.so(8), `--list`), links resolved: the file name holds the version.
+/// Returns the paths of a program's libraries with `part` in their name, as the dynamic linker
+/// lists them (ld.so(8), `--list`), with links resolved: the file name has the version.
 pub(super) fn libraries(order: &Order, part: &str, launcher: &SelfLauncher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let trust = Trust::here();

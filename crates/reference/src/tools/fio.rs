@@ -1,11 +1,6 @@
-//! fio: the same reads of the case's file, the same writes to a similar one, commits on a log.
-//!
-//! It uses io_uring with registered files and fixed buffers, bypasses the page cache and has a new
-//! random sequence each run. The latency includes submission (`slat`, a quarter of a lone read on a
-//! virtio disk) and completion (`clat`).
-//!
-//! With a case from a job file it also gets the options of that job that do not change what is
-//! measured ([`CARRIED`]). File, size and time are the case's.
+//! fio: the same reads of the case's file, the same writes to a similar one, commits on a log. It
+//! uses io_uring with registered files and fixed buffers; its latency includes submission. From a
+//! job file it also gets options that do not change what is measured ([`CARRIED`]).
 
 mod report;
 mod stated;
@@ -26,7 +21,6 @@ use report::FioReport;
 
 pub(super) struct Fio;
 
-/// Size of plimsoll's log and of fio's, in bytes.
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
 /// Parameters that fio supports, or that do not change a single transfer.
@@ -79,16 +73,12 @@ fn carried(job: &[String]) -> impl Iterator<Item = String> {
     })
 }
 
-/// fio's counterpart of a case of transfers.
 struct FioJob {
     case: DiskTransfers,
-    /// Options for the operation and the pattern.
     options: Vec<String>,
-    /// A difference from the case.
     differs: Option<&'static str>,
 }
 
-/// Why fio has no such job.
 type No = &'static str;
 
 fn job(case: &Case) -> Result<FioJob, No> {
@@ -126,7 +116,8 @@ fn job(case: &Case) -> Result<FioJob, No> {
     Ok(FioJob { case, options, differs })
 }
 
-/// Returns fio's option for the case's write durability, such as `--fsync=1`, if it needs one.
+/// Returns fio's option for the durability of writes, such as `--fsync=1`; `None` if none is
+/// needed.
 fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
@@ -156,7 +147,8 @@ fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static s
     Some("its latency counts from the submission, plimsoll's from the intended start")
 }
 
-/// Adds the options for the order of blocks; returns how fio's order differs, if it does.
+/// Adds the options for the order of blocks; returns how fio's order differs from the case, if it
+/// does.
 fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
     let fixed = || match case.blocks {
         BlockSizes::One(bytes) => Ok(bytes),
@@ -192,7 +184,7 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
     }
 }
 
-/// Returns `--bs` or, for a mix, `--bssplit` in whole percents. Fails if that cannot express it.
+/// Returns fio's option for block sizes. Fails if whole percents cannot express the mix.
 fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     let mix = match blocks {
         BlockSizes::One(0) => return Err("it has no such blocks"),
@@ -208,7 +200,6 @@ fn blocks(blocks: &BlockSizes) -> Result<String, No> {
     Ok(format!("--bssplit={}", parts.ok_or("its shares of blocks are whole hundredths")?.join(":")))
 }
 
-/// Returns the name of the case's headline metric.
 fn metric(case: &DiskTransfers) -> &'static str {
     match (case.is_small(), case.is_lone()) {
         (true, true) => "latency",
@@ -235,8 +226,8 @@ fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
 
 const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
 
-/// Returns the alignment for buffers whose queue fills a huge page, as plimsoll's are in one. A
-/// disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two.
+/// Returns the alignment of buffers for a queue that fills a huge page, as plimsoll's buffers are
+/// in one: a disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two.
 fn buffers(case: &DiskTransfers) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
     const HUGE: u64 = 2 << 20;
@@ -245,13 +236,11 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
         .then(|| format!("--iomem_align={ALIGNED}"))
 }
 
-/// Options of jobs on the case's file.
 const SHARED: &[&str] = &["--allow_file_create=0"];
-/// Options of every job.
 const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
 impl Fio {
-    /// Repeats one write through the page cache and fdatasync, at the end of a reserved log.
+    /// Returns the call that repeats one write and fdatasync at the end of a reserved log.
     fn commits(ask: &Ask<'_>) -> Result<Invocation, String> {
         let block = FsyncLoad::try_from(ask.case)?.block;
         let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
@@ -341,7 +330,6 @@ impl RefTool for Fio {
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let FioJob { case, options, .. } = job(ask.case)?;
         let block = case.blocks.largest();
-        // One region per thread, or one for all.
         let region = bytes / case.parts() / block * block;
         let mut arguments: Vec<String> = vec![
             "--name=plimsoll".to_owned(),
@@ -427,7 +415,8 @@ impl RefTool for Fio {
     }
 }
 
-/// Returns fio's class of a queue depth: the power of two at or below `depth`, up to `>=64`.
+/// Returns fio's name for the range that has a queue depth: a power of two up to `depth`, or
+/// `>=64`.
 fn level(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
@@ -440,7 +429,8 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-/// Returns the options in fio's output that differ from the case: parameter, requested value.
+/// Returns the parameters that fio used and that differ from the case, each with the requested
+/// value.
 fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {

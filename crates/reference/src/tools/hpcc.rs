@@ -1,8 +1,5 @@
-//! HPC Challenge: its HPL for linear systems, and its STREAM for bandwidth: SingleSTREAM for one
-//! thread, StarSTREAM (all processes at once) for several.
-//!
-//! It runs all parts, HPL last, so a reading takes a minute. Its STREAM arrays have a third of each
-//! process's part of the matrix. One reading serves all operations of STREAM.
+//! HPC Challenge: HPL for linear systems; SingleSTREAM for one thread, StarSTREAM (all processes at
+//! once) for several. It runs all parts, HPL last, so a reading takes a minute.
 
 mod stated;
 
@@ -24,10 +21,9 @@ const ANSWER: &str = "hpccoutf.txt";
 const BEFORE: f64 = 60.0;
 /// Order of the system of equations for which [`BEFORE`] holds.
 const ORDER_OF_BEFORE: f64 = 5000.0;
-/// Least seconds of the parts before HPL, for any order.
 const LEAST_BEFORE: f64 = 5.0;
 
-/// Estimates the seconds of hpcc before its HPL. They were about 1 for an order of 1000; the
+/// Returns the expected seconds of hpcc before its HPL. They were about 1 for an order of 1000; the
 /// estimate is higher because a tool that takes four times as long is ended.
 fn seconds_before_hpl(case: &Case) -> f64 {
     let order = case.number("n").map_or(ORDER_OF_BEFORE, |n| n as f64);
@@ -46,7 +42,7 @@ enum HpccSection {
 }
 
 impl HpccSection {
-    /// Returns the section for the case's threads: several processes with one thread each, or one.
+    /// Returns the part of STREAM for the case: all processes at once if it has several threads.
     fn of(case: &Case) -> Self {
         if case.threads() > 1 { Self::Star } else { Self::Single }
     }
@@ -73,8 +69,8 @@ fn section<'a>(text: &'a str, name: &str) -> Result<&'a str, String> {
     Ok(found)
 }
 
-/// Returns the rate of all `processes` together in bytes/s, from their mean. Fails if minimum,
-/// mean, maximum or `of_one`, the first process, contradict it.
+/// Returns the rate of all `processes` together in B/s, from their mean for the operation `op`.
+/// Fails if minimum, mean, maximum or `of_one`, the first process, contradict each other.
 fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Result<ToolFigure, String> {
     const GIGA: f64 = 1e9;
     let figure = |what: &str| Ok::<f64, String>(number_after(section, &format!("{what} {op} GB/s "))? * GIGA);
@@ -101,7 +97,7 @@ fn summary(text: &str, key: &str) -> Result<f64, String> {
         .map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
-/// Returns the elements of each of the case's arrays.
+/// Returns the number of elements of each of the case's arrays; `None` if it is no STREAM kernel.
 fn elements(case: &Case) -> Option<u64> {
     let MemoryStream { op, site, .. } = MemoryStream::of(case).ok()?;
     Some(site.size / op.arrays() / WORD)
@@ -152,7 +148,6 @@ impl RefTool for Hpcc {
                 "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
             }
         };
-        // A reading has ten repetitions of each operation.
         Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 

@@ -1,7 +1,6 @@
-//! Shared by `hpcc` and `xhpl`: both run HPL with the same input and print the same result line.
-//!
-//! One process has as many BLAS threads as the case (P × Q = 1 × 1), so no message passing is
-//! measured; `cpu.hpl` has one process per node. OpenBLAS gets the case's core type.
+//! Shared by `hpcc` and `xhpl`, which run HPL with the same input and print the same result line.
+//! One process has all BLAS threads of the case (P × Q = 1 × 1), so message passing is not
+//! measured.
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
@@ -9,7 +8,6 @@ use plimsoll_model::sample::CaseFact;
 
 use super::super::{Account, Ask, Match, Pairing, Seconds, ToolFigure, fact};
 
-/// Benchmarks that solve the same system.
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
 /// Number of pairs: each reading is at least one factorisation.
@@ -18,7 +16,8 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
 
-/// Returns the pairing of a case that solves a dense f64 system; `seconds` is the tool's time.
+/// Returns the pairing of a case that solves a dense f64 system in `seconds`; `None` for other
+/// cases.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     solves.then_some(Pairing {
@@ -30,22 +29,22 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     })
 }
 
-/// Returns the seconds to solve the case at 4 GFLOP/s per thread, lowest of the last twenty years.
+/// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest of the last twenty
+/// years.
 pub(super) fn factorising(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
     let n = case.number("n").unwrap_or(0) as f64;
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
 }
 
-/// Returns the environment of OpenBLAS and Debian's other BLAS libraries: `threads` per process and
-/// the core type of the case's `isa`.
+/// Returns the environment variables of OpenBLAS and Debian's other BLAS libraries: `threads` per
+/// process, and the core type for the case's `isa`.
 pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, String)> {
     let threads = threads.to_string();
     let mut all = vec![
         ("OPENBLAS_NUM_THREADS", threads.clone()),
         ("OMP_NUM_THREADS", threads.clone()),
         ("BLIS_NUM_THREADS", threads),
-        // Prints the chosen core type to standard error.
         ("OPENBLAS_VERBOSE", "2".to_owned()),
     ];
     let core = match ask.case.word("isa") {
@@ -58,7 +57,7 @@ pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, S
 }
 
 /// Returns the text of HPL.dat, also the first 31 lines of hpccinf.txt. All values except N, NB, P
-/// and Q are HPL's defaults. Fails if the case has no order.
+/// and Q are HPL's defaults. Fails if the case has no N.
 pub(super) fn input(case: &Case) -> Result<String, String> {
     const USUAL_BLOCK: u64 = 192;
     let n = case.number("n").ok_or("the case has no n")?.to_string();
@@ -100,7 +99,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
     Ok(lines.iter().map(|[value, about]| format!("{value:<12} {about}\n")).collect())
 }
 
-/// Parses OpenBLAS's core type from standard error; empty if it has none.
+/// Parses the core type that OpenBLAS prints to standard error; empty if there is none.
 pub(super) fn core_type(stderr: &str) -> Vec<(CaseFact<String>, String)> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
     core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
@@ -119,7 +118,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     is_result.then_some(words)
 }
 
-/// Parses the only result. Fails if the residual check has not passed or the order differs.
+/// Parses the only result line. Fails if the residual check has not passed or N is not the case's.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -1,7 +1,6 @@
-//! ioping: latency of single reads on the case's own file (writes would overwrite it).
-//!
-//! `-B` prints one line (manual, "Raw statistics"): requests, their time in ns, requests/s,
-//! bytes/s, minimum, mean, maximum and deviation in ns, then count and time of the whole run.
+//! ioping: latency of single reads on the case's own file. `-B` prints one line (manual, "Raw
+//! statistics"): requests, their time in ns, requests/s, bytes/s, minimum, mean, maximum and
+//! deviation in ns, then count and time of the whole run.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -16,14 +15,13 @@ use super::words;
 
 pub(super) struct Ioping;
 
-/// Numbers on the line of `-B`.
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
 
-/// Supported parameters of a case.
 const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"];
 
-/// Returns the case and its block size in bytes, if it makes direct reads of one block at depth 1.
+/// Returns the case and its block size in bytes; `None` unless it reads one block directly at depth
+/// 1.
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;

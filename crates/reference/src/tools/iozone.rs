@@ -1,11 +1,6 @@
-//! IOzone: one record at a time on a file of its own, in KiB/s.
-//!
-//! It is called with `-R`, which prints a table per test (rows are file sizes, columns record
-//! sizes); only these are read. The default output is a line of thirteen columns, of which only the
-//! requested ones are filled: the column of a figure depends on the version, and figures may run
-//! into each other. Some tests pass the file twice: one pass is paired with the case, whose blocks
-//! are allocated already, and the other gives a separate figure. Several threads use the throughput
-//! mode: a process and a file each, and the sum is printed.
+//! IOzone: one record at a time on its own file, in KiB/s. Only the tables of `-R` are read: in the
+//! default output, the columns depend on the version. Tests of several threads use a process and a
+//! file each.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -21,29 +16,23 @@ use super::{only, words};
 pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
-/// Largest record.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Seconds of sleep per pass of several processes (3.489: 8.1 s for two, 14.2 s for three).
 const SLEEPS: f64 = 4.5;
 
-/// A test, and the cases that it measures.
 struct IozoneTest {
     operation: DiskOperation,
     order: BlockOrder,
     /// Direct, or through the page cache by the C library's streams.
     cache: CacheMode,
-    /// Argument of `-i`.
     number: &'static str,
-    /// Title of the table with the figure.
     report: &'static str,
     /// Name of the processes in throughput mode, if that has the test.
     processes: Option<&'static str>,
-    /// The other pass over the same records.
     other: Option<Other>,
 }
 
 struct Other {
-    /// Name in the output's columns.
     name: &'static str,
     report: &'static str,
     note: &'static str,
@@ -169,7 +158,8 @@ impl IozoneCase {
         (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
     }
 
-    /// Returns the file size in bytes per process: enough records, at most what the case moves.
+    /// Returns the size in bytes of each process's file: enough records, at most what the case
+    /// moves.
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;
@@ -270,7 +260,6 @@ impl RefTool for Iozone {
             1 => words(&["-f", "iozone.tmp"]),
             n => words(&["-t", &n.to_string()]),
         });
-        // Each second pass would sleep as long as the first.
         if threads > 1 {
             arguments.push("-+n".to_owned());
         }
@@ -309,7 +298,6 @@ impl RefTool for Iozone {
         let figure = figure.ok_or_else(wanted)?;
         let each = if job.is_small() { block as f64 } else { 1.0 };
         let read = |figure: &IozoneFigure| {
-            // It prints no time.
             let account =
                 Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
             ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)
@@ -326,15 +314,14 @@ impl RefTool for Iozone {
     }
 }
 
-/// A figure, with the file size and a lower bound of the data moved.
 struct IozoneFigure {
     file_kib: u64,
     moved_kib: u64,
     kib_per_second: f64,
 }
 
-/// Parses the sum of the processes, as in `Children see throughput for  2 readers  =  77886.72
-/// kB/sec`; `record` is in KiB and `processes` the name there, `readers`.
+/// Parses the sum of all processes, as in `Children see throughput for  2 readers  =  77886.72
+/// kB/sec`; `record` is in KiB, `processes` their name (`readers`). `None` without such a line.
 fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<IozoneFigure> {
     let number = |label| super::number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
@@ -350,11 +337,10 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Iozo
     Some(IozoneFigure { file_kib, moved_kib: file_kib, kib_per_second })
 }
 
-/// Parses the only figure in the table `report` of `-R`: the `record` size in KiB, `"64"`, heads
-/// the column; the row below is file size and KiB/s, `"4096"   1051862`.
+/// Parses the only figure in the table `report` of `-R`: the column is headed by `record`, in KiB,
+/// `"64"`; its row has the file size in KiB and KiB/s, `"4096"   1051862`.
 fn in_report(text: &str, record: u64, report: &str) -> Option<IozoneFigure> {
     let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
-    // An incomplete line may be cut off.
     let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let rows = whole.take_while(|line| line.trim_start().starts_with('"'));
     let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();

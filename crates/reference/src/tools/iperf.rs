@@ -1,6 +1,4 @@
-//! iperf 2: TCP streams, and datagrams at a given rate.
-//!
-//! TCP figures are the sender's, with `-R` the receiver's; datagrams count on arrival.
+//! iperf 2: TCP streams as sent (with `-R` as received), and datagrams as received.
 
 mod stated;
 
@@ -142,8 +140,8 @@ struct IperfLine<'a> {
 }
 
 impl<'a> IperfLine<'a> {
-    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; `None` for other
-    /// lines, and one that is cut off.
+    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; `None` for
+    /// another line or an incomplete one.
     fn of(line: &'a str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;

@@ -1,7 +1,4 @@
-//! iperf3: TCP streams and datagrams, to a server on the loopback interface or on another host.
-//!
-//! The received data is compared. Both ends are bound to the case's CPUs; on loopback, plimsoll's
-//! server is a second process too.
+//! iperf3: TCP streams and datagrams as received. Both processes are bound to the case's CPUs.
 
 mod stated;
 
@@ -17,7 +14,6 @@ use super::{Call, only, rate, two_ends, whole_seconds, words};
 
 pub(super) struct Iperf3;
 
-/// TCP parameters that iperf3 supports.
 const TCP: &[&str] = &[
     "message",
     "streams",
@@ -30,9 +26,7 @@ const TCP: &[&str] = &[
     "window",
     "mss",
 ];
-/// UDP parameters that iperf3 supports.
 const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
-/// Smallest datagram.
 const MIN_DATAGRAM_BYTES: u64 = 16;
 
 const TOOL: Tool = Tool {
@@ -144,7 +138,7 @@ impl RefTool for Iperf3 {
     }
 }
 
-/// Returns the warm-up in whole seconds, for `-O`; 0 without one.
+/// Returns the warm-up in whole seconds for iperf3's `-O`; 0 without a warm-up.
 fn omitted(case: &Case) -> f64 {
     match case.get("omit") {
         Some(Value::Time(time)) => time.as_secs_f64().ceil(),
@@ -152,7 +146,6 @@ fn omitted(case: &Case) -> f64 {
     }
 }
 
-/// Returns iperf3's options for the case's parameters.
 fn options(case: &Case) -> Vec<String> {
     let mut all = Vec::new();
     if omitted(case) > 0.0 {

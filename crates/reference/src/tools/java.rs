@@ -1,9 +1,5 @@
-//! A Java runtime: loops of cpu.peak, disk.io, network.tcp as one file that `java` compiles and
-//! runs.
-//!
-//! The figures are those of just-in-time compiled code that calls the class library. It is selected
-//! only by name. Starting it takes longer than a loop, so one call runs the loops of several cases.
-//! A runtime without a compiler (JRE) cannot run a source file.
+//! A Java runtime: loops of cpu.peak, disk.io and network.tcp as one file that `java` compiles and
+//! runs. Starting it takes longer than a loop, so one call runs the loops of several cases.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -16,11 +12,8 @@ use super::only;
 
 pub(super) struct Java;
 
-/// Name and content of the source file.
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
-/// Largest message and block in bytes.
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
-/// Least size of its file in bytes.
 const FILE: u64 = 64 << 20;
 /// Seconds for the runtime, the compiler, and the loops before they are compiled.
 const START: f64 = 2.0;
@@ -37,19 +30,13 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-/// Transfers that each call runs.
 const TRANSFERS: &[&str] = &["write:sequential", "read:sequential", "write:random", "read:random"];
-/// Arithmetic loops that each call runs, besides that of the case.
 const ARITHMETIC: &[&str] = &["add:i32", "fma:f64", "mix:f64"];
 
-/// Message sizes that each call sends, besides that of the case.
 const COMMON_MESSAGE_BYTES: &[u64] = &[1, 1 << 10, 64 << 10, 1 << 20];
 
-/// The program's counterpart of a case.
 struct JavaArguments {
-    /// Arguments.
     words: Vec<String>,
-    /// Loop of the case.
     of_case: String,
     metric: &'static str,
     threads: u64,
@@ -58,9 +45,7 @@ struct JavaArguments {
 
 struct JavaFile {
     job: DiskTransfers,
-    /// Bytes of a transfer.
     block: u64,
-    /// Bytes of the file.
     bytes: u64,
 }
 
@@ -145,7 +130,6 @@ impl RefTool for Java {
             "disk.io" => "Java: FileChannel on a file of its own",
             _ => "Java: both ends in one process, sockets of its library",
         };
-        // Starting it takes longer than the measurement.
         Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
     }
 

@@ -1,7 +1,5 @@
-//! likwid-bench: floating-point peak and memory bandwidth by hand-written kernels.
-//!
-//! The size is the sum over all streams and threads (1 kB = 1000 bytes), rates are per 10⁶. It
-//! counts what the program moves, like plimsoll's `program` count, and pins its threads itself.
+//! likwid-bench: floating-point peak and memory bandwidth by hand-written kernels. Its size is the
+//! sum of all streams and threads (1 kB = 1000 bytes); it pins its threads itself.
 
 mod stated;
 
@@ -25,7 +23,8 @@ const MEMORY_SECONDS: f64 = 1.6;
 /// Bytes per thread in the peak kernels: half of the smallest first-level cache.
 const PEAK_BYTES: usize = 16_000;
 
-/// Returns the suffix of kernel names for an instruction set: `_avx` for `avx2`.
+/// Returns the suffix of likwid's kernel names for the instruction set `isa`, such as `_avx` for
+/// `avx2`.
 fn suffix(isa: &str) -> Option<&'static str> {
     match isa {
         "avx512" => Some("_avx512"),
@@ -35,7 +34,7 @@ fn suffix(isa: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the suffix of the widest kernels that this machine supports.
+/// Returns the suffix of likwid's widest kernels that this machine supports; `None` without any.
 fn widest(machine: &Machine) -> Option<&'static str> {
     let has = |flag: &str| machine.cpu.has(flag);
     let known = [("avx512f", "_avx512"), ("avx", "_avx"), ("sse2", "_sse")];
@@ -57,7 +56,7 @@ fn peak_kernel(case: &Case) -> Option<String> {
     Some(format!("peakflops{single}{suffix}_fma"))
 }
 
-/// Returns the kernel with the same arrays and the same bytes per element, if there is one.
+/// Returns likwid's kernel with the same arrays and bytes per element; `None` if it has none.
 fn memory_kernel(stream: &MemoryStream, machine: &Machine) -> Option<String> {
     let name = match stream.op {
         StreamOp::Read => "load",
@@ -80,15 +79,14 @@ fn kernel(case: &Case, machine: &Machine) -> Option<String> {
     }
 }
 
-/// Returns the iterations that take slightly less than `seconds` on a fast current core. If given a
-/// time, likwid-bench repeats runs until one takes that long, four times the time in all.
+/// Returns how often to run the kernel so that it takes slightly less than `seconds` on a fast
+/// core. If given a time, likwid-bench repeats runs until one takes that long: four times the time.
 fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     /// Bytes/s of a core, from memory and from caches.
     const MEMORY: f64 = 10e9;
     const CACHE: f64 = 100e9;
     /// Iterations/s of the peak kernels: 30 operations for each of 2000 numbers, 60 GFLOP/s.
     const PEAK: f64 = 500e3;
-    /// With fewer iterations, start and end dominate.
     const MIN_ITERATIONS: u64 = 4;
     let each = MemoryStream::of(case).ok().map(|MemoryStream { site: MemorySite { size, .. }, .. }| {
         let beyond = size > last_level_bytes(machine).unwrap_or(0);

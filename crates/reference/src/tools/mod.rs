@@ -1,5 +1,3 @@
-//! One module per reference tool, and helpers that several of them use.
-
 mod fio;
 mod hpcc;
 mod hpl;
@@ -30,7 +28,7 @@ use plimsoll_model::sample::Offer;
 
 use super::{Ask, Invocation, Listens, RefTool, ServerProgram};
 
-/// All reference tools, in the order of subsystems; a new one is one file and one line here.
+/// All reference tools, in the order of subsystems.
 pub const REF_TOOLS: &[&dyn RefTool] = &[
     &likwid::LikwidBench,
     &xhpl::Xhpl,
@@ -58,19 +56,19 @@ pub const REF_TOOLS: &[&dyn RefTool] = &[
     &osu::BARRIER,
 ];
 
-/// Returns the variable that makes a tool's malloc use huge pages if the case has them (glibc
-/// 2.35). Without it, likwid-bench took a fifth to a half longer to read memory, and fio moved 1
-/// MiB blocks at two thirds of the rate.
+/// Returns the variable, with its value, that makes malloc use huge pages if the case has them
+/// (glibc 2.35). Without, likwid-bench took 20 to 50 % longer to read memory, and fio moved 1 MiB
+/// blocks at two thirds of the rate.
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
-/// Why a measured round trip has no limit.
 const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
-/// Returns the word after `label`. Fails at the end of the text: there it may be cut off.
+/// Returns the first word after `label`. Fails without one, or at the end of the text, where it may
+/// be incomplete.
 fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
@@ -82,7 +80,7 @@ fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     Ok(word.trim_end_matches([',', ';']))
 }
 
-/// Parses the number after `label`; see [`word_after`].
+/// Parses the number after `label`, as [`word_after`] finds it.
 fn number_after(text: &str, label: &str) -> Result<f64, String> {
     let word = word_after(text, label)?;
     word.parse().map_err(|_| {
@@ -99,8 +97,8 @@ struct Call {
     arguments: Vec<String>,
 }
 
-/// Returns the calls of client `near` and server `far`, each bound to the case's CPUs; if the
-/// server's are unknown, to the last one. The server is started unless another host runs it.
+/// Returns the calls of the client `near` and the server `far`, each bound to the case's CPUs; if
+/// the server's CPUs are unknown, to the last one. A server on another host is not started.
 fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
     let Offer { cpus, far_cpus, .. } = ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
@@ -118,7 +116,7 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
     }
 }
 
-/// Returns the duration of a run, for tools that accept only whole seconds.
+/// Returns the duration of a reading for tools that accept only whole seconds, at least 1.
 fn whole_seconds(ask: &Ask<'_>) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
@@ -130,12 +128,12 @@ fn words(words: &[&str]) -> Vec<String> {
 /// Parameters that set the amount of work per sample, not what is measured.
 const AMOUNT_KEYS: &[&str] = &["work", "volume", "count", "scaling"];
 
-/// Returns whether the case has no other parameters than `known` and [`AMOUNT_KEYS`].
+/// Returns whether the case has only parameters in `known` or [`AMOUNT_KEYS`].
 fn only(case: &Case, known: &[&str]) -> bool {
     case.params().iter().all(|(name, _)| known.contains(name) || AMOUNT_KEYS.contains(name))
 }
 
-/// Returns the requested rate in bit/s of all streams together; `None` if there is none.
+/// Returns the requested rate of all streams together in bit/s; `None` without one.
 fn rate(case: &Case) -> Option<f64> {
     match case.get("rate") {
         Some(Value::Rate(rate)) => Some(*rate),

@@ -1,7 +1,5 @@
-//! netperf: TCP streams in one direction, and request and response by TCP or UDP.
-//!
-//! It prints the KEY=VALUE lines that its arguments select. Streams are compared as received, round
-//! trips by the mean from transactions per second.
+//! netperf: TCP streams in one direction as received, and mean round trips by TCP or UDP. It prints
+//! the KEY=VALUE lines that its arguments select.
 
 mod stated;
 
@@ -38,7 +36,7 @@ fn test(case: &Case) -> Option<NetperfTest> {
     }
 }
 
-/// Returns the value in a line `KEY=VALUE`. Fails if there is none, or it is cut off.
+/// Returns the value in the line `key`=VALUE. Fails if there is none or it is incomplete.
 fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     let mut values = whole.filter_map(|line| line.split_once('='));

@@ -1,7 +1,5 @@
-//! `openssl speed`: the same calls on blocks of the same length, by OpenSSL's code.
-//!
-//! With `-aead` a call includes nonce, 13 bytes of header, the block in place, and the tag; a
-//! digest covers a whole message. It prints calls and seconds, one line per process.
+//! `openssl speed`: the same calls on blocks of the same length. With `-aead` a call includes
+//! nonce, 13 bytes of header, the block in place, and the tag; a digest covers a whole message.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -24,7 +22,6 @@ const TOOL: Tool = Tool {
     ..Tool::NONE
 };
 
-/// Operations with header and tag per message.
 const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
 
 struct CallCount {
@@ -32,7 +29,8 @@ struct CallCount {
     seconds: Seconds,
 }
 
-/// Parses a line `+R:CALLS:NAME:SECONDS`; `None` for other or incomplete lines.
+/// Parses calls and seconds in a line `+R:CALLS:NAME:SECONDS`; `None` for other or incomplete
+/// lines.
 fn counted(line: &str) -> Option<Result<CallCount, String>> {
     let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
@@ -41,7 +39,7 @@ fn counted(line: &str) -> Option<Result<CallCount, String>> {
     Some(calls.and_then(|calls| Ok(CallCount { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }
 
-/// Returns the block size in bytes, from `+DT:NAME:SECONDS:BYTES`.
+/// Returns the block size in bytes, from the line `+DT:NAME:SECONDS:BYTES`.
 fn bytes(text: &str) -> Option<f64> {
     let line = text.split_inclusive('\n').find_map(|line| line.strip_suffix('\n')?.strip_prefix("+DT:"))?;
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)

@@ -1,7 +1,5 @@
 //! The OSU micro-benchmarks `osu_latency`, `osu_bw`, `osu_allreduce`, `osu_barrier` define `mpi.*`.
-//!
-//! They print lines that start with `#`, then a line per size: bytes, then microseconds or MB/s
-//! (10⁶). The MPI launcher starts them on the nodes of the run.
+//! A result line has bytes, then microseconds or MB/s (10⁶).
 
 mod stated;
 
@@ -13,7 +11,6 @@ use super::super::{
     Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
 };
 
-/// One of the programs.
 pub(super) struct Osu {
     tool: &'static Tool,
     benchmark: &'static str,
@@ -75,7 +72,7 @@ impl Osu {
         self.metric == "throughput"
     }
 
-    /// Returns the timed iterations, about 64 MiB in all, and the warm-up iterations.
+    /// Returns the timed iterations, which move about 64 MiB in all, and the warm-up iterations.
     fn times(&self, case: &Case) -> (u64, u64) {
         const MOVED: u64 = 64 << 20;
         let bytes = case.number("message").unwrap_or(1).max(1);
@@ -119,7 +116,6 @@ impl RefTool for Osu {
             return Err(format!("its output has no line '{}'", self.title));
         }
         let size = case.number("message");
-        // The last line may be cut off.
         let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let figure = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,8 +1,5 @@
-//! ping: ICMP echo, answered by the kernel of the server.
-//!
-//! No process wakes on the server, so it is only related to TCP and UDP round trips, and equal to
-//! plimsoll's ICMP ones. Reads the statistics of iputils, busybox, GNU inetutils and the BSDs,
-//! which differ in words, not in order.
+//! ping: ICMP echo, answered by the kernel of the server, so it is only related to TCP and UDP
+//! round trips. Reads the statistics of iputils, busybox, GNU inetutils and the BSDs.
 
 mod stated;
 
@@ -22,7 +19,6 @@ const ECHOES: &str = "100";
 /// Least payload with a time: ping stores a `struct timeval` of 16 bytes in the echo.
 const MIN_TIMED_PAYLOAD_BYTES: u64 = 16;
 
-/// Largest payload of an IPv4 packet.
 const MAX_PAYLOAD_BYTES: u64 = 65_507;
 
 const TOOL: Tool = Tool {
@@ -137,7 +133,8 @@ impl Counts {
     }
 }
 
-/// Parses the payload: `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data bytes`.
+/// Parses the bytes of payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data
+/// bytes`; `None` for other lines.
 fn payload(line: &str) -> Option<u64> {
     let line = line.strip_prefix("PING ")?;
     let (before, _) = line.split_once(" bytes of data").or_else(|| line.split_once(" data bytes"))?;
@@ -145,7 +142,8 @@ fn payload(line: &str) -> Option<u64> {
     word.split('(').next()?.parse().ok()
 }
 
-/// Parses min, mean, max in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
+/// Parses minimum, mean and maximum in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`;
+/// `None` for other lines.
 fn times(line: &str) -> Option<Result<[f64; 3], String>> {
     let (head, values) = line.split_once(" = ")?;
     let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;

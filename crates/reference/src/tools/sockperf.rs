@@ -1,7 +1,5 @@
-//! sockperf: round trips of one message by TCP or UDP, ping-pong.
-//!
-//! `--full-rtt` prints the mean of whole round trips (otherwise of halves). The smallest message
-//! has 14 bytes, so a 1-byte case is only related.
+//! sockperf: round trips of one message by TCP or UDP (`--full-rtt`, else it prints halves). The
+//! smallest message has 14 bytes, so a 1-byte case is only related.
 
 mod stated;
 
@@ -15,7 +13,6 @@ use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words
 
 pub(super) struct Sockperf;
 
-/// Header size in bytes.
 const HEADER_BYTES: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
@@ -30,7 +27,7 @@ fn protocol(case: &Case) -> Option<&'static str> {
     }
 }
 
-/// Parses count and time of `[Valid Duration] RunTime=0.550 sec; SentMessages=29457;
+/// Parses count and time in `[Valid Duration] RunTime=0.550 sec; SentMessages=29457;
 /// ReceivedMessages=29457`. One message is in flight, with short pauses.
 fn account(text: &str) -> Result<Account, String> {
     const BUSY: f64 = 0.3;

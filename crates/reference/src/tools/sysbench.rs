@@ -1,7 +1,5 @@
-//! sysbench cpu: prime numbers by trial division.
-//!
-//! An event tests the numbers from 3 to 10000 with the divisors from 2 to their roots, one integer
-//! remainder each, which are counted here. It is only related: plimsoll measures quotients.
+//! sysbench cpu: prime numbers by trial division, with one integer remainder per divisor up to the
+//! root. It is only related: plimsoll measures quotients.
 
 mod stated;
 
@@ -15,10 +13,9 @@ use super::{number_after, word_after, words};
 
 pub(super) struct Sysbench;
 
-/// Largest number that an event tests: the default.
 const LARGEST_PRIME: u64 = 10_000;
 
-/// Returns the integer remainders of one event, which tests the numbers below `largest`.
+/// Returns the number of integer remainders of one event, which tests the numbers below `largest`.
 fn remainders(largest: u64) -> u64 {
     let tried = |number: u64| -> u64 {
         let divisors = (2..).take_while(|divisor| divisor * divisor <= number);

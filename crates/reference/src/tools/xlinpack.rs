@@ -1,7 +1,6 @@
-//! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`: a dense system solved with MKL.
-//!
-//! It reads its parameters from a file or standard input; builds differ in which, so it gets both.
-//! It counts 2/3·N³ + 2·N² operations, HPL and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
+//! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`. Builds read parameters from a file or
+//! standard input, so it gets both. It counts 2/3·N³ + 2·N² operations, HPL and plimsoll 2/3·N³ +
+//! 3/2·N²: the figure is converted.
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_machine::Machine;
@@ -20,13 +19,13 @@ const ALIGNMENT: u64 = 4;
 /// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
 const COLUMNS: usize = 8;
 
-/// Returns a leading dimension ≥ `n` that is a multiple of 8 but not of 16, as in its sample file.
+/// Returns a leading dimension of at least `n`: a multiple of 8, not of 16, as in its sample file.
 fn leading(n: u64) -> u64 {
     let multiple = n.next_multiple_of(8);
     if multiple.is_multiple_of(16) { multiple + 8 } else { multiple }
 }
 
-/// Returns plimsoll's operation count for order `n` divided by the tool's own.
+/// Returns plimsoll's operation count for order `n`, divided by the tool's count.
 fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }

@@ -1,7 +1,5 @@
-//! fio's JSON output: 3.x, and 2.x with other names and units.
-//!
-//! 2.x writes KiB and µs (`io_bytes`, `clat`), 3.x bytes and ns (`bw_bytes`, `clat_ns`); a client
-//! writes `client_stats` instead of `jobs` (fio's stat.c and client.c).
+//! fio's JSON output. 2.x writes KiB and µs (`io_bytes`, `clat`), 3.x bytes and ns (`bw_bytes`,
+//! `clat_ns`); a client writes `client_stats` instead of `jobs` (fio's stat.c and client.c).
 
 use std::collections::BTreeMap;
 
@@ -30,7 +28,6 @@ pub(super) struct FioReport {
     pub(super) disk_util: Vec<FioDisk>,
 }
 
-/// A job, or a group of jobs.
 #[derive(Deserialize)]
 pub(super) struct FioJobReport {
     #[serde(default)]
@@ -72,7 +69,8 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Returns the work for `metric` and the runtime, which `in_flight` transfers fill in part.
+    /// Returns the work behind the figure `metric` and its time, of which `in_flight` simultaneous
+    /// transfers fill at least a part.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -87,7 +85,6 @@ impl FioJobReport {
     }
 }
 
-/// One direction.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FioSide {
@@ -122,7 +119,7 @@ impl FioSide {
         self.total_ios.unwrap_or(0.0)
     }
 
-    /// Returns the mean latency in ns, submission included.
+    /// Returns the mean latency in ns, submission included; `None` if the file lacks it.
     pub(super) fn latency_ns(&self) -> Option<f64> {
         let mean = |times: &Option<FioTimes>| times.as_ref()?.mean;
         match (mean(&self.slat_ns).filter(|ns| ns.is_finite()), mean(&self.clat_ns)) {
@@ -131,7 +128,8 @@ impl FioSide {
         }
     }
 
-    /// Returns why a count or rate is impossible; 2.x has -nan for idle directions.
+    /// Returns why a count or rate is impossible, except -nan of idle directions (2.x); `None` if
+    /// all are possible.
     pub(super) fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("io_bytes", self.io_bytes),
@@ -158,7 +156,7 @@ impl FioSide {
         all.into_iter().find_map(|(name, times)| times.as_ref()?.impossible(name))
     }
 
-    /// Returns the mean time from submission to completion in ns.
+    /// Returns the mean time from submission to completion in ns; `None` if the file lacks it.
     pub(super) fn completion_ns(&self) -> Option<f64> {
         self.clat_ns.as_ref()?.mean
     }
@@ -178,8 +176,9 @@ pub(super) struct FioTimes {
 }
 
 impl FioTimes {
-    /// Returns why these times, called `name`, are impossible. The maximum is 0 if nothing was
-    /// timed. The mean may be below the minimum: fio counts writes that it does not time.
+    /// Returns why these times, called `name`, are impossible; `None` if they are possible. The
+    /// maximum is 0 if nothing was timed. The mean may be below the minimum: fio counts writes that
+    /// it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
         const MEAN_ROUNDING: f64 = 1e-3;

@@ -16,12 +16,9 @@ use crate::{Account, Seconds, json};
 const ALL_CLIENTS: &str = "All clients";
 /// Bytes of a sector in the kernel's counts (Documentation/block/stat.rst).
 const SECTOR_BYTES: f64 = 512.0;
-/// Engines with one transfer at a time.
 const ONE_AT_A_TIME: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
-/// Engines that use the page cache unless direct=1.
 const CACHED: &[&str] =
     &["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap", "splice"];
-/// Options by which a job waits until its data is on the device.
 const SYNCS: &[&str] =
     &["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync_file_range", "sync", "write_barrier"];
 
@@ -62,7 +59,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Returns whether `document` continues the run of `before`: --status-interval writes one each.
+/// Returns whether `document` continues the run of `before`: --status-interval writes one document
+/// each.
 pub(super) fn continues(before: &str, document: &str) -> bool {
     /// Times are rounded up to a second.
     const ROUNDING: f64 = 1.05;
@@ -100,7 +98,7 @@ pub(super) fn continues(before: &str, document: &str) -> bool {
     passed > 0.0 && growth >= (passed - END) * LEAST_GROWTH && growth <= passed + END
 }
 
-/// Whether a text is fio's normal or terse output.
+/// Returns whether a text is fio's normal or terse output.
 pub(super) fn is_plain(text: &str) -> bool {
     let terse = |line: &str| {
         let mut fields = line.split(';');
@@ -110,7 +108,7 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.contains("(groupid=") && text.contains("err=") || text.lines().any(terse)
 }
 
-/// Returns the names of the jobs, in order; those of a repeated name get a number.
+/// Returns the names of the jobs, in order; jobs with the same name are numbered.
 fn names(all: &[&FioJobReport]) -> Vec<String> {
     let mut counts: HashMap<&str, [usize; 2]> = HashMap::new();
     for job in all {
@@ -129,7 +127,6 @@ fn names(all: &[&FioJobReport]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
-/// Sums over all jobs, per direction.
 struct Totals {
     moved: [f64; FIO_DIRECTIONS.len()],
     counted: [Vec<DiskCounters>; FIO_DIRECTIONS.len()],
@@ -144,9 +141,7 @@ impl Totals {
     }
 }
 
-/// A direction.
 struct FioDirection {
-    /// Index in [`FIO_DIRECTIONS`].
     index: usize,
     name: &'static str,
     op: &'static str,
@@ -194,7 +189,7 @@ const FIO_DIRECTIONS: [FioDirection; 4] = [
     },
 ];
 
-/// Returns the options of a job by name, with the global ones.
+/// Returns a job's options by name, including the global ones.
 fn options(report: &FioReport, job: &FioJobReport) -> BTreeMap<String, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -265,13 +260,12 @@ impl JobFigures<'_> {
         figures
     }
 
-    /// Returns plimsoll's case with the same transfers in this direction.
+    /// Returns plimsoll's case with the same transfers in this direction; `side` has their counts.
     fn case(&self, direction: &FioDirection, side: &FioSide) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
         let mut case = Case::of("disk.io").with_word("op", direction.op).with_word("pattern", pattern);
         if direction.op == "mixed" {
-            // An unknown share is taken as half: each direction has its own limit.
             case = case.with_count("read-share", 50);
         }
         if block.is_finite() && block >= 1.0 {
@@ -299,10 +293,10 @@ impl JobFigures<'_> {
         self.option("ioengine")
     }
 
-    /// Returns work and time: the first pair that contradicts `bandwidth` in B/s, else bytes and
-    /// runtime; `None` for the sum of all clients, or without both.
+    /// Returns work and time behind `bandwidth` in B/s, from bytes, transfers or KiB/s: the first
+    /// that contradicts it, else the bytes. `None` for the sum of all clients, or without these
+    /// counts.
     fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
-        /// Below this, `bw` in whole KiB/s is too coarse.
         const MIN_BANDWIDTH_KIB: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
         if self.job.jobname == ALL_CLIENTS {
@@ -322,8 +316,8 @@ impl JobFigures<'_> {
         all.iter().flatten().find(speaks).or_else(|| all.iter().flatten().next()).copied()
     }
 
-    /// Returns why a mean `latency` in seconds contradicts the rate by Little's law: more transfers
-    /// in flight than iodepth × numjobs.
+    /// Returns why a mean `latency` in seconds contradicts the rate by Little's law: more than
+    /// iodepth × numjobs transfers would be in flight. `None` if it does not.
     fn in_flight(&self, side: &FioSide, latency: f64) -> Option<String> {
         /// With fewer transfers, those in flight at start and end matter too much.
         const MIN_TRANSFERS: f64 = 1000.0;
@@ -353,7 +347,7 @@ impl JobFigures<'_> {
         })
     }
 
-    /// Returns the number of an option, by default 1; `None` if it is below 1 or no number.
+    /// Returns the number of the option `key`, by default 1; `None` if it is below 1 or no number.
     fn number(&self, key: &str) -> Option<f64> {
         match self.option(key) {
             Some(value) => value.parse().ok().filter(|number: &f64| *number >= 1.0),
@@ -361,7 +355,7 @@ impl JobFigures<'_> {
         }
     }
 
-    /// Returns the number of jobs in the entry, which ran for `seconds`; `None` if unknown.
+    /// Returns how many jobs the entry sums, which ran for `seconds`; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         if !self.options.contains_key("group_reporting") {
@@ -423,7 +417,6 @@ impl JobFigures<'_> {
 
     /// Returns whether at least one in four writes waits until it is on the device.
     fn syncs_each(&self) -> bool {
-        /// Writes that a rotating disk may combine.
         const FEW_WRITES: f64 = 4.0;
         let few = |key: &&str| {
             let writes = self.option(key).and_then(|value| value.parse::<f64>().ok());
@@ -469,7 +462,7 @@ impl JobFigures<'_> {
     }
 }
 
-/// Returns fio's boolean: an option without a value is on.
+/// Returns whether a boolean option is on in fio's syntax; without a value it is.
 fn is_on(value: &str) -> bool {
     matches!(value, "" | "null" | "1" | "true")
 }
@@ -494,7 +487,8 @@ fn bandwidth(side: &FioSide) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
-/// Returns the bytes moved. Without `io_kbytes`, the rate shows if the unit is KiB or byte.
+/// Returns the bytes moved. Without `io_kbytes`, the rate decides whether the file has KiB or
+/// bytes.
 fn bytes(side: &FioSide) -> Option<f64> {
     /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
@@ -514,7 +508,6 @@ fn moved(report: &FioReport, direction: &FioDirection) -> f64 {
 }
 
 fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
-    /// Most disks that are read; a job has few.
     const MAX_DISKS: usize = 64;
     let count = |disk: &FioDisk| {
         let [requests, merged] = (direction.requests)(disk)?;

@@ -28,7 +28,7 @@ pub(super) fn recognises(text: &str) -> bool {
     text.contains("HPC Challenge Benchmark") || text.contains("Begin of Summary section.")
 }
 
-/// Returns the byte offsets of results: hpcc appends those of each run to the same file.
+/// Returns the byte offsets at which results start: each run of hpcc appends to the same file.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     line_starts(text, |line| line.contains("HPC Challenge Benchmark version"))
 }

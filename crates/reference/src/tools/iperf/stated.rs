@@ -12,7 +12,6 @@ use crate::plausible::Messages;
 use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
 use crate::{Account, Seconds};
 
-/// Default size of a datagram in bytes.
 const DATAGRAM: f64 = 1470.0;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -22,7 +21,8 @@ pub(super) fn recognises(text: &str) -> bool {
     any(&is_its) || any(&is_heading) && any(&|line| IperfRow::of(line).is_some())
 }
 
-/// Returns the byte offsets of results: banners (one each for client and server), first CSV lines.
+/// Returns the byte offsets at which results start: banners (for client and server), first CSV
+/// lines.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let (mut has_rows, mut is_in_csv) = (true, false);
     let mut last_banner = None;
@@ -54,7 +54,6 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The rows of a text, and facts from the lines around them.
 #[derive(Default)]
 struct IperfRows {
     rows: Vec<IperfRow>,
@@ -103,8 +102,8 @@ impl IperfRows {
         }
     }
 
-    /// Returns the rows of whole tests: the next row of the same stream also starts at 0. Sums of
-    /// both directions are skipped, and a server report replaces what its client sent.
+    /// Returns the rows of whole tests, after which the next row of the same stream starts at 0,
+    /// too. Sums of both directions are skipped, and a server report replaces the client's figure.
     fn totals(&self) -> Vec<&IperfRow> {
         let mut later: BTreeMap<&str, &IperfRow> = BTreeMap::new();
         let mut has_report = false;
@@ -122,11 +121,11 @@ impl IperfRows {
         found
     }
 
-    /// Returns why whole tests contradict the intervals of their stream, by the address of the row.
+    /// Returns why rows of whole tests contradict the intervals of their stream, by the row's
+    /// address.
     fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
-        /// Sum of a stream's intervals so far, with end, bytes and rounding.
         #[derive(Clone, Copy, Default)]
         struct Added {
             end: f64,
@@ -162,7 +161,8 @@ impl IperfRows {
         found
     }
 
-    /// Returns the sum of a client's simultaneous streams, if the file has none (older versions).
+    /// Returns the sum of a client's simultaneous streams; `None` if the file has one, as newer
+    /// versions do.
     fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
@@ -190,7 +190,6 @@ impl IperfRows {
         })
     }
 
-    /// Returns a figure for each sum, and for each stream without a sum.
     fn figures(&self) -> Vec<StatedFigure> {
         let mut found: Vec<StatedFigure> = Vec::new();
         let mut streams: Vec<&IperfRow> = Vec::new();
@@ -198,7 +197,6 @@ impl IperfRows {
         let intervals = self.other_intervals(&totals);
         let added = self.added(&totals);
         totals.extend(&added);
-        // A sum of both directions is not the figure of one.
         let is_duplex = totals.iter().any(|row| row.id.starts_with('*'));
         for row in totals.into_iter().filter(|row| !(is_duplex && row.is_sum())) {
             if !row.is_sum() {
@@ -226,7 +224,7 @@ impl IperfRows {
         found
     }
 
-    /// Returns the counts of datagrams; only the client's text has their size.
+    /// Returns the counts of datagrams in `row`; only text of the client has their size.
     fn datagrams(&self, row: &IperfRow) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
@@ -287,9 +285,8 @@ impl IperfRows {
     }
 }
 
-/// Returns from which index on the streams add up to `bytes`; `None` if they do not.
+/// Returns the index from which on the streams add up to `bytes`; `None` if they do not.
 fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
-    /// All numbers are rounded to three digits.
     const STATED_TOLERANCE: f64 = 0.03;
     let mut all = 0.0;
     let mut found = None;
@@ -321,11 +318,9 @@ struct IperfRow {
     end: f64,
     seconds: Seconds,
     bytes: f64,
-    /// Rounding error of the bytes.
     rounding: f64,
     /// Whether bytes and rate have enough digits to be compared.
     is_exact: bool,
-    /// Bit/s.
     rate: f64,
     /// Lost datagrams, and all.
     lost: Option<(f64, f64)>,
@@ -334,7 +329,8 @@ struct IperfRow {
 }
 
 impl IperfRow {
-    /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
+    /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`; `None`
+    /// for other lines.
     fn of(line: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
         let (interval, rest) = rest.split_once(" sec ")?;
@@ -360,7 +356,7 @@ impl IperfRow {
     }
 
     /// Parses `20260101000000,192.0.2.1,42012,192.0.2.2,5001,3,0.0-10.0,1180000000,944000000`;
-    /// received datagrams have five more fields.
+    /// received datagrams have five more fields. `None` for other lines.
     fn of_csv(line: &str) -> Option<Self> {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         let [date, near, _, far, _, id, interval, bytes, rate, more @ ..] = cells.as_slice() else {
@@ -400,21 +396,21 @@ fn half_digit(number: &str) -> f64 {
     0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Returns whether a number has three digits; in a fixed unit it may have fewer (`-f g`: 0.01).
+/// Returns whether a printed number has three digits; in a fixed unit it may have fewer (`-f g`:
+/// 0.01).
 fn is_exact(number: &str) -> bool {
-    /// Half of the last of three digits, relative to the smallest such number.
     const SHARE: f64 = 0.005;
     number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
 }
 
-/// Parses the counts of lost and of all datagrams in `0/  893 (0%)`.
+/// Parses (lost datagrams, all datagrams) in `0/  893 (0%)`.
 fn lost(text: &str) -> Option<(f64, f64)> {
     let counts: String = text.split('(').next()?.split_whitespace().collect();
     let (lost, all) = counts.split_once('/')?;
     Some((lost.parse().ok()?, all.parse().ok()?))
 }
 
-/// Returns whether a unit such as `MBytes` counts bytes (powers of 1024) or bits, and its factor.
+/// Returns whether a unit such as `MBytes` counts bytes (powers of 1024), not bits, and its factor.
 fn unit(word: &str) -> Option<(bool, f64)> {
     let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
         Some(prefix) => (prefix, true),

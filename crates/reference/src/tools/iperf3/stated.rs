@@ -1,8 +1,6 @@
-//! Reads iperf3's JSON: the received data of each direction, summed over streams.
-//!
-//! 3.1 to 3.20: TCP has `sum_sent` and `sum_received`, with `--bidir` also with `_bidir_reverse`;
-//! UDP has `sum` with the sent data and the lost share, and since 3.7 also the other sums
-//! (iperf_api.c, `iperf_json_finish`).
+//! Reads iperf3's JSON: the received data of each direction, summed over streams. 3.1 to 3.20: TCP
+//! has `sum_sent` and `sum_received`, with `--bidir` also with `_bidir_reverse`; UDP has `sum`, and
+//! since 3.7 also the other sums (iperf_api.c, `iperf_json_finish`).
 
 mod agreement;
 
@@ -24,7 +22,6 @@ struct StatedReport {
     end: EndResults,
 }
 
-/// An event of `--json-stream`.
 #[derive(Deserialize)]
 struct StreamEvent {
     #[serde(default)]
@@ -73,7 +70,6 @@ struct StatedTest {
     target_bitrate: Option<f64>,
 }
 
-/// An interim report.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Interval {
@@ -126,7 +122,7 @@ struct IntervalSum {
 }
 
 impl StreamSums {
-    /// Returns whether its bytes went from the client to the server; `None` if unknown.
+    /// Returns whether the stream sent from client to server; `None` if unknown.
     fn sends(&self) -> Option<bool> {
         [&self.sender, &self.receiver, &self.udp].into_iter().flatten().find_map(|sum| sum.sender)
     }
@@ -138,8 +134,8 @@ impl IntervalSum {
     }
 }
 
-/// Whether a text is iperf3's text output: up to 3.2 the heading has the word Bandwidth, as in
-/// iperf 2, and totals end with `sender` or `receiver`.
+/// Returns whether a text is iperf3's text output: up to 3.2 the heading has the word Bandwidth, as
+/// in iperf 2, and totals end with `sender` or `receiver`.
 fn is_plain(text: &str) -> bool {
     let heading = |line: &str| line.trim_start().starts_with("[ ID] Interval");
     let is_its_heading = |line: &str| heading(line) && line.contains("Bitrate");
@@ -193,7 +189,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Parses the document; with `--json-stream`, from its parts in separate documents.
+/// Parses the document, which `--json-stream` writes in parts.
 fn report(text: &str) -> Result<StatedReport, String> {
     let texts = json::texts(text)?;
     let mut whole = StatedReport::default();
@@ -210,8 +206,8 @@ fn report(text: &str) -> Result<StatedReport, String> {
     Ok(whole)
 }
 
-/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, the fields of `uname`, or the output of `uname
-/// -a`, which may end with the processor and `GNU/Linux`.
+/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, as in `uname -a`, which may end with the
+/// processor and `GNU/Linux`.
 fn origin(uname: &str) -> StatedMachine {
     let words: Vec<&str> = uname.split_whitespace().collect();
     let [system, host, rest @ ..] = words.as_slice() else { return StatedMachine::default() };
@@ -220,7 +216,6 @@ fn origin(uname: &str) -> StatedMachine {
     StatedMachine { system: Some(kept(system)), host: Some(kept(host)), architecture: architecture.map(kept) }
 }
 
-/// Returns whether a word is an architecture as in `uname -m`.
 fn is_architecture(word: &str) -> bool {
     const FAMILIES: [&str; 16] = [
         "x86_64",
@@ -302,21 +297,21 @@ fn direction(report: &StatedReport, sums: &Sums<'_>) -> Option<StatedFigure> {
     (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
 }
 
-/// Returns why a run that ended in an error gives no figure; `None` if whole or interrupted.
+/// Returns why a run that ended with an error has no figure; `None` if it ended well or was
+/// interrupted.
 fn ended_early(report: &StatedReport) -> Option<String> {
     let error = report.error.as_deref()?.trim();
     (!error.starts_with("interrupt"))
         .then(|| format!("the run ended in an error: {}", shown_within(error, 200)))
 }
 
-/// Returns whether the run sent datagrams, which alone can be lost.
 fn is_udp(report: &StatedReport) -> bool {
     let losses = [&report.end.sum, &report.end.sum_received];
     report.start.test_start.protocol.eq_ignore_ascii_case("udp")
         || losses.into_iter().flatten().any(|sum| sum.lost_percent.is_some())
 }
 
-/// Returns the received data: the sent data less the lost share.
+/// Returns the data that arrived: the sent data in `sum` less the lost share.
 fn arrived_of(sum: &IntervalSum) -> IntervalSum {
     let share = 1.0 - sum.lost_percent.unwrap_or(0.0).clamp(0.0, 100.0) / 100.0;
     let less = |value: Option<f64>| value.map(|value| value * share);
@@ -375,8 +370,8 @@ fn used(report: &StatedReport, sum: &IntervalSum, streams: u64, is_sent: bool) -
     }
 }
 
-/// Adds the rates of both directions if they ran at once (3.12 does not record `--bidir`);
-/// `is_back`: the figure's own direction is from server to client.
+/// Adds the rates of both directions to `figure` if they ran at once (3.12 does not record
+/// `--bidir`). `is_back`: the figure's own direction is from server to client.
 fn with_ways(report: &StatedReport, mut figure: StatedFigure, is_back: bool) -> StatedFigure {
     let rate = |stream: &StreamSums| {
         let udp = stream.udp.as_ref().map(arrived_of);

@@ -1,5 +1,3 @@
-//! Reads the output of likwid-bench.
-
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
@@ -59,12 +57,13 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
     Ok(figures)
 }
 
-/// Returns the number after `label` unless it is 0: the kernel then has no such operation.
+/// Returns the number after `label`; `None` if it is 0: the kernel then has no such operation.
 fn other_than_zero(text: &str, label: &str) -> Option<f64> {
     number_after(text, label).ok().filter(|number| *number != 0.0)
 }
 
-/// Returns plimsoll's operation with as many loads and stores; a copy for unknown kernels.
+/// Returns plimsoll's operation with as many loads and stores as the kernel; a copy for unknown
+/// ones.
 fn op(kernel: &str) -> &'static str {
     let first = kernel.split('_').next().unwrap_or_default();
     match first {
@@ -76,7 +75,7 @@ fn op(kernel: &str) -> &'static str {
     }
 }
 
-/// Returns the case for the peak of an FMA kernel. Fails for a kernel with other operations.
+/// Returns plimsoll's case for the peak of an FMA kernel. Fails for a kernel with other operations.
 fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
     let no = || "plimsoll derives no limit for the operations of this kernel".to_owned();
     let rest = kernel.strip_prefix("peakflops").ok_or_else(no)?;

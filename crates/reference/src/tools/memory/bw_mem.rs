@@ -1,7 +1,6 @@
-//! lmbench bw_mem: C loops over whole arrays, one process per thread.
-//!
-//! It prints 10⁶ bytes and 10⁶ bytes/s of all processes to standard error, and counts a copied byte
-//! once. `rd` and `wr` touch a quarter of the words, so the variants that touch all are used.
+//! lmbench bw_mem: C loops over whole arrays, one process per thread. It prints 10⁶ bytes and 10⁶
+//! bytes/s to standard error, and counts a copied byte once. `rd` and `wr` touch a quarter of the
+//! words, so the variants that touch all are used.
 
 use plimsoll_machine::Machine;
 use plimsoll_metal::stream::StreamOp;
@@ -15,18 +14,14 @@ use crate::{
 
 pub(crate) struct BwMem;
 
-/// Debian's directories of lmbench.
 pub(crate) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
 
-/// Smallest working set in bytes.
 const MIN_WORKING_SET_BYTES: u64 = 512;
 
-/// The tool's counterpart of an operation, with the number of arrays in the case's size.
 struct Operation {
     name: &'static str,
     arrays: u64,
-    /// Bytes of one array of one thread.
     bytes: u64,
 }
 
@@ -41,8 +36,8 @@ fn operation(case: &Case) -> Option<Operation> {
     Some(Operation { name, arrays, bytes: stream.site.size / arrays })
 }
 
-/// Returns environment that shortens lmbench's calibration: least `microseconds` of a measurement,
-/// and no correction for clock and loop, negligible for these loops.
+/// Returns the environment that shortens lmbench's calibration: measurements of at least
+/// `microseconds`, and no correction for clock and loop, negligible for these loops.
 pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }

@@ -1,9 +1,6 @@
-//! lmbench lat_mem_rd: time of dependent loads, for all working sets up to one size.
-//!
-//! With `-t` pages and the addresses within each follow in random order, as in plimsoll. It prints
-//! lines of MiB (2²⁰ bytes) and nanoseconds to standard error, with an empty line at the end. Each
-//! size takes 100 ms in any case, so a reading takes seconds. malloc gives huge pages only if the C
-//! library is configured to request them.
+//! lmbench lat_mem_rd: time of dependent loads, for all working sets up to one size, with `-t` in
+//! random order. It prints lines of MiB (2²⁰ bytes) and nanoseconds to standard error. Each size
+//! takes 100 ms in any case, so a reading takes seconds.
 
 mod stated;
 
@@ -31,10 +28,9 @@ const SMALL_WORKING_SET: u64 = 1 << 20;
 const TLB_REACH_BYTES: u64 = 32 * 4096;
 /// Working sets above this multiple of the last-level cache have the same latency.
 const BEYOND: u64 = 4;
-/// µs that it would spend on calibration.
 const CALIBRATION_MICROS: u64 = 5_000;
 
-/// Returns the bytes of its working set: the case's, at most [`BEYOND`] × last-level cache.
+/// Returns the bytes of the tool's working set: the case's, at most [`BEYOND`] × last-level cache.
 fn area(chase: &PointerChase, machine: &Machine) -> u64 {
     let far = last_level_bytes(machine).map_or(u64::MAX, |last| last.saturating_mul(BEYOND));
     chase.site.size.min(far)
@@ -44,7 +40,8 @@ fn stride(area: u64) -> u64 {
     if area > SMALL_WORKING_SET { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
-/// Estimates seconds for `area` bytes: 23 sizes to 1 MiB and two per doubling, 0.12 s each; set-up.
+/// Returns the expected seconds for `area` bytes: 23 sizes to 1 MiB and two per doubling, 0.12 s
+/// each.
 fn seconds(area: u64) -> f64 {
     let mib = (area as f64 / BYTES_PER_MIB).max(1.0);
     2.7 + 0.23 * mib.log2() + mib / 60.0

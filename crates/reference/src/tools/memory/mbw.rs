@@ -1,6 +1,5 @@
-//! mbw: copy bandwidth of the C library's memcpy, one thread.
-//!
-//! It counts each byte once, in MiB; plimsoll counts it when it is read and when it is written.
+//! mbw: copy bandwidth of the C library's memcpy, one thread. It counts a copied byte once, in MiB;
+//! plimsoll counts it when read and when written.
 
 mod stated;
 
@@ -20,7 +19,8 @@ const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
 const BOTH_WAYS: f64 = 2.0;
 
-/// Returns the MiB of each of its two arrays: the case's size is that of both. `None` if no copy.
+/// Returns the MiB of each of mbw's two arrays, half of the case's size. `None` if it does not
+/// copy.
 fn array_mib(case: &Case) -> Option<u64> {
     let stream = MemoryStream::of(case).ok().filter(|stream| stream.op == StreamOp::Copy)?;
     Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)
@@ -62,7 +62,6 @@ impl RefTool for Mbw {
             return Err("the line AVG is cut off".to_owned());
         }
         let mib = number_after(line, "MiB:")?;
-        // The means of its runs: time and rate.
         let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
         let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
         let mut reading =

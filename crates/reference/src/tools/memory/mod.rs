@@ -1,5 +1,3 @@
-//! Reference tools of the memory benchmarks.
-
 pub(crate) mod bw_mem;
 pub(crate) mod lat_mem_rd;
 pub(crate) mod mbw;

@@ -1,7 +1,5 @@
-//! pmbw: scans and permutation walks in assembly, over the sizes of a fixed table.
-//!
-//! The size is that of all threads together. It measures each size once for about 1.5 s and pins
-//! nothing, so it is bound from outside. Rates are in bytes/s.
+//! pmbw: scans and permutation walks in assembly, over the sizes (of all threads together) of a
+//! fixed table, each once for about 1.5 s. It pins nothing, so it is bound from outside.
 
 use plimsoll_machine::Machine;
 use plimsoll_metal::stream::StreamOp;
@@ -19,7 +17,7 @@ pub(crate) struct Pmbw;
 
 const ANSWER: &str = "stats.txt";
 
-/// Largest block that plimsoll accesses at once, and that has a latency.
+/// Largest block of a case that plimsoll accesses at once and whose latency is measured.
 const SMALL: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -30,7 +28,7 @@ enum PmbwWalk {
 }
 
 impl PmbwWalk {
-    /// Returns the walk for a case; `None` if it has none. As it has no copies, those of
+    /// Returns the walk for a case; `None` if pmbw has none. As it has no copies, those of
     /// `memory.block` are paired with reads.
     fn of(case: &Case) -> Option<Self> {
         if let Ok(stream) = MemoryStream::of(case) {
@@ -51,7 +49,8 @@ impl PmbwWalk {
         }
     }
 
-    /// Returns how its kernels' names start; the width that follows depends on the machine.
+    /// Returns how the names of the walk's kernels start; the width that follows depends on the
+    /// machine.
     fn lead(self) -> &'static str {
         match self {
             Self::Read => "ScanRead",
@@ -60,7 +59,7 @@ impl PmbwWalk {
         }
     }
 
-    /// Returns how the walk differs from `memory.block`, for the reader.
+    /// Returns how the walk differs from `memory.block`, as a phrase.
     fn paired_read(self) -> &'static str {
         match self {
             Self::Read => {
@@ -84,13 +83,12 @@ impl PmbwWalk {
     }
 }
 
-/// Returns whether the time of an access is compared; else bytes/s are.
+/// Returns whether the time of an access is compared; otherwise bytes/s are.
 fn is_time(case: &Case) -> bool {
     let small = case.number("block").is_some_and(|block| block <= SMALL);
     case.benchmark() == "memory.latency" || case.benchmark() == "memory.block" && small
 }
 
-/// Returns the bytes of the working sets of all threads together.
 fn area(case: &Case) -> u64 {
     MemorySite::of(case).total()
 }
@@ -102,7 +100,7 @@ const AREAS_KIB: [u64; 49] = [
     20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
 ];
 
-/// Returns the size in bytes nearest to `bytes` that it measures.
+/// Returns the size in bytes, nearest to `bytes`, that pmbw measures.
 fn nearest(bytes: u64) -> u64 {
     let areas = AREAS_KIB.iter().map(|kib| kib << 10).chain((27..=40).map(|power| 1 << power));
     areas.min_by_key(|area| area.abs_diff(bytes)).unwrap_or(bytes)
@@ -114,10 +112,9 @@ const MIN_DISTANCE_BYTES: u64 = (4 << 20) + (16 << 10);
 const TURN: u64 = 16 * 32;
 /// Loads of each thread in a walk, for any size: it starts with 1 GiB of 8 bytes each.
 const LOADS: f64 = (1_u64 << 27) as f64;
-/// Estimated seconds of a load from memory.
 const LOAD_SECONDS: f64 = 100e-9;
 
-/// Returns the bytes to allocate for a working set of `area` bytes: a power of two.
+/// Returns the bytes that pmbw allocates for a working set of `area` bytes: a power of two.
 fn allocated(area: u64, threads: u64) -> u64 {
     let part = area.div_ceil(threads.max(1)).next_multiple_of(TURN).max(MIN_DISTANCE_BYTES);
     part.saturating_mul(threads).next_power_of_two()
@@ -214,7 +211,6 @@ impl RefTool for Pmbw {
     }
 }
 
-/// Returns the `key=value` pairs of a result line.
 fn fields(line: &str) -> Vec<(&str, &str)> {
     line.split('\t').filter_map(|field| field.split_once('=')).collect()
 }

@@ -1,8 +1,6 @@
-//! STREAM (J. D. McCalpin), built by the user: the size of its arrays is fixed at compile time.
-//!
-//! It counts bytes like plimsoll's `program` count. It prints the best rate of its repetitions, but
-//! plimsoll's samples are means, so the rate is computed from the mean time. A difference in the
-//! size of arrays is reported.
+//! STREAM (J. D. McCalpin), built by the user: its arrays have a fixed size. It prints the best
+//! rate of its repetitions, but plimsoll's samples are means, so the rate is computed from the mean
+//! time.
 
 mod stated;
 
@@ -20,13 +18,12 @@ use crate::{
 pub(crate) struct StreamBenchmark;
 
 pub(crate) struct StreamTableKernel {
-    /// Start of its line.
     row: &'static str,
     /// Arrays read or written: 8 bytes of each per element.
     arrays: u64,
 }
 
-/// Returns the kernel of the case's operation; `None` if STREAM has none.
+/// Returns STREAM's kernel for the operation of the case; `None` if it has none.
 pub(crate) fn kernel(case: &Case) -> Option<StreamTableKernel> {
     let op = MemoryStream::of(case).ok()?.op;
     let row = match op {
@@ -40,13 +37,11 @@ pub(crate) fn kernel(case: &Case) -> Option<StreamTableKernel> {
 }
 
 impl StreamTableKernel {
-    /// Returns the name in the table without its colon: `Triad`.
     pub(crate) fn name(&self) -> &'static str {
         self.row.trim_end_matches(':')
     }
 }
 
-/// Best repetition of a kernel: MB/s and time.
 struct BestRepetition {
     best: f64,
     least: Seconds,
@@ -54,7 +49,6 @@ struct BestRepetition {
 
 /// A table line, `Copy: BEST-RATE AVG-TIME MIN-TIME MAX-TIME`.
 pub(crate) struct StreamRow {
-    /// Bytes of one repetition.
     bytes: f64,
     best: f64,
     mean: Seconds,
@@ -63,8 +57,8 @@ pub(crate) struct StreamRow {
 }
 
 impl StreamRow {
-    /// Parses the line of a kernel on arrays of `elements` numbers; `unit` is the bytes/s of a
-    /// printed 1. Fails if the line is incomplete, or best rate and shortest time differ.
+    /// Parses the line of `kernel` in `table`, for arrays of `elements` numbers; `unit` is the B/s
+    /// of a printed 1. Fails if the line is incomplete, or best rate and shortest time differ.
     pub(crate) fn of(
         table: &str,
         kernel: &StreamTableKernel,
@@ -90,7 +84,6 @@ impl StreamRow {
 
     /// Returns the mean rate; the best one if the mean time is imprecise or inconsistent.
     pub(crate) fn mean(&self) -> Result<ToolFigure, String> {
-        /// Largest rounding of the mean time.
         const MEAN_TIME_ROUNDING: f64 = 0.02;
         let Self { bytes, mean, least, most, .. } = *self;
         let between = least.value() <= mean.value() && mean.value() <= most.value();

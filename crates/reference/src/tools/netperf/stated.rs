@@ -26,7 +26,8 @@ pub(super) fn recognises(text: &str) -> bool {
         || is_bare(text)
 }
 
-/// Returns the byte offsets of results: banners, and keys that continue no earlier result.
+/// Returns the byte offsets at which results start: banners, and keys that continue no other
+/// result.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let (mut is_in_keys, mut has_banner) = (false, false);
@@ -83,7 +84,7 @@ fn is_banner(line: &str) -> bool {
     name.is_some_and(|(name, _)| TESTS.iter().any(|test| name.contains(test)))
 }
 
-/// Whether a text is a classic test with `-P 0`: rows of numbers without headings.
+/// Returns whether a text is a classic test with `-P 0`: rows of numbers without headings.
 fn is_bare(text: &str) -> bool {
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -110,7 +111,7 @@ fn is_bare(text: &str) -> bool {
     rows.first().is_some_and(is_row) && rows.iter().all(|row| is_row(row) || is_second(row))
 }
 
-/// Returns the bit/s of a unit in tables and keys, such as `10^6bits/s`.
+/// Returns the number of bit/s in a unit of tables and keys, such as `10^6bits/s`.
 fn unit(text: &str) -> Option<f64> {
     // `-f` selects powers of 1000 for bits, of 1024 for bytes (netlib.c, `format_units`).
     let units = [
@@ -126,7 +127,7 @@ fn unit(text: &str) -> Option<f64> {
     units.into_iter().find(|(name, _)| words.contains(name)).map(|(_, bits)| bits)
 }
 
-/// Parses `to HOST (ADDRESS) port 0 AF_INET`: the server, and whether its address is IPv6.
+/// Parses the server in `to HOST (ADDRESS) port 0 AF_INET`, and whether its address is IPv6.
 fn server(banner: &str) -> (Option<String>, bool) {
     let to = banner.split_once(" to ").map(|(_, rest)| rest.split(" port ").next().unwrap_or(rest));
     let address = to.map(|to| match to.split_once('(') {
@@ -181,13 +182,12 @@ fn table(text: &str, banner: &str) -> Vec<StatedFigure> {
     }
 }
 
-/// Parses a line that has only numbers; `None` for another line.
 fn numbers(line: &str) -> Option<Vec<f64>> {
     let all: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
     all.filter(|all| !all.is_empty())
 }
 
-/// Returns throughput and unit in the table of an omni test, `941.5 10^6bits/s` in one row.
+/// Returns throughput and its unit in the table of an omni test, `941.5 10^6bits/s` in one row.
 fn omni_row(text: &str) -> Option<(f64, &str)> {
     let is_unit = |word: &str| word == "Trans/s" || word.ends_with("bits/s") || word.ends_with("Bytes/s");
     text.lines().filter(|line| !line.contains("Interim")).find_map(|line| {
@@ -217,7 +217,7 @@ trait CountedFigures {
 }
 
 impl CountedFigures for StatedFigure {
-    /// Adds data that were counted separately, `bits` in `seconds`, to check the figure by.
+    /// Adds data that were counted separately, `bits` in `seconds`, by which the figure is checked.
     fn counted(mut self, bits: f64, seconds: f64) -> Self {
         self.account = (bits > 0.0 && seconds > 0.0).then(|| Account::of(bits, Seconds::of(seconds)));
         self
@@ -230,7 +230,7 @@ fn round_trips(banner: &str, rate: f64) -> StatedFigure {
     StatedFigure { absurd: BoundedEvent::RoundTrip.too_short(rate.recip()), ..figure }
 }
 
-/// Returns the figures of an omni test; `banner` is its heading. Fails if the unit is unknown.
+/// Returns the figures of an omni test, whose heading is `banner`. Fails if the unit is unknown.
 fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String> {
     let number = |key: &str| fields.number(key);
     if let Some(seconds) = number("RT_LATENCY").filter(|micros| *micros != 0.0).map(|micros| micros * 1e-6) {
@@ -272,7 +272,6 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
         received.filter_map(|keys| Some((keys, number(keys.rate)?))).collect();
     let some: Vec<&(&ReceiverKeys, f64)> = received.iter().filter(|(_, rate)| *rate != 0.0).collect();
     Ok(match (some.as_slice(), received.first(), number("THROUGHPUT")) {
-        // An end that does not receive in this test has 0.
         ([], None, Some(rate)) | ([], Some(_), Some(rate)) if direction.is_empty() || received.is_empty() => {
             // Lost datagrams are included.
             let used = LinkUse { is_sent: is_udp, ..used.clone() };
@@ -283,7 +282,7 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
     })
 }
 
-/// Keys of the data that one end receives.
+/// Keys of the data that one end of the connection receives.
 struct ReceiverKeys {
     direction: &'static str,
     rate: &'static str,

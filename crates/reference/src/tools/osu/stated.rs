@@ -8,8 +8,8 @@ use crate::plausible::BoundedEvent;
 use crate::stated::{Stated, StatedFigure};
 
 impl Osu {
-    /// Whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8` or `# OSU
-    /// MPI-CUDA Bandwidth Test v5.6`.
+    /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8` or `#
+    /// OSU MPI-CUDA Bandwidth Test v5.6`.
     fn is_heading(&self, line: &str) -> bool {
         let name = self.title.trim_start_matches("# OSU MPI");
         line.strip_prefix("# OSU MPI").is_some_and(|rest| {
@@ -29,7 +29,6 @@ impl Osu {
     pub(super) fn read(&self, text: &str) -> Result<Stated, String> {
         let mut stated = Stated::by(self.tool.name, self.tool.version(text).as_deref());
         let below = text.lines().skip_while(|line| !self.is_heading(line));
-        // Results of another program may follow.
         let rows = below.take_while(|line| !line.starts_with("# OSU ") || self.is_heading(line));
         stated.figures = rows.filter_map(|line| self.figure(line)).collect();
         match stated.figures.is_empty() {
@@ -38,7 +37,8 @@ impl Osu {
         }
     }
 
-    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs.
+    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs. `None`
+    /// without one.
     fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {

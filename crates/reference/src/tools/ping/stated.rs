@@ -29,11 +29,9 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// The statistics of a run.
 struct PingSummary {
     sent: f64,
     received: f64,
-    /// Lost share, in percent.
     lost_percent: Option<f64>,
     /// Minimum, mean and maximum in ms.
     times: Option<[f64; 3]>,
@@ -57,14 +55,14 @@ fn summaries(text: &str) -> Vec<PingSummary> {
     found
 }
 
-/// Parses sent and received: `3 packets transmitted, 3 received, 0% packet loss`, any language.
+/// Parses (sent, received) in `3 packets transmitted, 3 received, 0% packet loss`, in any language.
 fn counts(line: &str) -> Option<(f64, f64)> {
     let mut numbers =
         line.split(|c: char| !(c.is_ascii_digit() || c == '-')).filter_map(|word| word.parse().ok());
     line.contains('%').then_some((numbers.next()?, numbers.next()?))
 }
 
-/// Returns the number before the percent sign, which some languages write behind it.
+/// Returns the number before the percent sign.
 fn percent(line: &str) -> Option<f64> {
     let (before, _) = line.split_once('%')?;
     let before = before.trim_end();
@@ -74,7 +72,7 @@ fn percent(line: &str) -> Option<f64> {
     before[from..].replace(',', ".").parse().ok()
 }
 
-/// Parses min, mean, max in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms, pipe 2`.
+/// Parses minimum, mean and maximum in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`.
 fn times(line: &str) -> Option<[f64; 3]> {
     let (_, values) = line.split_once(" = ").filter(|(names, _)| names.contains('/'))?;
     let mut values = values.split_whitespace().next()?.split('/').map(|value| value.parse::<f64>().ok());

@@ -27,7 +27,6 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         ("Latency", "avg-latency=", "latency (half a round trip)", BoundedEvent::Message),
         ("Round trip", "avg-rtt=", "round trip", BoundedEvent::RoundTrip),
     ] {
-        // With `--full-log` only the mean is printed.
         let micros = summary(label).or_else(|_| number_after(text, mean)).ok();
         stated.figures.extend(micros.map(|micros| time(text, name, micros, event)));
     }
@@ -42,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// Returns the figure for a mean time of `micros` µs per `event`, with the counts in `text`.
+/// Returns the figure `name` with the mean time of `event` in µs, checked by the counts in `text`.
 fn time(text: &str, name: &str, micros: f64, event: BoundedEvent) -> StatedFigure {
     let mut figure = StatedFigure::new(name, micros * 1e-6, Unit::Second, Err(NO_ECHO.to_owned()));
     let counted = text.split_once("[Valid Duration]").map_or("", |(_, line)| line);

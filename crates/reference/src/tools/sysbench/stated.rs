@@ -1,7 +1,5 @@
-//! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1.
-//!
-//! The buffer of the memory test is one block (`--memory-block-size`, 1 KiB by default), shared by
-//! all threads if the scope is global, one per thread if it is local (sb_memory.c). The sum of
+//! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The buffer of the
+//! memory test is one block, shared by all threads if the scope is global (sb_memory.c). The sum of
 //! latencies is the busy time of all threads.
 
 use plimsoll_model::case::Case;
@@ -21,7 +19,6 @@ pub(super) fn recognises(text: &str) -> bool {
 }
 
 pub(super) fn starts(text: &str) -> Vec<usize> {
-    /// Lines from the version to the options: the version, and an empty line.
     const BANNER_LINES: usize = 3;
     let mut recent = [0; BANNER_LINES];
     let mut at = 0;
@@ -59,7 +56,6 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Values that every test prints.
 struct General {
     threads: f64,
     seconds: Option<Seconds>,
@@ -85,7 +81,6 @@ impl General {
 fn cpu(text: &str, general: &General) -> Vec<StatedFigure> {
     let counted = general.events.zip(general.seconds).map(|(events, time)| Account::of(events, time));
     let stated = number_after(text, "events per second:").ok();
-    // Old versions print only the number of events and the time.
     let rate = stated.or_else(|| counted.map(|account| account.amount / account.seconds.value()));
     let Some(rate) = rate else { return Vec::new() };
     let no = "its largest number to test is not in the file".to_owned();

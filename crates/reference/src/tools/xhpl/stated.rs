@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
 }
 
-/// Parses a result line, split into words; a figure of accelerators has no limit.
+/// Parses a result line, split into words. If `is_accelerated`, the figure has no limit.
 fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> {
     let number = |at: usize| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();

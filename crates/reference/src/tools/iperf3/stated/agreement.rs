@@ -1,5 +1,3 @@
-//! Checks whether sums of an iperf3 document agree with each other, with streams and intervals.
-
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
@@ -12,7 +10,7 @@ const BUFFERED_BYTES: f64 = (8 << 20) as f64;
 /// Tolerated relative difference between the times of two sums.
 const SAME_TIME: f64 = 0.03;
 
-/// Returns why nothing arrived in a direction; `None` if something may have.
+/// Returns why nothing arrived in a direction; `None` if something may have arrived.
 pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let Sums { sent, received, sum, .. } = sums;
     let losses = [received, sum].into_iter().filter_map(|sum| sum.as_ref()?.lost_percent);
@@ -33,7 +31,7 @@ pub(super) fn nothing_arrived(report: &StatedReport, sums: &Sums<'_>) -> Option<
         .then(|| "nothing was sent and nothing was received".to_owned())
 }
 
-/// Returns why a number of a direction's sums is impossible on any machine.
+/// Returns why a number in the sums of a direction is impossible on any machine; `None` if none is.
 pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     sums.all().find_map(|sum| {
         let in_no_time = sum.seconds == Some(0.0) && sum.bytes.is_some_and(|bytes| bytes > 0.0);
@@ -46,7 +44,7 @@ pub(super) fn absurd(sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// Returns the counts of datagrams that the sum's end knows.
+/// Returns the counts of datagrams in `sum`, which one end of the connection has counted.
 fn datagrams(sum: &IntervalSum) -> Messages {
     Messages {
         what: "datagrams",
@@ -57,13 +55,13 @@ fn datagrams(sum: &IntervalSum) -> Messages {
     }
 }
 
-/// Returns why the datagrams do not match the bytes of their sum, or the lost share.
+/// Returns why the datagrams contradict the bytes of their sum or the lost share.
 fn other_than_datagrams(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let size = report.start.test_start.blksize.filter(|_| is_udp(report));
     sums.all().find_map(|sum| Messages { bytes: sum.bytes.zip(size), ..datagrams(sum) }.contradiction())
 }
 
-/// Returns why a sum, less `buffers` bytes, exceeds twice the target rate.
+/// Returns why a sum, less `buffers` bytes, exceeds twice the target rate; `None` if none does.
 fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     const TIMES: f64 = 2.0;
     let start = &report.start;
@@ -79,9 +77,9 @@ fn more_than_asked(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Opti
     Some(format!("it moved {rate} where {asked} was asked for"))
 }
 
-/// Returns why a TCP stream sent far more than its congestion window allows per round trip. Both
-/// are sampled once per interval, so the window may have been larger between; only Linux counts
-/// them in bytes and microseconds.
+/// Returns why a TCP stream sent far more than its congestion window allows per round trip; `None`
+/// if none did. Both are sampled once per interval, so the window may have been larger between;
+/// only Linux counts them in bytes and microseconds.
 fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     const TIMES: f64 = 20.0;
     let is_linux = report.start.system_info.as_deref().is_some_and(|uname| uname.starts_with("Linux "));
@@ -102,7 +100,7 @@ fn more_than_window(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     })
 }
 
-/// Returns the first contradiction to the sums of a direction.
+/// Returns the first contradiction to the sums of a direction; `None` without any.
 pub(super) fn contradiction(report: &StatedReport, sums: &Sums<'_>) -> Option<String> {
     let buffers = report.start.test_start.num_streams.unwrap_or(1.0).max(1.0) * BUFFERED_BYTES;
     more_than_sent(sums, buffers)
@@ -132,7 +130,8 @@ fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> O
         .then(|| format!("its streams received {} and their sum is {}", bytes(of_streams), bytes(sum)))
 }
 
-/// Returns why the intervals, which count what one end moved, contradict the sums.
+/// Returns why the intervals, which count the bytes of one end of the connection, contradict the
+/// sums by over `buffers` bytes.
 fn other_than_intervals(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     if is_both_ways(report) || sums.is_back() {
         return None;
@@ -170,13 +169,13 @@ fn is_both_ways(report: &StatedReport) -> bool {
     back.into_iter().any(Option::is_some) || directions.contains(&true) && directions.contains(&false)
 }
 
-/// Returns whether two counts of the same bytes agree within `buffers`; NaN agrees with all.
+/// Returns whether two counts of the same bytes agree within `buffers` bytes; NaN agrees with all.
 fn agree(one: f64, other: f64, buffers: f64) -> bool {
     let (least, most) = (one.min(other), one.max(other));
     most <= least * ENDS_TOLERANCE + buffers
 }
 
-/// Shows the bytes and rate of a sum.
+/// Formats the bytes of a sum and, if known, its rate.
 fn moved(sum: &IntervalSum) -> String {
     let rate = sum.bits_per_second.map(|rate| format!(" ({})", Quantity::new(rate, Unit::BitPerSecond)));
     format!("{}{}", bytes(sum.bytes.unwrap_or(f64::NAN)), rate.unwrap_or_default())

@@ -7,7 +7,6 @@ use crate::documents::line_starts;
 use crate::plausible::BoundedEvent;
 use crate::stated::{Stated, StatedFigure};
 
-/// Start of the line above the table.
 const HEADING: &str = "\"stride=";
 
 pub(super) fn recognises(text: &str) -> bool {

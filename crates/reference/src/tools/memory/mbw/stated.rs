@@ -13,7 +13,7 @@ pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_row)
 }
 
-/// Returns the byte offsets of results, which start at the heading, or with `-q` at the first row.
+/// Returns the byte offsets at which results start: the heading, or with `-q` the first row.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let mut is_inside = false;
     line_starts(text, |line| {
@@ -42,14 +42,14 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Returns for each row of a mean why it is not the mean of the runs of its method and size above.
+/// Returns, for each row that has a mean, why it is not the mean of the runs above with its method
+/// and size.
 fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     let mut runs: Vec<(&str, f64)> = Vec::new();
     let mut found = Vec::new();
     let mut size = None;
     for line in rows {
         let Some((method, seconds)) = elapsed(line) else { continue };
-        // Another size is another run of the program.
         let its = number_after(line, "MiB:").ok();
         if its != size {
             runs.clear();
@@ -66,12 +66,13 @@ fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     found
 }
 
-/// Parses the method and seconds of a row; `None` for other lines.
+/// Parses method and seconds of a row; `None` for other lines.
 fn elapsed(line: &str) -> Option<(&str, f64)> {
     Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
 }
 
-/// Returns why a mean time is not that of the `runs` (method, seconds): it is below or above all.
+/// Returns why the mean time of a method is impossible, given its `runs` (method, seconds): it is
+/// below or above all. `None` if it is possible.
 fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
     /// Times are rounded to 10 µs.
     const ROUNDED: f64 = 1.1e-5;

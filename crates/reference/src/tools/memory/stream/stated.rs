@@ -9,7 +9,6 @@ use crate::stated::{Like, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::number_after;
 use crate::{Account, Seconds};
 
-/// Kernels, and the names of their operations.
 const STATED_KERNELS: [(StreamTableKernel, &str); 4] = [
     (StreamTableKernel { row: "Copy:", arrays: 2 }, "copy"),
     (StreamTableKernel { row: "Scale:", arrays: 2 }, "scale"),
@@ -47,7 +46,6 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         let array = elements.map(|elements| elements * word);
         figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
         figure.void = failed.then(|| "its solution does not validate".to_owned());
-        // All three arrays are used in turn.
         let footprint = array.map(|bytes| bytes * 3.0);
         figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
         stated.figures.push(figure);
@@ -59,7 +57,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 impl BestRepetition {
-    /// Parses rate and shortest time of a kernel in the table.
+    /// Parses the best rate and the shortest time of `kernel` in STREAM's table.
     fn of(table: &str, kernel: &StreamTableKernel) -> Result<Self, String> {
         let line = table.lines().find_map(|line| line.strip_prefix(kernel.row)).ok_or("no line")?;
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// Parses the fields of the first result of a text; `None` if it has none.
+    /// Parses the fields of the first result in a text; `None` if it has no result.
     pub(super) fn of(text: &str) -> Option<Self> {
         Self::all(text).into_iter().next()
     }
@@ -35,7 +35,7 @@ impl Fields {
         found
     }
 
-    /// Whether the keys are netperf's, not another program's.
+    /// Returns whether the keys are netperf's, not another program's.
     pub(super) fn is_of_netperf(&self) -> bool {
         let has = |key: &str| self.0.contains_key(key);
         has("THROUGHPUT")
@@ -54,7 +54,6 @@ impl Fields {
     }
 }
 
-/// Parses a line KEY=VALUE.
 pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once('=')?;
     let is_key = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
@@ -62,7 +61,7 @@ pub(super) fn key_value(line: &str) -> Option<(&str, &str)> {
         .then_some((key, value.trim()))
 }
 
-/// Returns the cells of a line of CSV; a quoted cell may contain commas.
+/// Returns the cells of a line of CSV, without quotes; a quoted cell may contain commas.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     line.split(move |c: char| {
@@ -72,7 +71,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
     .map(|cell| cell.trim().trim_matches('"'))
 }
 
-/// Returns the key of `-k` for a column name in CSV: `RT_LATENCY` for its long form.
+/// Returns the key of `-k` for a column name in CSV, such as `RT_LATENCY`.
 fn key(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let key = words.map(str::to_ascii_uppercase).collect::<Vec<_>>().join("_");
