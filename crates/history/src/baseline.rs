@@ -144,8 +144,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Counts the earlier runs with the plan and machine of `of` that are in no baseline, by
-    /// reason.
+    /// Counts the earlier runs with the plan and machine of `of` that no baseline uses, by reason.
     pub fn not_in_baseline(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
         let mut found = SkippedRuns::default();
         for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {

@@ -110,8 +110,7 @@ impl From<io::Error> for UnreadDocument {
     }
 }
 
-/// Returns the unpacked text of a document. Fails for a link, an irregular file, or more than
-/// [`MAX_BYTES`].
+/// Returns the unpacked text. Fails for a link, an irregular file, or more than [`MAX_BYTES`].
 pub(super) fn text(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =

@@ -140,8 +140,7 @@ impl StoreError {
         Self::Unused { file: name(file), why: why.into() }
     }
 
-    /// Returns the error for an ID prefix `wanted` that fits all `ids`; its text lists three at
-    /// most.
+    /// Returns the error for an ID prefix `wanted` that fits all `ids`; it lists three at most.
     pub(super) fn ambiguous<'a>(wanted: &str, ids: impl ExactSizeIterator<Item = &'a str>) -> Self {
         const MAX_NAMED: usize = 3;
         let more = if ids.len() > MAX_NAMED { ", …" } else { "" };

@@ -361,8 +361,7 @@ struct SummaryPart {
     median: f64,
 }
 
-/// Parses a run document (JSON) into its facts and, for each metric, its median and share of the
-/// limit.
+/// Parses a run document (JSON) into facts and, per metric, its median and share of the limit.
 fn outline(text: &str) -> Result<Outline, String> {
     let document: DocumentParts = serde_json::from_str(text)
         .map_err(|e| format!("not a run document (JSON): {}", plimsoll_units::text::shown(&e.to_string())))?;

@@ -1,6 +1,5 @@
 //! The history: a directory of run documents. A run is `begin` → `add` per case → `finish`; after a
-//! kill every added case is kept and the run loads as partial. Several processes may write at once.
-//! Copying documents joins two histories.
+//! kill every added case is kept and the run loads as partial. Several processes may write.
 #![forbid(unsafe_code)]
 
 mod baseline;
@@ -132,8 +131,7 @@ pub struct RunRemarks {
 }
 
 impl RunRemarks {
-    /// Returns the tags, then the note, such as `before-upgrade, fast · a note`; `None` without
-    /// either.
+    /// Returns tags, then note, such as `before-upgrade, fast · a note`; `None` without either.
     pub fn line(&self) -> Option<String> {
         let tags = (!self.tags.is_empty()).then(|| self.tags.join(", "));
         let parts: Vec<String> = tags.into_iter().chain(self.note.clone()).collect();
@@ -185,8 +183,7 @@ impl Store {
         Ok(self.index.get_or_init(|| index))
     }
 
-    /// Returns the tags and notes of all runs; empty if unreadable ([`Store::problems`] reports
-    /// that).
+    /// Returns tags and notes of all runs; empty if unreadable, as [`Store::problems`] reports.
     fn remarks(&self) -> &Remarks {
         self.remarks.get_or_init(|| Remarks::read(&self.directory).unwrap_or_default())
     }
@@ -276,8 +273,7 @@ impl Store {
         }
     }
 
-    /// Returns whether the run `wanted`, given as in [`Store::load`], was stored by `history
-    /// import`.
+    /// Returns whether a run, given as in [`Store::load`], came by `history import`.
     pub fn is_imported(&self, wanted: &str) -> Result<bool, StoreError> {
         Ok(self.remarks().is_imported(&self.wanted(wanted)?.facts.id))
     }
@@ -378,8 +374,7 @@ impl Store {
         self.finish(run).map(|()| true)
     }
 
-    /// Deletes runs, each given by ID or tag: all of them, or none if one is missing. Returns their
-    /// number.
+    /// Deletes runs, given by ID or tag: all, or none if one is missing. Returns their number.
     pub fn delete(&mut self, runs: &[String]) -> Result<usize, StoreError> {
         let mut found = BTreeSet::new();
         for run in runs {
@@ -421,8 +416,7 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Returns the effective last-level cache that the latest run on `machine` measured; `None` if
-    /// none of the last 32 runs did.
+    /// Returns the effective last-level cache that the latest of 32 runs on `machine` measured.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();

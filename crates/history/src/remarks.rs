@@ -39,8 +39,7 @@ pub(super) struct StoredRemark {
 }
 
 impl Remarks {
-    /// Reads the file of remarks below `directory`; empty if missing. Fails if it is unreadable or
-    /// damaged.
+    /// Reads the remarks below `directory`; empty if missing. Fails if unreadable or damaged.
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
         let file = match regular(&path) {
@@ -57,8 +56,8 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Applies `change` to the stored remarks under a lock and returns its result. If this fails,
-    /// the file is unchanged.
+    /// Applies `change` to the remarks under a lock and returns its result. A failure changes
+    /// nothing.
     pub(super) fn change<T>(
         directory: &Path,
         registry: &Registry,
@@ -93,8 +92,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks `directory` until the returned file is dropped; fails after 10 s of waiting. A file system
-/// without locks is ignored.
+/// Locks `directory` until the file is dropped, in up to 10 s; no effect if unsupported.
 fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

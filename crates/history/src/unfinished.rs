@@ -51,8 +51,7 @@ pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
 }
 
 impl RunJournal {
-    /// Creates the journal of `run` below `directory`, with the measurements that `run` already
-    /// has.
+    /// Creates the journal of `run` below `directory`, with the measurements that it already has.
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
@@ -119,8 +118,7 @@ pub(super) struct UnfinishedRun {
     pub(super) problem: Option<StoreError>,
 }
 
-/// Reads the journals of all unfinished runs below `directory`, with an error for each unreadable
-/// one.
+/// Reads the journals of all unfinished runs below `directory`; an error per unreadable one.
 pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     let files = fs::read_dir(directory.join(UNFINISHED)).into_iter().flatten().flatten();
     let files = files.map(|entry| entry.path()).filter(|path| {

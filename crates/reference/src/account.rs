@@ -1,5 +1,4 @@
-//! Checks whether a tool's figure is possible, given its work and time: a misread column or unit
-//! gives one that contradicts them.
+//! Checks whether a tool's figure contradicts its work and time, as a misread column or unit does.
 
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
@@ -52,8 +51,7 @@ impl Seconds {
         Self { least: self.least * times, most: self.most * times }
     }
 
-    /// Multiplies the lower bound by `share` (0 to 1): the work fills at least this part of the
-    /// time.
+    /// Multiplies the lower bound by `share` (0 to 1), the least part of the time that is filled.
     #[must_use]
     pub fn filled(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }
@@ -81,8 +79,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns the account of `amount` of work (bytes for a figure in B/s, else a count), done in
-    /// `seconds`.
+    /// Returns the account of `amount` of work (bytes for B/s, else a count), done in `seconds`.
     pub fn of(amount: f64, seconds: Seconds) -> Self {
         Self { amount, seconds }
     }

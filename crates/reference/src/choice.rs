@@ -52,8 +52,7 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Returns a sentence for each tool that is requested by name and can check none of the cases of
-/// `asked`, the selection for each case.
+/// Returns a sentence for each tool that is requested by name and can check none of these cases.
 pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
@@ -142,8 +141,7 @@ fn of_a_node(case: &Case) -> bool {
     case.node().is_some()
 }
 
-/// Returns a tool requested by name: with its pairing, or with why it cannot measure this case.
-/// `None` if the case is outside of its subject.
+/// Returns a tool requested by name, with its pairing or why it cannot measure this case.
 fn asked_for(
     ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,
@@ -170,8 +168,7 @@ fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Inst
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
-/// Returns how to make a tool usable that is unavailable because of `why`, such as an apt-get
-/// command.
+/// Returns how to make a tool usable that is unavailable because of `why`: a command or advice.
 pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
@@ -188,8 +185,7 @@ pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
-/// Returns how far a tool's definition of the metric is from plimsoll's: 0 is the same, 2 only
-/// related.
+/// Ranks a tool's definition of the metric: 0 is the same as plimsoll's, 2 is only related.
 fn distance(pairing: &Pairing) -> u8 {
     match pairing.definition {
         Match::Exact => 0,

@@ -95,8 +95,7 @@ fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     pieces.filter(|part| part.ref_tool.is_some()).collect()
 }
 
-/// Returns the byte offsets of the lines for which `is_start` holds; it gets them without their
-/// end.
+/// Returns the byte offsets of the lines, passed without their end, for which `is_start` holds.
 pub(crate) fn line_starts(text: &str, mut is_start: impl FnMut(&str) -> bool) -> Vec<usize> {
     let mut at = 0;
     let mut found = Vec::new();

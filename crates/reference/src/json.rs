@@ -86,7 +86,7 @@ enum ObjectExtent {
     TooDeep,
 }
 
-/// Returns where the JSON object ends with which `text` starts.
+/// Finds the end of the JSON object at the start of `text`.
 fn extent(text: &str) -> ObjectExtent {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -279,8 +279,8 @@ impl Tool {
         results: None,
     };
 
-    /// Finds the tool's version in its output `text`: the word after [`Tool::version_after`] if it
-    /// starts with a digit.
+    /// Finds the version in output: the word after [`Tool::version_after`] that starts with a
+    /// digit.
     pub fn version(&self, text: &str) -> Option<String> {
         let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;
@@ -294,8 +294,7 @@ pub trait RefTool: Sync {
     /// Returns the properties of the tool that do not depend on a case.
     fn tool(&self) -> &'static Tool;
 
-    /// Returns why the tool cannot measure a case of its subsystem; `None` if this needs no
-    /// explanation.
+    /// Returns why the tool cannot measure a case of its subsystem, if this needs an explanation.
     fn declines(&self, _: &Case) -> Option<&'static str> {
         None
     }
@@ -310,8 +309,7 @@ pub trait RefTool: Sync {
         Vec::new()
     }
 
-    /// Parses facts about the run from its standard error; empty unless results are written
-    /// elsewhere.
+    /// Parses facts about the run from standard error; empty if it has none.
     fn aside(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
         Vec::new()
     }
@@ -324,8 +322,7 @@ pub trait RefTool: Sync {
     /// Returns the metric of the case that the tool measures, too; `None` if it has none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
-    /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure the
-    /// case.
+    /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
     fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
 
     /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.

@@ -46,8 +46,7 @@ pub(crate) enum BoundedEvent {
 }
 
 impl BoundedEvent {
-    /// Returns the fewest clock cycles of the event: a first-level load; a message, stored and
-    /// loaded.
+    /// Returns the fewest clock cycles: a first-level load; a message, stored and loaded.
     const fn least_cycles(self) -> f64 {
         match self {
             Self::Load => 1.0,
@@ -111,9 +110,8 @@ impl Messages {
             .or_else(|| self.too_many_bytes(sent))
     }
 
-    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`;
-    /// `None` if it does not. Some tools round the share to whole percents, and messages may be in
-    /// flight.
+    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`, if
+    /// so. Some tools round the share to whole percents, and messages may be in flight.
     fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
         const NEAR: f64 = 2.0;
         let (percent, what) = (self.lost_percent?, self.what);

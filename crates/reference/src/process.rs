@@ -39,8 +39,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Returns an order to run `program` in `directory`, without arguments, on all CPUs, for at
-    /// most 1 min.
+    /// Returns an order to run `program` in `directory`: no arguments, all CPUs, at most 1 min.
     pub fn of(program: &Path, directory: &Path) -> Self {
         Self {
             program: program.to_owned(),

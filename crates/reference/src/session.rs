@@ -274,8 +274,7 @@ impl ReferenceTools {
         Ok(Some(RemoteServer { host: address.host().to_owned(), port: address.port() }))
     }
 
-    /// Returns the version of a tool, which runs only for the first request; `None` if it is
-    /// unknown.
+    /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
         if let Some(known) = self.versions.get(found.ref_tool.tool().name) {
             return known.clone();
@@ -304,8 +303,7 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the tool's name, followed by its benchmark for the case, if it has several: `lmbench
-/// bw_mem`.
+/// Returns the tool's name, and which of its benchmarks measures the case: `lmbench bw_mem`.
 fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
     let name = ref_tool.tool().name;
     ref_tool.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
@@ -350,8 +348,7 @@ struct Making {
 }
 
 impl Making {
-    /// Returns how to call the tool for the case; each call with a server on this host has another
-    /// port.
+    /// Returns how to call the tool for the case; each server on this host has another port.
     fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => Far::There(host, *port),
@@ -398,8 +395,7 @@ impl Runs {
         words
     }
 
-    /// Returns the tool's input files, standard input (`stdin`) and server command (`server`) by
-    /// name.
+    /// Returns the tool's input files, `stdin` and command of the `server`, by name.
     fn shown_input(&self) -> BTreeMap<String, String> {
         let mut input: BTreeMap<String, String> =
             self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
@@ -470,8 +466,7 @@ impl Runs {
         }
     }
 
-    /// Converts an error of the tool to the reason of the case. A tool that hung is not started
-    /// again.
+    /// Converts an error of the tool to the case's reason. A tool that hung is not started again.
     fn reported(&self, error: &ProcessError) -> CannotMeasure {
         match error {
             ProcessError::Interrupted => {
@@ -488,8 +483,7 @@ impl Runs {
         CannotMeasure::environment(error.to_string())
     }
 
-    /// Starts the tool's server, on another port if the first was taken since; `None` if none is
-    /// needed.
+    /// Starts the tool's server, on another port if the first was taken; `None` if none is needed.
     fn served(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
@@ -551,8 +545,7 @@ fn bound(cpus: &[usize]) -> Vec<String> {
     vec!["taskset".to_owned(), "-c".to_owned(), cpus.join(",")]
 }
 
-/// Returns whether a socket listens on this port, from /proc/net (proc_net_tcp.rst: TCP 0A, bound
-/// UDP 07).
+/// Returns whether a socket listens, from /proc/net (proc_net_tcp.rst: TCP 0A, bound UDP 07).
 fn listens(at: Listens) -> bool {
     let (files, port, state) = match at {
         Listens::Tcp(port) => (["/proc/net/tcp", "/proc/net/tcp6"], port, "0A"),

@@ -268,8 +268,7 @@ pub(crate) fn too_many() -> String {
     format!("it has more than {MAX_FIGURES} figures")
 }
 
-/// Returns the error for a text in an unknown format; `what` is its reason if no other tool is
-/// known to have written the text.
+/// Returns the error for an unknown text; `what` is the reason unless another tool is recognised.
 pub(crate) fn unrecognised(text: &str, what: &str) -> String {
     let names: Vec<&str> = formats().collect();
     let what = match other_tools::named(text) {

@@ -1,6 +1,5 @@
-//! Supervises one tool from a separate process, so that none of its processes outlives it. The
-//! kernel gives orphans to the nearest subreaper (prctl(2), `PR_SET_CHILD_SUBREAPER`): this
-//! process.
+//! Supervises one tool from a separate process, so that none of its processes outlives it: the
+//! kernel gives orphans to the nearest subreaper (prctl(2), `PR_SET_CHILD_SUBREAPER`).
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -126,8 +125,7 @@ fn children() -> Vec<Pid> {
     entries.flatten().filter_map(child).collect()
 }
 
-/// Returns the exit code of the tool's status. If a signal ended the tool, it ends this process,
-/// too.
+/// Returns the exit code of the tool's status. A signal that ended it ends this process, too.
 pub fn end_as(status: ExitStatus) -> u8 {
     const BY_SIGNAL: i32 = 128;
     if let Some(signal) = status.signal() {

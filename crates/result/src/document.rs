@@ -163,8 +163,7 @@ impl Run {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Returns the nodes for a document whose machine is `own`: a node with an equal one has
-    /// `None`.
+    /// Returns the nodes for a document whose machine is `own`: an equal one becomes `None`.
     pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
         let other_node = |node: &Node| {
             let machine = self.machine_of(node);

@@ -39,8 +39,7 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Returns the measurement of an outcome; its limits may depend on the finished cases in
-    /// `evidence`.
+    /// Returns the measurement of an outcome, with limits from the finished cases in `evidence`.
     pub fn measurement(&self, outcome: &Outcome, evidence: LimitEvidence<'_>) -> Measurement {
         let mut made = self.without_verdict(outcome, evidence);
         match &outcome.ended {
@@ -213,8 +212,7 @@ enum Doubt {
     Refuted {
         why: String,
     },
-    /// The limit is not refuted: the clock was imprecise, or a quota, which counts per period, had
-    /// time left from before a sample.
+    /// The limit is not refuted: the clock was imprecise, or a CPU quota had time left.
     Uncertain {
         metric: String,
         share: f64,
@@ -324,8 +322,7 @@ fn over_all(samples: &[Sample]) -> Conditions {
     }
 }
 
-/// Returns the time-weighted mean of the condition that `read` returns, over the samples that have
-/// it; `None` if none has it.
+/// Returns the time-weighted mean of what `read` returns, over the samples that have it.
 pub fn over_time(samples: &[Sample], read: impl Fn(&Conditions) -> Option<f64>) -> Option<f64> {
     let (mut mean, mut weight) = (0.0, 0.0);
     for sample in samples.iter().filter(|sample| sample.elapsed > 0.0) {
@@ -351,8 +348,7 @@ const PERCENTILES: &[(&str, f64)] = &[
 type Percentiles = Option<BTreeMap<String, f64>>;
 type Buckets = Option<Vec<(f64, u64)>>;
 
-/// Merges the samples' histograms of `metric` and returns its percentiles and buckets, in seconds;
-/// `None` without a histogram.
+/// Merges the histograms of `metric`; returns percentiles and buckets in seconds, if any.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
     for (edge, count) in

@@ -16,9 +16,9 @@ const MAX_NAME_CHARS: usize = 64;
 /// Relative memory difference that makes another kind of machine; firmware and kernel reserve less.
 const OTHER_MEMORY: f64 = 0.1;
 
-/// Merges `parts`, runs of different nodes, into one run with the other fields of `header`. Its
-/// findings are `lost` (missing nodes), then those from the results. It is complete if `whole` is
-/// set and `lost` is empty.
+/// Merges `parts`, runs of different nodes, into one run with the other fields of `header`.
+/// Findings are `lost` (missing nodes), then results'. It is complete if `whole` and nothing is
+/// `lost`.
 pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Finding>, whole: bool) -> Run {
     let (clock_steps, health) = (Vec::new(), Vec::new());
     let mut run = Run { nodes: Vec::new(), measurements: Vec::new(), clock_steps, health, ..header };
@@ -124,8 +124,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     (runs, stated)
 }
 
-/// Appends a number to the name of a machine that another machine has, too. Returns a line per
-/// change.
+/// Adds numbers to names that several machines have. Returns a line for each changed name.
 pub fn renamed(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();

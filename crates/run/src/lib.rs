@@ -76,8 +76,7 @@ pub trait Station {
         within: Option<f64>,
     ) -> Result<Box<dyn Prepared>, CannotMeasure>;
 
-    /// Sets a case up in its own process for `machine`, a description of this machine with fewer
-    /// CPUs.
+    /// Sets a case up in its own process for `machine`: this machine, with fewer CPUs.
     fn prepare_on(&mut self, _: &Machine, _: &Candidate) -> Result<Box<dyn Prepared>, CannotMeasure> {
         Err(CannotMeasure::not_here("cases of this kind are measured on the whole machine"))
     }
@@ -125,8 +124,8 @@ pub trait Clock {
 
 /// Keeps a run in step with other nodes that measure the same cases.
 pub trait MachinesInStep {
-    /// Waits until all nodes are ready and returns the amount of work per sample that all agree on.
-    /// `own` is `None` if this node cannot measure the case. Fails if a node is gone or an end was
+    /// Waits until all nodes are ready and returns the amount of work that all agree on. `own` is
+    /// `None` if this node cannot measure the case. Fails if a node is gone or the end was
     /// requested.
     fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure>;
 }
@@ -272,8 +271,7 @@ impl Harness<'_> {
         Ran { outcomes, before: done, interrupted: false }
     }
 
-    /// Marks every outcome if the clock's rate is wrong: some clocks show it only after several
-    /// cases.
+    /// Marks every outcome if the clock's rate is wrong, which may show only after several cases.
     fn mark_wrong_rate<'o>(&mut self, outcomes: impl Iterator<Item = &'o mut Outcome>) {
         if let Some(wrong) = self.clock.wrong_rate() {
             outcomes.for_each(|outcome| outcome.facts.wrong_rate = Some(wrong.to_string()));
@@ -290,9 +288,8 @@ impl Harness<'_> {
     }
 
     /// Returns the seconds for the first case of `rest`, out of `cases` in all; `None` without a
-    /// budget. Each case has its minimum of samples (or one) reserved, even [`BUDGET_GRACE_SHARE`]
-    /// beyond the budget. If there is too little, a late case gets none, so that the last cases
-    /// have equal chances.
+    /// budget. Each case has its minimum of samples (or one) reserved, even beyond the budget; else
+    /// a late case gets none, so that the last cases have equal chances.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -330,9 +327,8 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Returns the time limit of a case whose set-up started at `begun` and is complete. If set-up
-    /// took longer than expected, the limit is extended to the minimum of samples, as far as no
-    /// later case needs the time.
+    /// Returns the time limit of a case after its set-up, which started at `begun`: extended to the
+    /// minimum of samples if set-up was slow and no later case needs the time.
     fn enough(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -448,9 +444,8 @@ impl Harness<'_> {
         })
     }
 
-    /// Takes one sample of plimsoll and one of each tool that needs more pairs, in random order,
-    /// and returns plimsoll's. For the metric `headline`, tools are compared with the delivered
-    /// value.
+    /// Takes one sample of plimsoll, which is returned, and one per tool that needs more pairs, in
+    /// random order. For the metric `headline`, tools are compared with the delivered value.
     fn round(
         &mut self,
         own: &mut dyn Prepared,
@@ -513,9 +508,8 @@ fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-/// Returns the time in s that will be used when the next sample ends, given that the last one
-/// `took` s. If samples outlast `sample_time` and the budget `own` is used up, the result counts
-/// twice, which ends sampling.
+/// Returns the time in s used when the next sample ends; the last one `took` s. If samples outlast
+/// `sample_time`, a used-up budget `own` counts twice, which ends sampling.
 fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
@@ -567,8 +561,7 @@ impl CaseSamples {
         self.facts.warnings.extend(remarks.into_iter().map(Note::from));
     }
 
-    /// Records the energy of the samples; if the headline is a rate, also the energy per unit of
-    /// work.
+    /// Records the energy of the samples, and per unit of work if the headline is a rate.
     fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
         let rate = headline.filter(|metric| metric.unit.work().is_some());

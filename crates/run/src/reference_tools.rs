@@ -46,8 +46,7 @@ impl ReferenceRuns {
         self.all.iter().any(|prepared| self.wants(prepared))
     }
 
-    /// Returns the indices of the tools that run before, and after, plimsoll's own sample, in
-    /// random order.
+    /// Returns the indices of the tools to run before, and after, plimsoll's sample, at random.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
             (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();
@@ -57,8 +56,7 @@ impl ReferenceRuns {
         (tools(&turns[..own]), tools(&turns[own..]))
     }
 
-    /// Runs the tools with the indices `turns` while the case `own` is paused. Fails only on an
-    /// interrupt.
+    /// Runs the tools `turns` (indices) while the case `own` is paused. Fails only on an interrupt.
     pub(super) fn take_readings(
         &mut self,
         turns: &[usize],
@@ -179,8 +177,7 @@ fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     std::iter::once(about).chain(passes).collect()
 }
 
-/// Replaces plimsoll's value in each pair by the best one, for a tool that reports only its best
-/// run.
+/// Replaces plimsoll's value in each pair by the best one, for a tool that prints only its best.
 fn with_our_best(pairs: &mut [Paired]) {
     let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
     pairs.iter_mut().for_each(|pair| pair.own = best);

@@ -21,8 +21,7 @@ const MAX_SECONDS: f64 = 10.0;
 const MAX_SAMPLE: f64 = 0.5;
 
 impl Harness<'_> {
-    /// Adds trials on single CPUs to a wrong answer. Returns a failure with another cause
-    /// unchanged.
+    /// Adds trials on single CPUs to a wrong answer; returns another failure unchanged.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
         let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
         let until = self.clock.now() + MAX_SECONDS;

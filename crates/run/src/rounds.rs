@@ -26,9 +26,8 @@ pub(super) fn until_steady(case: &Case) -> bool {
 }
 
 impl CaseSamples {
-    /// Keeps the last five rounds as samples, records the values of all, and adds warnings.
-    /// `metric` is the headline, `ending` why sampling ended, `seed` is for the search for changes
-    /// of level.
+    /// Keeps the last five rounds as samples, records all values, and adds warnings. `ending` is
+    /// why sampling ended, `seed` is for the search for changes of level in the headline `metric`.
     pub(super) fn keep_last_rounds(&mut self, ending: Ending, metric: Metric, seed: Seed) {
         let rounds = self.headline.len();
         self.facts.achieved.set(&ROUNDS_MADE, rounds);
@@ -87,8 +86,7 @@ impl fmt::Display for RoundRemark {
     }
 }
 
-/// Returns a warning if the device was faster in the first of `levels`, as with burst credit or a
-/// write cache.
+/// Returns a warning if the first of `levels` was faster, as with burst credit or a write cache.
 fn burst(levels: &[Segment], metric: Metric) -> Option<RoundRemark> {
     let (first, last) = (levels.first()?, levels.last()?);
     let share = match metric.better {

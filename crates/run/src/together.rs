@@ -7,9 +7,8 @@ use super::CaseSamples;
 /// Any precision is accepted: the spread over time is the result.
 const ANY: f64 = 1.0;
 
-/// Joins the outcomes of short runs of one case, given in order of time; `None` if there are none.
-/// Failed runs are skipped unless all failed or an answer was wrong. `cpus` is the number of usable
-/// CPUs.
+/// Joins the outcomes of short runs of one case in order of time; `None` if there are none. Failed
+/// runs are skipped unless all failed or an answer was wrong. `cpus` counts usable CPUs.
 pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let last = parts.last()?;
     let is_wrong =

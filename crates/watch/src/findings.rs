@@ -33,8 +33,7 @@ const UNWATCHED: f64 = 5.0;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 const MIN_FIGURES: usize = 20;
 
-/// Returns the findings of the journal `kept`, the most general first; `measurements` has one
-/// joined result per case.
+/// Returns the findings of the journal `kept` and its joined results, the most general first.
 pub fn findings(kept: &JournalContent, measurements: &[Measurement]) -> Vec<Finding> {
     let watch =
         FindingsContext { kept, begun: kept.begun.run.started.parse().unwrap_or(Timestamp::UNIX_EPOCH) };
@@ -244,8 +243,7 @@ impl FindingsContext<'_> {
         ))
     }
 
-    /// Returns the finding on hours of the day in which a case is worse on every day; `None`
-    /// without any.
+    /// Returns the finding on hours of the day in which a case is worse on every day, if any.
     fn daily(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline()?;
         let series = by_wall_clock(metric);
@@ -445,8 +443,7 @@ fn within(values: &[f64]) -> Option<f64> {
     off.get(place.saturating_sub(1)).copied().filter(|share| share.is_finite())
 }
 
-/// Returns the mean of the shares weighted by their seconds, given (seconds, share); `None` without
-/// time.
+/// Returns the mean of shares weighted by seconds, from (seconds, share); `None` without time.
 fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (seconds, sum) = all.fold((0.0, 0.0), |(seconds, sum), (s, share)| (seconds + s, sum + s * share));
     (seconds > 0.0).then(|| sum / seconds)

@@ -4,8 +4,7 @@ use plimsoll_run::together;
 
 use crate::journal::{JournalContent, ProbedCase};
 
-/// Returns one outcome for each of `cases` that any probe measured; `cpus` is the number of usable
-/// CPUs.
+/// Returns one outcome for each of `cases` that any probe measured; `cpus` counts usable CPUs.
 pub fn joined(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept

@@ -300,8 +300,7 @@ pub struct WatchJournal {
 }
 
 impl WatchJournal {
-    /// Creates a journal whose first line is `begun`, and locks it. Fails if the file exists
-    /// already.
+    /// Creates a locked journal whose first line is `begun`. Fails if the file exists already.
     pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
         let made = options().create_new(true).mode(0o600).open(path);
         let file = match made {

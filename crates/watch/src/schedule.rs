@@ -56,8 +56,7 @@ impl ProbeSchedule {
     }
 }
 
-/// Returns the time in s from which `last` can be used again: `spent` + `last` then is at most
-/// `rate` per second.
+/// Returns the time in s from which `spent` + `last` is within `rate` per second.
 fn due(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }

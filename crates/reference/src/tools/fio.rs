@@ -116,8 +116,7 @@ fn job(case: &Case) -> Result<FioJob, No> {
     Ok(FioJob { case, options, differs })
 }
 
-/// Returns fio's option for the durability of writes, such as `--fsync=1`; `None` if none is
-/// needed.
+/// Returns fio's option for the durability of writes, such as `--fsync=1`, if one is needed.
 fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
@@ -147,8 +146,7 @@ fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static s
     Some("its latency counts from the submission, plimsoll's from the intended start")
 }
 
-/// Adds the options for the order of blocks; returns how fio's order differs from the case, if it
-/// does.
+/// Adds the options for the order of blocks; returns how fio's order differs, if it does.
 fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
     let fixed = || match case.blocks {
         BlockSizes::One(bytes) => Ok(bytes),
@@ -415,8 +413,7 @@ impl RefTool for Fio {
     }
 }
 
-/// Returns fio's name for the range that has a queue depth: a power of two up to `depth`, or
-/// `>=64`.
+/// Returns fio's range of a queue depth: the power of two up to `depth`, or `>=64`.
 fn level(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
@@ -429,8 +426,7 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-/// Returns the parameters that fio used and that differ from the case, each with the requested
-/// value.
+/// Returns the parameters that fio used otherwise than the case, with the case's values.
 fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {

@@ -1,6 +1,5 @@
 //! Shared by `hpcc` and `xhpl`, which run HPL with the same input and print the same result line.
-//! One process has all BLAS threads of the case (P × Q = 1 × 1), so message passing is not
-//! measured.
+//! One process has all BLAS threads of the case (P × Q = 1 × 1): no message passing.
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
@@ -16,8 +15,7 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
 
-/// Returns the pairing of a case that solves a dense f64 system in `seconds`; `None` for other
-/// cases.
+/// Returns the pairing of a case that solves a dense f64 system, in `seconds`; else `None`.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     solves.then_some(Pairing {
@@ -29,8 +27,7 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     })
 }
 
-/// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest of the last twenty
-/// years.
+/// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest in twenty years.
 pub(super) fn factorising(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
     let n = case.number("n").unwrap_or(0) as f64;

@@ -1,6 +1,5 @@
 //! IOzone: one record at a time on its own file, in KiB/s. Only the tables of `-R` are read: in the
-//! default output, the columns depend on the version. Tests of several threads use a process and a
-//! file each.
+//! default output, the columns depend on the version.
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -158,8 +157,7 @@ impl IozoneCase {
         (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
     }
 
-    /// Returns the size in bytes of each process's file: enough records, at most what the case
-    /// moves.
+    /// Returns the bytes of each process's file: enough records, at most what the case moves.
     fn file_bytes(&self) -> u64 {
         const RECORDS: u64 = 2048;
         const LEAST_RECORDS: u64 = 4;

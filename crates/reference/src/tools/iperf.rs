@@ -140,8 +140,7 @@ struct IperfLine<'a> {
 }
 
 impl<'a> IperfLine<'a> {
-    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`; `None` for
-    /// another line or an incomplete one.
+    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`, if complete.
     fn of(line: &'a str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;

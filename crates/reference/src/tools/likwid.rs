@@ -23,8 +23,7 @@ const MEMORY_SECONDS: f64 = 1.6;
 /// Bytes per thread in the peak kernels: half of the smallest first-level cache.
 const PEAK_BYTES: usize = 16_000;
 
-/// Returns the suffix of likwid's kernel names for the instruction set `isa`, such as `_avx` for
-/// `avx2`.
+/// Returns the suffix of likwid's kernel names for an instruction set: `_avx` for `avx2`.
 fn suffix(isa: &str) -> Option<&'static str> {
     match isa {
         "avx512" => Some("_avx512"),

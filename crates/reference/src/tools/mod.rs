@@ -56,9 +56,8 @@ pub const REF_TOOLS: &[&dyn RefTool] = &[
     &osu::BARRIER,
 ];
 
-/// Returns the variable, with its value, that makes malloc use huge pages if the case has them
-/// (glibc 2.35). Without, likwid-bench took 20 to 50 % longer to read memory, and fio moved 1 MiB
-/// blocks at two thirds of the rate.
+/// Returns the variable that makes malloc use huge pages if the case has them (glibc 2.35).
+/// Without, likwid-bench took 20 to 50 % longer to read memory, and fio lost a third of its rate.
 pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     let wanted = case.word("pages") == Some("thp") || case.benchmark() == "disk.io";
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
@@ -67,8 +66,7 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
 const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
-/// Returns the first word after `label`. Fails without one, or at the end of the text, where it may
-/// be incomplete.
+/// Returns the word after `label`. Fails at the end of the text: there it may be incomplete.
 fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {

@@ -1,5 +1,4 @@
-//! netperf: TCP streams in one direction as received, and mean round trips by TCP or UDP. It prints
-//! the KEY=VALUE lines that its arguments select.
+//! netperf: TCP streams in one direction as received, and mean round trips by TCP or UDP.
 
 mod stated;
 

@@ -29,8 +29,7 @@ struct CallCount {
     seconds: Seconds,
 }
 
-/// Parses calls and seconds in a line `+R:CALLS:NAME:SECONDS`; `None` for other or incomplete
-/// lines.
+/// Parses calls and seconds in a complete line `+R:CALLS:NAME:SECONDS`; else `None`.
 fn counted(line: &str) -> Option<Result<CallCount, String>> {
     let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };

@@ -133,8 +133,7 @@ impl Counts {
     }
 }
 
-/// Parses the bytes of payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.` or `…: 56 data
-/// bytes`; `None` for other lines.
+/// Parses the bytes of payload in `PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.`.
 fn payload(line: &str) -> Option<u64> {
     let line = line.strip_prefix("PING ")?;
     let (before, _) = line.split_once(" bytes of data").or_else(|| line.split_once(" data bytes"))?;
@@ -142,8 +141,7 @@ fn payload(line: &str) -> Option<u64> {
     word.split('(').next()?.parse().ok()
 }
 
-/// Parses minimum, mean and maximum in ms of `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`;
-/// `None` for other lines.
+/// Parses min, mean, max in ms in `rtt min/avg/max/mdev = 0.004/0.008/0.037/0.006 ms`.
 fn times(line: &str) -> Option<Result<[f64; 3], String>> {
     let (head, values) = line.split_once(" = ")?;
     let names = head.strip_prefix("rtt ").or_else(|| head.strip_prefix("round-trip "))?;

@@ -1,6 +1,5 @@
-//! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`. Builds read parameters from a file or
-//! standard input, so it gets both. It counts 2/3·N³ + 2·N² operations, HPL and plimsoll 2/3·N³ +
-//! 3/2·N²: the figure is converted.
+//! Intel's Optimized LINPACK Benchmark, `xlinpack_xeon64`. It counts 2/3·N³ + 2·N² operations, HPL
+//! and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_machine::Machine;

@@ -178,8 +178,7 @@ impl Schema {
     }
 }
 
-/// Parses the JSON value at the start of `text`. Returns it with its length in bytes; `None` if it
-/// is incomplete or invalid.
+/// Parses the JSON value at the start of `text`; returns it and its length in bytes.
 fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;

@@ -13,8 +13,7 @@ use super::Run;
 
 impl Run {
     /// Returns the run with host names, addresses, serial numbers, user names and directories
-    /// replaced, each by the same text everywhere. Fails if it cannot be converted to JSON and
-    /// back.
+    /// replaced, each by the same text everywhere. Fails if conversion to or from JSON fails.
     pub fn redacted(&self) -> Result<Self, serde_json::Error> {
         let names = Names::of(self);
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();

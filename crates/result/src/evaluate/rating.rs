@@ -1,6 +1,5 @@
 //! Selects the limit that a result is compared with. A rating by the maker or provider is no
-//! physical bound: a higher result refutes it. A verified result with a sound clock also refutes
-//! limits from wrong chip data.
+//! physical bound: a higher result refutes it, as it refutes limits from wrong chip data.
 
 use plimsoll_model::limit::{Limit, LimitFact, Varies};
 use plimsoll_units::quantity::percent;
@@ -14,9 +13,8 @@ const HAS_MOVED: [f64; 2] = [1.04, 1.15];
 /// Samples that must exceed the threshold: one clock reading can be too low.
 const MIN_MENTIONED: usize = 2;
 
-/// Marks the limits that rest on a fact and that a verified result `metric` refutes: `values` above
-/// `least` × limit. A CPU quota limits the average, so that short results above it are no error
-/// (`burst`).
+/// Marks the limits that rest on a fact and that the verified `values` of `metric` refute: those
+/// above `least` × limit. Short results may exceed a CPU quota, an average (`burst`).
 pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: f64) {
     let have_moved = limits.iter().any(|limit| is_left(limit, values));
     for limit in limits {
@@ -61,9 +59,8 @@ fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
     is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
-/// Returns the first of the ascending `limits` that has a value, is not refuted and is no promise
-/// that was exceeded, with the reason why another one was skipped. If none is left, returns an
-/// unknown limit.
+/// Returns the first of the ascending `limits` that has a value, is not refuted and is no exceeded
+/// promise, with why another one was skipped. If none is left, an unknown limit.
 pub(super) fn chosen(limits: &[Limit], values: &[f64]) -> Option<Limit> {
     let past = |limit: &&Limit| -> Option<String> {
         if let Some(fact) = limit.fact.as_ref().filter(|_| limit.refuted.is_some()) {

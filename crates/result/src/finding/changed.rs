@@ -192,8 +192,7 @@ impl SegmentLevel {
 }
 
 impl Change {
-    /// Returns the relative size of the change (0 to 1), equal for a fall and the rise that
-    /// reverses it.
+    /// Returns the relative size (0 to 1), equal for a fall and the rise that reverses it.
     fn size(&self) -> f64 {
         1.0 - self.ratio.min(1.0 / self.ratio)
     }

@@ -43,9 +43,8 @@ pub fn findings(measurements: &[Measurement]) -> Vec<Finding> {
     by_kind(measurements, &[], &Machines::new())
 }
 
-/// Returns the findings of nodes of several kinds. `kinds` has the node names of each kind: a node
-/// is compared only within its kind, in cases with files only with the same device. `machines` has
-/// known facts about nodes.
+/// Returns the findings of several nodes. `kinds` has the node names of each kind, within which
+/// nodes are compared; with test files, also within the same device. `machines` may lack nodes.
 pub fn by_kind(
     measurements: &[Measurement],
     kinds: &[BTreeSet<&str>],

@@ -35,8 +35,7 @@ const FLOOR_OF_FEW: f64 = 0.05;
 const MIN_FLOOR_NODES: usize = 16;
 /// Relative distance from which a result is shown as a multiple of the median.
 const FAR: f64 = 9.0;
-/// Factor within which a rate limit explains a result: a full token bucket adds to the rate, and
-/// short samples vary.
+/// Factor within which a rate limit explains a result: a full token bucket adds to the rate.
 const RATE_LIMIT_FACTOR: f64 = 1.5;
 /// Relative clock difference that explains a result.
 const SLOWER: f64 = 0.02;
@@ -157,8 +156,7 @@ enum GroupProperty<'a> {
     On(&'a str),
 }
 
-/// Returns whether a number was measured: it has nearly all digits of an `f64`, while data of chips
-/// and interfaces have few.
+/// Returns whether a number has so nearly all digits of an `f64` that it was measured.
 fn is_measured(value: f64) -> bool {
     const DIGITS: usize = 12;
     format!("{value:e}")
@@ -194,8 +192,7 @@ fn parted<'a>(
     large
 }
 
-/// Returns a finding for each outlier that is worse, the furthest first, then one for all better
-/// ones.
+/// Returns a finding for each worse outlier, the furthest first, then one for all better ones.
 pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec<Finding> {
     let mut cases: BTreeMap<(String, u32), [Vec<NodeFigure<'_>>; 2]> = BTreeMap::new();
     for measurement in measurements {
@@ -302,8 +299,7 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
     found
 }
 
-/// Formats "60 % below the median", or "223 times the median" for large distances; `away` is value
-/// ÷ median - 1.
+/// Formats `away`, value ÷ median − 1: "60 % below the median", "223 times the median".
 pub(super) fn from_median(away: f64) -> String {
     match away {
         ..0.0 => format!("{} below the median", percent(-away, 2)),
@@ -373,8 +369,7 @@ fn most<'a>(all: impl Iterator<Item = &'a str>) -> Option<String> {
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one.to_owned())
 }
 
-/// Returns in words why a node is worse; `None` if this is unknown or the node is not worse. `away`
-/// is its result ÷ median − 1.
+/// Returns in words why a node with result ÷ median − 1 = `away` is worse; `None` if unknown.
 fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<String> {
     if !is_worse(figure, away) {
         return None;
@@ -446,8 +441,7 @@ fn elsewhere(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
-/// Describes the token bucket of the node's interface if it is narrower than usual or other nodes
-/// have none.
+/// Describes the token bucket of the node's interface if it is narrower than usual or unusual.
 fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };

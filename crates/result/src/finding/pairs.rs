@@ -58,8 +58,7 @@ enum PairRole {
 }
 
 impl PairRole {
-    /// Returns the role in words: sending or receiving if the data have one direction, else as
-    /// client or as server.
+    /// Returns the role in words: sending or receiving; as client or server if data go both ways.
     const fn word(self, flow: Flow) -> &'static str {
         match (flow, self) {
             (Flow::Up, Self::Client) | (Flow::Down, Self::Server) => "sending",
@@ -177,8 +176,7 @@ impl Judged<'_> {
         self.matrix.measured().zip(self.matrix.spread.iter().flatten().flatten()).filter_map(judge).collect()
     }
 
-    /// Returns how much worse a result is, in logarithms, given result ÷ centre; negative if
-    /// better.
+    /// Returns how much worse a result ÷ centre is, in logarithms; negative if better.
     fn worse(&self, share: f64) -> f64 {
         if self.metric.better == Better::Higher { -share.ln() } else { share.ln() }
     }

@@ -41,8 +41,7 @@ pub struct Workers {
 type SharedWorker = Rc<RefCell<WorkerProcess>>;
 
 impl Workers {
-    /// Starts workers later as `program worker`; a message on `interrupts` ends the current
-    /// request.
+    /// Starts workers as `program worker`; a message on `interrupts` ends the current request.
     pub fn new(program: PathBuf, machine: &Machine, options: &Options, interrupts: Receiver<()>) -> Self {
         Self {
             program,
@@ -146,8 +145,7 @@ fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
     offer
 }
 
-/// Returns the time limit in s to prepare a case, whose file is filled at 10 MB/s, twice with
-/// `--steady`.
+/// Returns the time limit in s to prepare a case: filled at 10 MB/s, twice with `--steady`.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
     let times = if case.is_steady() { 2.0 } else { 1.0 };
@@ -220,8 +218,7 @@ impl BudgetLeft {
     }
 }
 
-/// Returns the time limit of a sample in multiples of the sample time: a search has many probes in
-/// it.
+/// Returns the time limit of a sample in multiples of the sample time: 64 for a search, else 2.
 fn probes(case: &Case) -> f64 {
     const OF_A_SEARCH: f64 = 64.0;
     let searches = plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.searches(case));
@@ -448,8 +445,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Returns one line on how a worker ended, with its last output `stderr`; `cpu_time` is its limit
-/// of CPU time in s, if any.
+/// Describes in one line how a worker ended; `cpu_time` is its limit of CPU time in s, if any.
 fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {

@@ -69,8 +69,7 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Returns the work behind the figure `metric` and its time, of which `in_flight` simultaneous
-    /// transfers fill at least a part.
+    /// Returns work and time of the figure `metric`; transfers, `in_flight` at once, fill a part.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -128,8 +127,7 @@ impl FioSide {
         }
     }
 
-    /// Returns why a count or rate is impossible, except -nan of idle directions (2.x); `None` if
-    /// all are possible.
+    /// Returns why a count or rate is impossible, if one is; 2.x has -nan for idle directions.
     pub(super) fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("io_bytes", self.io_bytes),
@@ -176,9 +174,8 @@ pub(super) struct FioTimes {
 }
 
 impl FioTimes {
-    /// Returns why these times, called `name`, are impossible; `None` if they are possible. The
-    /// maximum is 0 if nothing was timed. The mean may be below the minimum: fio counts writes that
-    /// it does not time.
+    /// Returns why these times, called `name`, are impossible, if so. The maximum is 0 if nothing
+    /// was timed. The mean may be below the minimum: fio counts writes that it does not time.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
         const MEAN_ROUNDING: f64 = 1e-3;

@@ -59,8 +59,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Returns whether `document` continues the run of `before`: --status-interval writes one document
-/// each.
+/// Returns whether `document` continues the run of `before`, as with --status-interval.
 pub(super) fn continues(before: &str, document: &str) -> bool {
     /// Times are rounded up to a second.
     const ROUNDING: f64 = 1.05;
@@ -293,9 +292,8 @@ impl JobFigures<'_> {
         self.option("ioengine")
     }
 
-    /// Returns work and time behind `bandwidth` in B/s, from bytes, transfers or KiB/s: the first
-    /// that contradicts it, else the bytes. `None` for the sum of all clients, or without these
-    /// counts.
+    /// Returns work and time: the first pair that contradicts `bandwidth` in B/s, else bytes and
+    /// runtime. `None` for the sum of all clients, or without these counts.
     fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
         const MIN_BANDWIDTH_KIB: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
@@ -487,8 +485,7 @@ fn bandwidth(side: &FioSide) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
-/// Returns the bytes moved. Without `io_kbytes`, the rate decides whether the file has KiB or
-/// bytes.
+/// Returns the bytes moved. Without `io_kbytes`, the rate shows whether they are in KiB.
 fn bytes(side: &FioSide) -> Option<f64> {
     /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;

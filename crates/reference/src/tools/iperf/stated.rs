@@ -21,8 +21,7 @@ pub(super) fn recognises(text: &str) -> bool {
     any(&is_its) || any(&is_heading) && any(&|line| IperfRow::of(line).is_some())
 }
 
-/// Returns the byte offsets at which results start: banners (for client and server), first CSV
-/// lines.
+/// Returns the byte offsets of results: banners of client and server, first lines of CSV.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let (mut has_rows, mut is_in_csv) = (true, false);
     let mut last_banner = None;
@@ -121,8 +120,7 @@ impl IperfRows {
         found
     }
 
-    /// Returns why rows of whole tests contradict the intervals of their stream, by the row's
-    /// address.
+    /// Returns why whole tests contradict the intervals of their stream, by address of the row.
     fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
@@ -161,8 +159,7 @@ impl IperfRows {
         found
     }
 
-    /// Returns the sum of a client's simultaneous streams; `None` if the file has one, as newer
-    /// versions do.
+    /// Returns the sum of a client's simultaneous streams, if the file has none (old versions).
     fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
@@ -329,8 +326,7 @@ struct IperfRow {
 }
 
 impl IperfRow {
-    /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`; `None`
-    /// for other lines.
+    /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
     fn of(line: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
         let (interval, rest) = rest.split_once(" sec ")?;
@@ -396,8 +392,7 @@ fn half_digit(number: &str) -> f64 {
     0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Returns whether a printed number has three digits; in a fixed unit it may have fewer (`-f g`:
-/// 0.01).
+/// Returns whether a number has three digits; in a fixed unit it may have fewer (`-f g`: 0.01).
 fn is_exact(number: &str) -> bool {
     const SHARE: f64 = 0.005;
     number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)

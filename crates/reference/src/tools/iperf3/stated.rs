@@ -297,8 +297,7 @@ fn direction(report: &StatedReport, sums: &Sums<'_>) -> Option<StatedFigure> {
     (figure.value != 0.0).then(|| with_ways(report, figure, sums.is_back()))
 }
 
-/// Returns why a run that ended with an error has no figure; `None` if it ended well or was
-/// interrupted.
+/// Returns why a run that ended with an error, not an interrupt, has no figure; else `None`.
 fn ended_early(report: &StatedReport) -> Option<String> {
     let error = report.error.as_deref()?.trim();
     (!error.starts_with("interrupt"))

@@ -62,8 +62,7 @@ fn other_than_zero(text: &str, label: &str) -> Option<f64> {
     number_after(text, label).ok().filter(|number| *number != 0.0)
 }
 
-/// Returns plimsoll's operation with as many loads and stores as the kernel; a copy for unknown
-/// ones.
+/// Returns plimsoll's operation with the kernel's loads and stores; a copy if unknown.
 fn op(kernel: &str) -> &'static str {
     let first = kernel.split('_').next().unwrap_or_default();
     match first {

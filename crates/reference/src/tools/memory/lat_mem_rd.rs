@@ -40,8 +40,7 @@ fn stride(area: u64) -> u64 {
     if area > SMALL_WORKING_SET { FAR_STRIDE } else { NEAR_STRIDE }
 }
 
-/// Returns the expected seconds for `area` bytes: 23 sizes to 1 MiB and two per doubling, 0.12 s
-/// each.
+/// Returns the expected seconds for `area` bytes: 23 sizes to 1 MiB, two per doubling, 0.12 s each.
 fn seconds(area: u64) -> f64 {
     let mib = (area as f64 / BYTES_PER_MIB).max(1.0);
     2.7 + 0.23 * mib.log2() + mib / 60.0

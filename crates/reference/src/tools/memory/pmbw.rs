@@ -49,8 +49,7 @@ impl PmbwWalk {
         }
     }
 
-    /// Returns how the names of the walk's kernels start; the width that follows depends on the
-    /// machine.
+    /// Returns how the names of the walk's kernels start; the machine's width follows.
     fn lead(self) -> &'static str {
         match self {
             Self::Read => "ScanRead",

@@ -1,6 +1,5 @@
 //! STREAM (J. D. McCalpin), built by the user: its arrays have a fixed size. It prints the best
-//! rate of its repetitions, but plimsoll's samples are means, so the rate is computed from the mean
-//! time.
+//! rate, but plimsoll's samples are means, so the rate is computed from the mean time.
 
 mod stated;
 

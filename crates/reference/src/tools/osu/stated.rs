@@ -8,8 +8,7 @@ use crate::plausible::BoundedEvent;
 use crate::stated::{Stated, StatedFigure};
 
 impl Osu {
-    /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8` or `#
-    /// OSU MPI-CUDA Bandwidth Test v5.6`.
+    /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`.
     fn is_heading(&self, line: &str) -> bool {
         let name = self.title.trim_start_matches("# OSU MPI");
         line.strip_prefix("# OSU MPI").is_some_and(|rest| {
@@ -37,8 +36,7 @@ impl Osu {
         }
     }
 
-    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs. `None`
-    /// without one.
+    /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs.
     fn figure(&self, line: &str) -> Option<StatedFigure> {
         let numbers: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let (name, value) = match numbers.as_slice() {

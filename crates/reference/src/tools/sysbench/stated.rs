@@ -1,6 +1,5 @@
-//! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The buffer of the
-//! memory test is one block, shared by all threads if the scope is global (sb_memory.c). The sum of
-//! latencies is the busy time of all threads.
+//! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
+//! one block, shared by all threads if the scope is global (sb_memory.c).
 
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;

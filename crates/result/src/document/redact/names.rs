@@ -236,8 +236,7 @@ impl Names {
         }
     }
 
-    /// Redacts a value in plimsoll's own words, which has the key `key`: only a case or a server
-    /// there can name a machine.
+    /// Redacts plimsoll's own words below `key`: only a case or server there can name a machine.
     fn walk_own(&self, json: &mut Json, key: &str) {
         match json {
             Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
@@ -334,8 +333,7 @@ impl Names {
         self.addresses.get(&ip).map_or_else(|| ADDRESS.to_owned(), |number| format!("{ADDRESS}-{number}"))
     }
 
-    /// Returns the word with names between its separators replaced, as in `db7-data`; a name with
-    /// letters only is kept.
+    /// Returns the word with the names of machines in it replaced, as in `db7-data`.
     fn parts(&self, word: &str) -> String {
         const MAX_MATCHED_PARTS: usize = 8;
         let parts: Vec<(usize, usize)> = alphanumeric(word);
@@ -376,8 +374,7 @@ fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Returns whether a path starts at `rest`: a slash before a name, with no word at the end of
-/// `before`.
+/// Returns whether `rest` starts with a path: a slash and a name, with no word right before.
 fn begins_path(before: &str, rest: &str) -> bool {
     let mut next = rest.chars();
     let slash = next.next() == Some('/');

@@ -48,8 +48,7 @@ impl KnownLinks {
         Self(nodes)
     }
 
-    /// Returns in words why node `number` is slow in the role `part`; `None` if no cause is
-    /// visible.
+    /// Returns in words why node `number` is slow in the role `part`, if a cause is visible.
     pub(super) fn cause(&self, number: u32, part: PairRole, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
         let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };

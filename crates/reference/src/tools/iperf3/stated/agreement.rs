@@ -130,8 +130,7 @@ fn other_than_streams(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> O
         .then(|| format!("its streams received {} and their sum is {}", bytes(of_streams), bytes(sum)))
 }
 
-/// Returns why the intervals, which count the bytes of one end of the connection, contradict the
-/// sums by over `buffers` bytes.
+/// Returns why the intervals, counted at one end of the connection, contradict the sums.
 fn other_than_intervals(report: &StatedReport, sums: &Sums<'_>, buffers: f64) -> Option<String> {
     if is_both_ways(report) || sums.is_back() {
         return None;

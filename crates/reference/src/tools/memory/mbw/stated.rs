@@ -42,8 +42,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     Ok(stated)
 }
 
-/// Returns, for each row that has a mean, why it is not the mean of the runs above with its method
-/// and size.
+/// Returns, per row with a mean, why it is not the mean of the runs above of its method and size.
 fn other_means<'a>(rows: impl Iterator<Item = &'a str>) -> Vec<Option<String>> {
     let mut runs: Vec<(&str, f64)> = Vec::new();
     let mut found = Vec::new();
@@ -71,8 +70,7 @@ fn elapsed(line: &str) -> Option<(&str, f64)> {
     Some((word_after(line, "Method:").ok()?, number_after(line, "Elapsed:").ok()?))
 }
 
-/// Returns why the mean time of a method is impossible, given its `runs` (method, seconds): it is
-/// below or above all. `None` if it is possible.
+/// Returns why a mean time of a method is below or above all its `runs` (method, seconds), if so.
 fn other_mean((method, mean): (&str, f64), runs: &[(&str, f64)]) -> Option<String> {
     /// Times are rounded to 10 µs.
     const ROUNDED: f64 = 1.1e-5;
