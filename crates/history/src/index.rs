@@ -76,7 +76,6 @@ impl Indexed {
     }
 }
 
-/// All runs, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) runs: Vec<Indexed>,
@@ -96,7 +95,6 @@ struct Stored {
 struct IndexedFile {
     size: u64,
     modified: (i64, i64),
-    /// Facts, or the damage of the document.
     found: Result<RunFacts, String>,
 }
 
@@ -147,8 +145,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Adds each run of `stored` once, from its most complete document in `directory`; further
-    /// documents of the run become problems.
+    /// Adds each run of `stored` once, from its most complete document; others become problems.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();

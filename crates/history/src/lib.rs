@@ -201,8 +201,8 @@ impl Store {
         Ok(())
     }
 
-    /// Continues the stored partial run that has the ID of `header`, and keeps its measurements.
-    /// Fails if it is missing or complete.
+    /// Continues the stored partial run with the ID of `header`. Fails if it is missing or
+    /// complete.
     pub fn resume(&mut self, header: &Run) -> Result<(), StoreError> {
         let known = self.load(&header.id)?;
         match known.status {

@@ -23,7 +23,6 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Remarks {
     pub(super) runs: BTreeMap<String, StoredRemark>,
-    /// Latest noise floors of each machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
 }
@@ -56,7 +55,7 @@ impl Remarks {
             .map_err(|e| StoreError::damaged(&path, plimsoll_units::text::shown(&e.to_string())))
     }
 
-    /// Applies `change` to the remarks under a lock and returns its result. A failure changes
+    /// Applies `change` to the remarks under a lock and returns its result. Failures change
     /// nothing.
     pub(super) fn change<T>(
         directory: &Path,

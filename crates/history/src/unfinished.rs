@@ -30,7 +30,6 @@ enum JournalLine<R, M, P> {
     Machine(P),
 }
 
-/// All results of one node; they replace its earlier ones.
 #[derive(Serialize, Deserialize)]
 struct MachineFigures {
     elapsed_s: f64,
@@ -128,8 +127,7 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
     files.filter_map(|path| read(&path).transpose()).collect()
 }
 
-/// Reads a journal as a partial run, with a problem if lines are damaged; `None` if the file is
-/// gone because the run just ended.
+/// Reads a journal as a partial run; `None` if it is gone because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
         Ok(file) => file,

@@ -27,8 +27,8 @@ pub enum Against {
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Parses the words of `--against`: none, `installed`, `all` or names of tools. Fails for an
-    /// unknown name, with the nearest known one.
+    /// Parses the words of `--against`: none, `installed`, `all` or names. Fails for an unknown
+    /// name.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Against::Nobody),

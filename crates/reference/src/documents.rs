@@ -12,8 +12,8 @@ struct TextPart {
     document: Option<Range<usize>>,
 }
 
-/// Reads all results in a text, in order: at least one. `format` names their tool; if `None`, it is
-/// recognised. A result that cannot be read gives one line of error, and the others are read.
+/// Reads all results in a text, in order: at least one. `format` names their tool; `None`: any
+/// known tool. A result that cannot be read gives one line of error; the rest is still read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
     let ref_tools: Vec<&'static dyn RefTool> =
         readable().filter(|ref_tool| format.is_none_or(|name| ref_tool.tool().name == name)).collect();

@@ -1,6 +1,5 @@
 //! Reference tools: how each is called for a case, and how its output is read. A tool is one file
-//! and one line in [`REF_TOOLS`]; its code is pure, from a case to an [`Invocation`] and from a
-//! text to a [`ToolFigure`].
+//! and one line in [`REF_TOOLS`]; its code is pure.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -279,8 +278,7 @@ impl Tool {
         results: None,
     };
 
-    /// Finds the version in output: the word after [`Tool::version_after`] that starts with a
-    /// digit.
+    /// Finds the tool's version in output: the word after `version_after`, if it is a number.
     pub fn version(&self, text: &str) -> Option<String> {
         let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;

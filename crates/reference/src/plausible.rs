@@ -110,8 +110,8 @@ impl Messages {
             .or_else(|| self.too_many_bytes(sent))
     }
 
-    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`, if
-    /// so. Some tools round the share to whole percents, and messages may be in flight.
+    /// Returns why the printed share of lost messages contradicts the counts `sent` and `lost`;
+    /// `None` if it agrees. Some tools round to whole percents, and messages may be in flight.
     fn other_share(&self, sent: f64, lost: f64) -> Option<String> {
         const NEAR: f64 = 2.0;
         let (percent, what) = (self.lost_percent?, self.what);

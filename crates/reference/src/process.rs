@@ -103,8 +103,7 @@ pub struct RunningProgram {
     collected: bool,
 }
 
-/// Re-executes plimsoll to start a program (`plimsoll launch`): one process supervises, one is
-/// bound to the CPUs and becomes the program.
+/// Re-executes plimsoll to start a program (`plimsoll launch`), with a process that supervises it.
 #[derive(Clone, Debug)]
 pub struct SelfLauncher {
     /// Path of plimsoll.
@@ -195,7 +194,6 @@ fn listen(
             let _ = pipe.take(OUTPUT_CAP + 1).read_to_end(&mut bytes);
         }
         let fits = bytes.len() as u64 <= OUTPUT_CAP;
-        // The receiver is gone if the program was ended.
         let _ = lines_out.send(StreamChunk { stream, bytes: fits.then_some(bytes) });
     };
     std::thread::Builder::new().name("reference output".to_owned()).spawn(work).map(drop)
@@ -287,8 +285,8 @@ fn shown(path: &Path) -> String {
     plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// Replaces this process by another program, bound to `cpus` (empty: unchanged) and killed when its
-/// parent ends. Returns only if this fails.
+/// Becomes another program, bound to `cpus` (empty: unchanged) and killed when its parent ends.
+/// Returns only if this fails.
 pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) -> std::io::Error {
     // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

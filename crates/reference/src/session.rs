@@ -69,7 +69,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selects from all installed tools, whichever benchmarks the run has, with all pairs of each.
+    /// Selects from the installed tools, except those that require a benchmark of the run.
     pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
@@ -115,8 +115,8 @@ pub struct PreparedTool {
 }
 
 impl ReferenceTools {
-    /// Prepares to run tools in temporary directories below `parent`; searches no tool yet. A
-    /// message on `interrupts` ends a running tool.
+    /// Prepares to run tools in temporary directories below `parent`. A message on `interrupts`
+    /// ends a running tool.
     pub fn new(
         selection: Selection,
         launcher: SelfLauncher,
@@ -378,7 +378,6 @@ struct Runs {
 }
 
 impl Runs {
-    /// Returns the words of the command, as typed in a shell.
     fn shown_command(&self) -> Vec<String> {
         let mut words = Vec::new();
         if !self.order.environment.is_empty() {

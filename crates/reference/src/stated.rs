@@ -193,8 +193,8 @@ pub struct CoreUse {
 }
 
 impl DiskCounters {
-    /// Returns whether the disk is memory (persistent memory, RAM disk, null device), which may be
-    /// read without requests and faster than a disk.
+    /// Returns whether the disk is memory (RAM disk, for example), which may be read without
+    /// requests.
     pub fn is_memory(&self) -> bool {
         ["pmem", "ram", "zram", "nullb"].iter().any(|kind| self.name.starts_with(kind))
     }

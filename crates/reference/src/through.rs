@@ -21,8 +21,7 @@ pub struct Through {
 }
 
 impl Through {
-    /// Returns Open MPI's launcher for `processes` processes on this machine, which are bound to
-    /// CPUs from outside. Fails if mpirun is missing.
+    /// Returns Open MPI's launcher for `processes` processes on this machine. Fails without mpirun.
     pub(super) fn here(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
         // It counts cores, and there may be fewer of these than CPUs.

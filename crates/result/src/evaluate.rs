@@ -60,7 +60,6 @@ impl Maker<'_> {
             None => {
                 let wrong_time = wrong_time(&outcome.facts, &outcome.samples);
                 if wrong_time.is_some() {
-                    // Shares of a wrong time are meaningless.
                     (made.conditions.excluded, made.conditions.delivered) = (None, None);
                 }
                 let excluded = ExcludedShare::of(made.conditions.excluded);

@@ -23,8 +23,7 @@ const MIN_SECOND_COST_SHARE: f64 = 0.1;
 const SHARED: f64 = 0.25;
 
 /// Returns a warning for each notable cause, the nearest to the machine first. `second` is the
-/// meaning of a second cost. If `crowded`, there are too many threads: only throttling and steal
-/// count.
+/// meaning of a second cost. If `crowded` (too many threads), only throttling and steal count.
 pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)

@@ -68,8 +68,8 @@ const SET_UP: f64 = 0.5;
 
 /// Prepares cases: in worker processes, or as a mock in tests.
 pub trait Station {
-    /// Sets a case up. `within` is the rest of the budget in s, which bounds set-up and samples;
-    /// `None` without a budget.
+    /// Sets a case up. Set-up and samples end after `within` seconds, if given: the rest of the
+    /// budget.
     fn prepare(
         &mut self,
         candidate: &Candidate,
@@ -124,9 +124,8 @@ pub trait Clock {
 
 /// Keeps a run in step with other nodes that measure the same cases.
 pub trait MachinesInStep {
-    /// Waits until all nodes are ready and returns the amount of work that all agree on. `own` is
-    /// `None` if this node cannot measure the case. Fails if a node is gone or the end was
-    /// requested.
+    /// Waits until all nodes are ready and returns the amount of work that all do; `own` is `None`
+    /// if this node cannot measure the case. Fails if a node is gone or the end was requested.
     fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure>;
 }
 
@@ -211,8 +210,7 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// Returns the share of the remaining time for the first tool; `seconds` are the expected times of
-/// all tools. Equal shares if none is known.
+/// Returns the first tool's share of the time, by the tools' expected `seconds`; equal if unknown.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
@@ -288,8 +286,8 @@ impl Harness<'_> {
     }
 
     /// Returns the seconds for the first case of `rest`, out of `cases` in all; `None` without a
-    /// budget. Each case has its minimum of samples (or one) reserved, even beyond the budget; else
-    /// a late case gets none, so that the last cases have equal chances.
+    /// budget. Each case has its minimum of samples (or one) reserved, even [`BUDGET_GRACE_SHARE`]
+    /// beyond the budget. If this does not fit, late cases give way.
     fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -500,8 +498,8 @@ struct OwnTime {
     whose: EndedBy,
 }
 
-/// Returns the shorter of two time limits in s, with its source: the budget of the run or of the
-/// group. `None` if neither is limited.
+/// Returns the shorter time limit in s, with its source: budget of the run or group; `None`
+/// without.
 fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
     let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
@@ -528,8 +526,7 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
     }
 }
 
-/// Warms up, then returns the number of operations that fill the sample time, or this time itself
-/// if operations are not counted.
+/// Warms up, then returns the work that fills the sample time, or this time if work is not counted.
 fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;

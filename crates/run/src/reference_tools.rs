@@ -85,7 +85,7 @@ impl ReferenceRuns {
         Ok(())
     }
 
-    /// Drops all pairs, also from this repetition, because they were taken in another state.
+    /// Drops all pairs, also of this round, because they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
         let of_one = |prepared: &mut PreparedTool| {

@@ -4,7 +4,6 @@ use plimsoll_stats::SamplingOutcome as Ending;
 
 use super::CaseSamples;
 
-/// Any precision is accepted: the spread over time is the result.
 const ANY: f64 = 1.0;
 
 /// Joins the outcomes of short runs of one case in order of time; `None` if there are none. Failed

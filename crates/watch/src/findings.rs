@@ -22,11 +22,9 @@ const NEARLY_ALL: f64 = 0.95;
 const MOST_STEPS: usize = 5;
 /// Fewest days on which an hour of the day must be worse to be reported.
 const DAYS: usize = 2;
-/// Steal from which it is reported, as a share of the time.
 const STOLEN: f64 = 0.01;
 /// A drop below this share of the previous level may be a used-up burst credit.
 const FALL: f64 = 0.9;
-/// Smallest range of temperatures that is reported, in °C.
 const WARMER: f64 = 5.0;
 /// Shortest gap without a watch process that is reported, in s.
 const UNWATCHED: f64 = 5.0;
@@ -105,8 +103,7 @@ impl FindingsContext<'_> {
         )
     }
 
-    /// Returns the finding on a case's spread around the median and its worst hour; `None` if its
-    /// headline metric has fewer than two samples.
+    /// Returns the finding on a case's spread and worst hour; `None` with fewer than two samples.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
         let own = within(&metric.samples)?;
@@ -432,8 +429,8 @@ fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
     if delivered.is_empty() { metric.timed() } else { delivered }
 }
 
-/// Returns the distance from the median, as a share of it, within which 95 % of `values` lie (all,
-/// if fewer than 20); `None` without values.
+/// Returns the distance from the median, as a share of it, that holds 95 % of `values` (all of
+/// fewer than 20); `None` without values.
 fn within(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();

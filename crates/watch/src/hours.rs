@@ -76,7 +76,6 @@ pub(crate) fn worst(hours: &[Hour], better: Better) -> Option<&Hour> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Daily {
-    /// Hour in UTC, 0 to 23.
     pub(crate) hour: i64,
     /// Number of days on which it was measured, and was worse.
     pub(crate) days: usize,

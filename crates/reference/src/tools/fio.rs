@@ -413,7 +413,7 @@ impl RefTool for Fio {
     }
 }
 
-/// Returns fio's range of a queue depth: the power of two up to `depth`, or `>=64`.
+/// Returns fio's name of a queue depth: the largest power of two up to `depth`, or `>=64`.
 fn level(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
@@ -426,7 +426,7 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
     read.zip(write).map(|(read, write)| read + write).ok_or_else(|| "its JSON lacks a direction".to_owned())
 }
 
-/// Returns the parameters that fio used otherwise than the case, with the case's values.
+/// Returns the parameters in fio's output that differ from the case, with the case's values.
 fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {

@@ -138,7 +138,6 @@ impl RefTool for Hpcc {
         if stream::kernel(case).is_none() {
             return hpl::pairing(case, seconds_before_hpl(case) + hpl::factorising(case));
         }
-        // Processes that wait for each other must run at the same time.
         (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
         let note = match HpccSection::of(case) {
             HpccSection::Single => {

@@ -15,7 +15,6 @@ pub(super) struct Osu {
     tool: &'static Tool,
     benchmark: &'static str,
     metric: &'static str,
-    /// Start of the first line of its output.
     title: &'static str,
 }
 

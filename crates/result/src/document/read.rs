@@ -13,8 +13,8 @@ const MAX_BYTES: u64 = 2 << 30;
 const MAX_HELD: u64 = 256 << 20;
 
 impl Run {
-    /// Reads the only run document of a JSON file or HTML page. Fails, with one line, if the file
-    /// is unreadable or invalid, or holds several runs.
+    /// Reads the only run document of a JSON file or HTML page. Fails, with one line, if it is
+    /// unreadable or invalid, or the page has several.
     pub fn read(path: &Path) -> Result<Self, String> {
         let mut runs = Self::read_all(path)?;
         match (runs.pop(), runs.len()) {
@@ -27,8 +27,8 @@ impl Run {
         }
     }
 
-    /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails, with one
-    /// line, if the file is unreadable or invalid.
+    /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails with one
+    /// line.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
         let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text =
@@ -140,8 +140,7 @@ impl Run {
     }
 }
 
-/// Returns the offset of the next brace, at or after `from`, that starts a line or follows another
-/// document and white space.
+/// Returns the offset of the next brace from `from` on that starts a line or follows a document.
 fn next_document(text: &str, from: usize) -> Option<usize> {
     let rest = text.get(from..)?;
     let blanks = rest.len() - rest.trim_start().len();
@@ -178,7 +177,7 @@ impl Schema {
     }
 }
 
-/// Parses the JSON value at the start of `text`; returns it and its length in bytes.
+/// Parses the JSON value at the start of `text`, if complete; also returns its length in bytes.
 fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;

@@ -1,5 +1,5 @@
-//! Recomputes what follows from the rest of a run document. A document that contradicts itself was
-//! not written by plimsoll and is rejected.
+//! Recomputes what follows from the rest of a run document; one that contradicts itself is
+//! rejected.
 
 use std::collections::HashSet;
 
@@ -147,7 +147,6 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
         (Some(share), Some([low, high])) => {
             low * (1.0 - WRITTEN_ROUNDING) <= share && share <= high * (1.0 + WRITTEN_ROUNDING)
         }
-        // A time of zero has no share of a floor.
         (stated, right) => stated.is_none() && right.is_none(),
     };
     match is_right {

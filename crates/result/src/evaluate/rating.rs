@@ -7,8 +7,7 @@ use plimsoll_units::quantity::percent;
 use super::{LIMIT_TOLERANCE, share_of, shares_of};
 
 /// Bounds of the threshold, as shares of a shared-core limit, above which CPUs no longer share the
-/// core; it is half way to the limit after the move. No probe beside a busy sibling was seen to
-/// read the clock too low by more than the first.
+/// core. No probe beside a busy sibling read the clock too low by more than the first.
 const HAS_MOVED: [f64; 2] = [1.04, 1.15];
 /// Samples that must exceed the threshold: one clock reading can be too low.
 const MIN_MENTIONED: usize = 2;
@@ -37,8 +36,7 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
     }
 }
 
-/// Returns whether the samples `values` show that CPUs left the shared core that `limit` assumes.
-/// Limits from CPU credits cannot show this.
+/// Returns whether samples show that CPUs left the shared core that `limit` assumes.
 fn is_left(limit: &Limit, values: &[f64]) -> bool {
     let times = limit.fact.as_ref().and_then(|fact| fact.changes);
     let Some(times) = times.filter(|_| !limit.is_by_credits()) else { return false };

@@ -23,8 +23,7 @@ const EXPLAINS: f64 = 0.5;
 /// Tolerance of a clock change that explains a drop, as a part of the drop.
 const BY_THE_SAME_SHARE: f64 = 0.25;
 
-/// Returns one finding per case of at least 30 samples whose headline or delivered rate changed by
-/// 5 % or more, for the largest change.
+/// Returns one finding per case of 30 or more samples, on its largest change of 5 % or more.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.measurements().iter().filter_map(changed).collect()
 }
@@ -266,8 +265,8 @@ impl Change {
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => ChangeCause::Quota,
             (_, Some(_)) => ChangeCause::Steal,
-            // Throttled threads also wait for a CPU: if at least half of the added wait is
-            // throttling, the quota is the cause.
+            // Throttled threads also wait for a CPU: half of the added wait is enough to blame the
+            // quota.
             _ if explains(|l| l.waited).is_some() => {
                 if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
                     ChangeCause::Quota

@@ -1,5 +1,4 @@
-//! Findings: conclusions from the results, one rule per file. Rules of one benchmark are in
-//! [`plimsoll_bench::Descriptor::findings`].
+//! Findings: conclusions from the results. A benchmark's own rules are in its descriptor.
 
 mod changed;
 mod clock_steps;
@@ -81,8 +80,8 @@ pub fn by_kind(
     found
 }
 
-/// Adds the node's name to each finding. A finding that more than half of the `machines` nodes
-/// share is listed once, for the first node.
+/// Adds the node's name to each finding; one that most of the `machines` nodes share is listed
+/// once.
 fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
         let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;

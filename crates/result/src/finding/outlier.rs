@@ -120,8 +120,8 @@ impl<'a> NodeFigure<'a> {
         Self { device, quota, rate_limit, ..self }
     }
 
-    /// Returns the properties that define a group, by name: the device and the inputs of the limit,
-    /// except measured ones such as the clock.
+    /// Returns the properties that define a group, by name: the device and unmeasured inputs of the
+    /// limit.
     fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
         let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
         let inputs = inputs.iter().filter(|input| !is_measured(input.value));
@@ -156,7 +156,7 @@ enum GroupProperty<'a> {
     On(&'a str),
 }
 
-/// Returns whether a number has so nearly all digits of an `f64` that it was measured.
+/// Returns whether a number was measured: it has nearly all digits of an `f64`, chip data have few.
 fn is_measured(value: f64) -> bool {
     const DIGITS: usize = 12;
     format!("{value:e}")
@@ -315,7 +315,6 @@ fn is_worse(figure: &NodeFigure<'_>, away: f64) -> bool {
     }
 }
 
-/// Usual values over the nodes, to find a cause.
 struct UsualLosses {
     losses: BTreeMap<&'static str, f64>,
     excluded: f64,
@@ -441,7 +440,7 @@ fn elsewhere(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
-/// Describes the token bucket of the node's interface if it is narrower than usual or unusual.
+/// Describes the node's token bucket if it is narrower than usual, or if other nodes have none.
 fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };

@@ -504,8 +504,7 @@ impl Drop for WorkerProcess {
                 let _ = child.wait();
                 drop(gone);
             };
-            // Memory and files are freed on exit; a process that hangs in the kernel is not
-            // awaited.
+            // Memory and files are freed on exit; a process that hangs in the kernel is left alone.
             if named("reaper", reaper).is_ok() {
                 let _ = waits.recv_timeout(LAST_WORDS);
             }

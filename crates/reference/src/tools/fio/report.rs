@@ -69,7 +69,8 @@ impl FioJobReport {
         all.iter().map(|side| side.transfers() * latency(side)).sum::<f64>() / count
     }
 
-    /// Returns work and time of the figure `metric`; transfers, `in_flight` at once, fill a part.
+    /// Returns the work behind `metric` and its time, which transfers (`in_flight` at once) fill in
+    /// part.
     pub(super) fn account(&self, metric: &str, in_flight: f64) -> Account {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
@@ -174,8 +175,9 @@ pub(super) struct FioTimes {
 }
 
 impl FioTimes {
-    /// Returns why these times, called `name`, are impossible, if so. The maximum is 0 if nothing
-    /// was timed. The mean may be below the minimum: fio counts writes that it does not time.
+    /// Returns why these times, called `name`, are impossible; `None` if they are not. The maximum
+    /// is 0 if nothing was timed. The mean may be below the minimum: fio counts writes that it does
+    /// not time.
     fn impossible(&self, name: &str) -> Option<String> {
         /// The maximum is a whole number, and the mean is a rounded sum.
         const MEAN_ROUNDING: f64 = 1e-3;

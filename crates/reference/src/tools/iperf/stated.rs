@@ -129,7 +129,6 @@ impl IperfRows {
             end: f64,
             moved: f64,
             rounding: f64,
-            /// An interval is missing, so the sum is unknown.
             has_gap: bool,
         }
         let totals: BTreeSet<*const IperfRow> = totals.iter().map(|row| std::ptr::from_ref(*row)).collect();

@@ -206,8 +206,7 @@ fn report(text: &str) -> Result<StatedReport, String> {
     Ok(whole)
 }
 
-/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, as in `uname -a`, which may end with the
-/// processor and `GNU/Linux`.
+/// Parses `Linux HOST RELEASE VERSION ARCHITECTURE`, or the output of `uname -a`.
 fn origin(uname: &str) -> StatedMachine {
     let words: Vec<&str> = uname.split_whitespace().collect();
     let [system, host, rest @ ..] = words.as_slice() else { return StatedMachine::default() };

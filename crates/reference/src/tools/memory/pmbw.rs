@@ -28,8 +28,7 @@ enum PmbwWalk {
 }
 
 impl PmbwWalk {
-    /// Returns the walk for a case; `None` if pmbw has none. As it has no copies, those of
-    /// `memory.block` are paired with reads.
+    /// Returns the walk for a case, if there is one; for copies of `memory.block`, the read walk.
     fn of(case: &Case) -> Option<Self> {
         if let Ok(stream) = MemoryStream::of(case) {
             return match stream.op {

@@ -281,7 +281,6 @@ fn of_fields(fields: &Fields, banner: &str) -> Result<Vec<StatedFigure>, String>
     })
 }
 
-/// Keys of the data that one end of the connection receives.
 struct ReceiverKeys {
     direction: &'static str,
     rate: &'static str,

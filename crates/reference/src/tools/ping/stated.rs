@@ -62,7 +62,6 @@ fn counts(line: &str) -> Option<(f64, f64)> {
     line.contains('%').then_some((numbers.next()?, numbers.next()?))
 }
 
-/// Returns the number before the percent sign.
 fn percent(line: &str) -> Option<f64> {
     let (before, _) = line.split_once('%')?;
     let before = before.trim_end();

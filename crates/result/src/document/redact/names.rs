@@ -23,7 +23,6 @@ const TELLING: [&str; 8] =
 
 #[derive(Default)]
 pub(super) struct Names {
-    /// Replacement per host name in lower case.
     hosts: HashMap<String, String>,
     /// Names with characters outside host names, with their replacements, the longest first.
     odd: Vec<(String, String)>,
@@ -91,8 +90,8 @@ impl Names {
         }
     }
 
-    /// Records the machine names in the evidence of a finding, which has the key `key`. Adds the
-    /// cases that the evidence names to `lost`.
+    /// Records the machine names in a finding's evidence under `key`; adds cases that it names to
+    /// `lost`.
     fn enter_evidence(&mut self, evidence: &Json, key: &str, lost: &mut Vec<Case>) {
         match evidence {
             Json::String(text) if matches!(key, "node" | "nodes" | "host" | "hosts") => self.enter(text),

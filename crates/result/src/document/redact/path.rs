@@ -99,8 +99,7 @@ const KERNEL_NAME_PREFIXES: &[&str] = &[
     "ip6_vti", "tunl", "ifb", "nic-",
 ];
 
-/// Returns whether the kernel or systemd chose the name: a known prefix, then numbers with at most
-/// two letters between, or a hexadecimal ID.
+/// Returns whether the kernel or systemd chose the name: a known prefix, then numbers or an ID.
 pub(super) fn is_kernels(name: &str) -> bool {
     // These names contain a hardware address.
     let by_address = |begin: &&str| name.strip_prefix(*begin).is_some_and(|rest| rest.len() >= 12);

@@ -18,8 +18,7 @@ pub(super) fn address(word: &str) -> Option<(IpAddr, Option<u16>)> {
     Some((socket.ip(), Some(socket.port()))).filter(|(ip, _)| tells(ip))
 }
 
-/// Returns whether a word is a hardware address of 6 (Ethernet), 8 (FireWire) or 20 bytes
-/// (InfiniBand).
+/// Returns whether a word is a hardware address, of 6, 8 (FireWire) or 20 bytes (InfiniBand).
 pub(super) fn is_mac(word: &str) -> bool {
     let separator = if word.contains(':') { ':' } else { '-' };
     let parts: Vec<&str> = word.split(separator).collect();

@@ -56,8 +56,7 @@ impl SuspectFigure {
     }
 }
 
-/// Returns the outliers in order of retest: the furthest one per benchmark and node, then the
-/// second furthest, and so on.
+/// Returns the outliers in order of retest: the furthest per benchmark and node, then the second.
 fn suspects(run: &Run) -> Vec<SuspectFigure> {
     let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
     let outliers: Vec<(usize, &Finding)> = outliers.collect();
