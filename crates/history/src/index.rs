@@ -145,7 +145,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Adds each run of `stored` once, from its most complete document; others become problems.
+    /// Adds each run of `stored` once, from its most complete document; further ones are problems.
     fn take(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();

@@ -416,7 +416,7 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Returns the effective last-level cache that the latest of 32 runs on `machine` measured.
+    /// Returns the last-level cache that the latest of 32 runs on `machine` measured, if any did.
     pub fn effective_cache(&self, machine: &Machine) -> Result<Option<EffectiveCache>, StoreError> {
         const MAX_RUNS: usize = 32;
         let remarks = self.remarks();

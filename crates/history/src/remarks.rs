@@ -91,7 +91,7 @@ fn path_of(directory: &Path) -> PathBuf {
     directory.join("notes.json")
 }
 
-/// Locks `directory` until the file is dropped, in up to 10 s; no effect if unsupported.
+/// Locks `directory` until the file is dropped; fails after 10 s. No effect if unsupported.
 fn locked(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();

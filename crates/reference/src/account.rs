@@ -51,7 +51,7 @@ impl Seconds {
         Self { least: self.least * times, most: self.most * times }
     }
 
-    /// Multiplies the lower bound by `share` (0 to 1), the least part of the time that is filled.
+    /// Multiplies the lower bound by `share` (0 to 1): at least this share of the time was work.
     #[must_use]
     pub fn filled(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }

@@ -27,7 +27,7 @@ pub enum Against {
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Parses the words of `--against`: none, `installed`, `all` or names. Fails for an unknown
+    /// Parses `--against`: no word, `installed`, `all` or names of tools. Fails for an unknown
     /// name.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         match words {
@@ -52,7 +52,7 @@ fn known(name: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Returns a sentence for each tool that is requested by name and can check none of these cases.
+/// Returns a sentence for each tool that is requested by name and can check no case of `asked`.
 pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
@@ -141,7 +141,7 @@ fn of_a_node(case: &Case) -> bool {
     case.node().is_some()
 }
 
-/// Returns a tool requested by name, with its pairing or why it cannot measure this case.
+/// Returns a requested tool with its pairing, or why it has none; `None` if it is for other cases.
 fn asked_for(
     ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,

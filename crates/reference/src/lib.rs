@@ -278,7 +278,7 @@ impl Tool {
         results: None,
     };
 
-    /// Finds the tool's version in output: the word after `version_after`, if it is a number.
+    /// Finds the version in output: the word after `version_after`, if it starts with a digit.
     pub fn version(&self, text: &str) -> Option<String> {
         let (_, rest) = text.split_once(Some(self.version_after).filter(|lead| !lead.is_empty())?)?;
         let word = rest.split_whitespace().next()?;
@@ -362,7 +362,7 @@ pub struct InstalledTool {
 }
 
 impl InstalledTool {
-    /// Searches the programs of a tool. Fails if the first one is not installed or not trusted.
+    /// Finds the programs of a tool. Fails if the first one is not installed or not trusted.
     pub fn look(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
         let Tool { name, programs, directories, .. } = ref_tool.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;

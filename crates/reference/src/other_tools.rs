@@ -60,7 +60,7 @@ const OTHER_TOOLS: &[(&[&str], &str)] = &[
     (&["SQL statistics:", "transactions:"], "sysbench with a database"),
 ];
 
-/// Returns the name of the tool that wrote `text` if plimsoll knows but cannot read it: `dd`.
+/// Returns the tool (such as `dd`) that wrote `text`, if plimsoll knows it but cannot read it.
 pub(crate) fn named(text: &str) -> Option<&'static str> {
     let known = OTHER_TOOLS.iter().find(|(parts, _)| parts.iter().all(|part| text.contains(part)));
     known.map(|(_, tool)| *tool).or_else(|| is_from_dd(text).then_some("dd"))

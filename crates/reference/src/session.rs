@@ -69,7 +69,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selects from the installed tools, except those that require a benchmark of the run.
+    /// Returns a selection without benchmarks: tools that require one are chosen only by name.
     pub fn all(search: ProgramSearch) -> Self {
         Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
     }
@@ -82,7 +82,7 @@ impl Selection {
         picked
     }
 
-    /// Returns the expected time in s of all installed tools for a case.
+    /// Returns the expected time in s of the installed tools that `against` selects for a case.
     pub fn seconds(&self, against: &Against, case: &Case, machine: &Machine) -> f64 {
         let picked = self.chosen(against, case, machine);
         let there = picked.iter().filter(|choice| choice.found.is_ok()).map(|choice| &choice.pairing);
@@ -140,14 +140,14 @@ impl ReferenceTools {
         }
     }
 
-    /// Returns whether an installed tool for this case writes to the test file.
+    /// Returns whether a tool that is selected and installed writes to the case's test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
     }
 
-    /// Prepares the tools for a case, whose CPUs and test file are in `offer`. A tool that is
-    /// missing or cannot measure the case has the reason.
+    /// Prepares the selected tools for a case, whose CPUs and test file are in `offer`. If a tool
+    /// is missing or cannot measure the case, its result has the reason.
     pub fn prepare_tools(
         &mut self,
         against: &Against,
@@ -394,7 +394,7 @@ impl Runs {
         words
     }
 
-    /// Returns the tool's input files, `stdin` and command of the `server`, by name.
+    /// Returns, by name, the tool's input files, standard input and server command.
     fn shown_input(&self) -> BTreeMap<String, String> {
         let mut input: BTreeMap<String, String> =
             self.invocation.files.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();

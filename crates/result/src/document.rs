@@ -163,7 +163,7 @@ impl Run {
         node.machine.as_ref().unwrap_or(&self.machine)
     }
 
-    /// Returns the nodes for a document whose machine is `own`: an equal one becomes `None`.
+    /// Returns the nodes for a document whose machine is `own`: `None` replaces an equal machine.
     pub fn other_nodes(&self, own: &Machine) -> Vec<Node> {
         let other_node = |node: &Node| {
             let machine = self.machine_of(node);

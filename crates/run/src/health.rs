@@ -17,7 +17,7 @@ pub(super) enum HealthRemark {
     NicDrops { interface: String, received: u64, sent: u64 },
 }
 
-/// Returns the notable events of a case that took `seconds`, of interfaces if it uses them.
+/// Returns the notable events of a case of `seconds`; of interfaces only if `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
     let mut reported = Vec::new();
     let times = change.throttled();

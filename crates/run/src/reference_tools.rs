@@ -46,7 +46,7 @@ impl ReferenceRuns {
         self.all.iter().any(|prepared| self.wants(prepared))
     }
 
-    /// Returns the indices of the tools to run before, and after, plimsoll's sample, at random.
+    /// Returns which tools (indices) run before and after plimsoll's sample, in random order.
     pub(super) fn order(&mut self) -> (Vec<usize>, Vec<usize>) {
         let mut turns: Vec<Option<usize>> =
             (0..self.all.len()).filter(|i| self.wants(&self.all[*i])).map(Some).chain([None]).collect();

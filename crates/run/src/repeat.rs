@@ -88,7 +88,7 @@ fn with_one_cpu(machine: &Machine, cpu: usize) -> Machine {
     machine
 }
 
-/// Returns the most distant CPU of another core: neighbours may share a cache or a power rail.
+/// Returns the CPU most distant from `cpu` on another core: neighbours may share a cache or power.
 fn other_core(machine: &Machine, cpu: usize) -> Option<usize> {
     let cpus = &machine.cpu;
     let known = cpus.logical(cpu).map(|logical| &logical.siblings);

@@ -128,7 +128,7 @@ fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
     })
 }
 
-/// Adds the rate of each job for an open-loop case; returns how fio's latency then differs.
+/// Adds each job's rate if the case is open-loop; returns how fio's latency then differs.
 fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static str> {
     let open_loop = case.open_loop?;
     let each = (open_loop.per_second / case.threads as f64).round();
@@ -224,8 +224,8 @@ fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
 
 const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
 
-/// Returns the alignment of buffers for a queue that fills a huge page, as plimsoll's buffers are
-/// in one: a disk that takes 254 segments per request splits 1 MiB in 4 KiB pages into two.
+/// Returns the option that aligns buffers, if the queue fills a huge page: a disk that takes 254
+/// segments per request splits 1 MiB in 4 KiB pages into two.
 fn buffers(case: &DiskTransfers) -> Option<String> {
     const ALIGNED: u64 = 4 << 20;
     const HUGE: u64 = 2 << 20;

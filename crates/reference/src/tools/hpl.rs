@@ -15,7 +15,7 @@ pub(super) const HPL_PAIRS: usize = 3;
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
 const COLUMNS: usize = 7;
 
-/// Returns the pairing of a case that solves a dense f64 system, in `seconds`; else `None`.
+/// Returns the pairing if a case solves a dense f64 system; `seconds` is the tool's expected time.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
     solves.then_some(Pairing {

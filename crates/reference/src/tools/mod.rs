@@ -114,7 +114,7 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
     }
 }
 
-/// Returns the duration of a reading for tools that accept only whole seconds, at least 1.
+/// Returns the seconds of a reading as a whole number, for tools that accept no other.
 fn whole_seconds(ask: &Ask<'_>) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }

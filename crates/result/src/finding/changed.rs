@@ -143,7 +143,7 @@ struct SegmentLevel {
     waited: Option<f64>,
 }
 
-/// Returns the largest change of the watched series; `None` if it is level.
+/// Returns the largest change of level in the watched series; `None` if there is none.
 fn largest(measurement: &Measurement, metric: &MetricResult, watched: WatchedSeries) -> Option<Change> {
     let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
     changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))

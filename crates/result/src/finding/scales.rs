@@ -13,8 +13,8 @@ use plimsoll_units::quantity::percent;
 const VAGUE: f64 = 0.05;
 const MAX_LISTED_CASES: usize = 6;
 
-/// Returns one finding per kind of case with several thread counts, for the highest one, if
-/// possible with one CPU per thread.
+/// Returns one finding per kind of case with several thread counts: on the highest count that has a
+/// CPU per thread, else on the highest.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let mut found = Vec::new();

@@ -281,7 +281,7 @@ impl IperfRows {
     }
 }
 
-/// Returns the index from which on the streams add up to `bytes`; `None` if they do not.
+/// Returns the index from which on the bytes of `streams` add up to `bytes`; `None` without one.
 fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     const STATED_TOLERANCE: f64 = 0.03;
     let mut all = 0.0;

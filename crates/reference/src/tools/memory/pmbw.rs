@@ -48,7 +48,7 @@ impl PmbwWalk {
         }
     }
 
-    /// Returns how the names of the walk's kernels start; the machine's width follows.
+    /// Returns the start of the walk's kernel names: `ScanRead`, `ScanWrite` or `PermRead`.
     fn lead(self) -> &'static str {
         match self {
             Self::Read => "ScanRead",

@@ -110,7 +110,7 @@ fn is_bare(text: &str) -> bool {
     rows.first().is_some_and(is_row) && rows.iter().all(|row| is_row(row) || is_second(row))
 }
 
-/// Returns the number of bit/s in a unit of tables and keys, such as `10^6bits/s`.
+/// Returns the number of bit/s in a unit such as `10^6bits/s`; `None` if the unit is unknown.
 fn unit(text: &str) -> Option<f64> {
     // `-f` selects powers of 1000 for bits, of 1024 for bytes (netlib.c, `format_units`).
     let units = [

@@ -361,7 +361,7 @@ fn end_named(id: &str) -> Option<Case> {
     id.parse().ok().filter(names)
 }
 
-/// Returns the byte ranges of consecutive letters and digits.
+/// Returns the byte ranges of consecutive letters and digits in `word`.
 fn alphanumeric(word: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (at, c) in word.char_indices().filter(|(_, c)| c.is_alphanumeric()) {

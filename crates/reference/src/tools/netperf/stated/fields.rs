@@ -71,7 +71,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
     .map(|cell| cell.trim().trim_matches('"'))
 }
 
-/// Returns the key of `-k` for a column name in CSV, such as `RT_LATENCY`.
+/// Returns the key, as in KEY=VALUE lines, for the name of a CSV column.
 fn key(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let key = words.map(str::to_ascii_uppercase).collect::<Vec<_>>().join("_");
