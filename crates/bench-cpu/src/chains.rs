@@ -1,8 +1,6 @@
-//! Kernel of a `cpu.peak` case: an instruction set's fastest, or one with given chains and width.
-//!
-//! A chain is a sequence of dependent instructions. Few chains are limited by latency, many by the
-//! number of units; the two meet at latency × units chains. Combinations that do not exist are
-//! dropped from a product of lists or reported as not measured.
+//! Kernel of a `cpu.peak` case: an instruction set's fastest, or one with given chains and width. A
+//! chain is a sequence of dependent instructions. Few chains are limited by latency, many by the
+//! number of units; the two meet at latency × units chains.
 
 use std::fmt;
 
@@ -16,7 +14,6 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
 const ALL_VALUE: &str = "all";
-/// Longest vectors of an instruction set.
 const FULL_WIDTH: &str = "full";
 const SCALAR_WIDTH: &str = "scalar";
 
@@ -31,7 +28,7 @@ impl VectorWidth {
         if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
     }
 
-    /// Parses a width: `scalar` or any number of bits, such as `256`.
+    /// Parses a vector width: `scalar` or a number of bits, such as `256`.
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
@@ -60,7 +57,8 @@ pub(super) struct RequestedChains {
 }
 
 impl RequestedChains {
-    /// Reads the requested chains and widths. Fails for too many chains or an unusable width.
+    /// Reads the requested instruction sets, widths and chains. Fails for too many chains, an
+    /// unusable width, or widths without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL_WIDTH]);
@@ -93,7 +91,7 @@ impl RequestedChains {
         )
     }
 
-    /// Returns the cases of an operation and type, without affinity and threads.
+    /// Returns the cases of an operation and type; affinity and threads are not set yet.
     pub(super) fn cases(&self, pair: TypedOp) -> Result<Vec<Case>, String> {
         let named = |isa: Isa| {
             Case::of("cpu.peak")
@@ -146,7 +144,8 @@ fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
-/// Returns the widths of a word, the widest first; `None` is the full width of a set.
+/// Returns the vector widths that `word` requests, the widest first; `None` is the full width of
+/// each instruction set. Fails for an unknown word.
 fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
         FULL_WIDTH => vec![None],
@@ -158,7 +157,8 @@ fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String>
     })
 }
 
-/// Returns the best instruction set with the pair in this width, on this CPU, else on any.
+/// Returns the best instruction set with kernels of this type and width that runs on this CPU, else
+/// the best that any CPU has; `None` if there is no kernel.
 fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     let fits =
         || of_pair(pair).filter(move |kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));
@@ -166,7 +166,7 @@ fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     here.or_else(|| fits().map(|kernel| kernel.isa).max())
 }
 
-/// Returns the kernel of a case, even if this processor cannot run it; the error is one line.
+/// Returns the kernel of a `cpu.peak` case, even if this CPU cannot run it. The error is one line.
 pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     let word = |key| case.word(key).unwrap_or_default();
     let (op, element) = (one::<Op>("op", word("op"))?, one::<Element>("type", word("type"))?);
@@ -191,7 +191,7 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     })
 }
 
-/// Returns the kernel of a case; the error shows why it is missing or cannot run here.
+/// Returns the kernel of a `cpu.peak` case; the error is why it is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
     if case.number("chains").is_none() {
         let word = |key| case.word(key).unwrap_or_default();

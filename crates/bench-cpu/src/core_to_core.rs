@@ -1,8 +1,8 @@
 //! `cpu.core-to-core`: one-way latency between two CPUs, for every pair of allowed CPUs.
 //!
 //! A cache line moves between two pinned threads by compare-and-swap or by loads and stores
-//! (`plimsoll_metal::handover`, without PAUSE). The latency is half a round trip. A pair's value is
-//! the median of its bursts; the headline is the median over the pairs.
+//! (`plimsoll_metal::handover`, without PAUSE). Latency: half a round trip, median per pair, then
+//! over pairs.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,6 @@ const MAX_SECONDS: f64 = 1e6;
 const HANDOVER_METHODS: &[(&str, HandoverMethod)] =
     &[("cas", HandoverMethod::CompareAndSwap), ("store", HandoverMethod::Store)];
 
-/// The benchmark `cpu.core-to-core`.
 pub struct CoreToCore;
 
 impl Benchmark for CoreToCore {
@@ -94,7 +93,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
 
 type Bounce = fn([usize; 2], HandoverMethod, Duration) -> Result<Bounced, HandoverError>;
 
-/// Measures one pair for `time`. Its threads end then: hundreds of pairs would need thousands.
+/// Measures two CPUs for `time`. Its threads end then: hundreds of pairs would need thousands.
 fn bounce(cpus: [usize; 2], exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
     ThreadPair::new(cpus)?.bounce(exchange, time)
 }
@@ -103,9 +102,7 @@ struct Pairs {
     exchange: HandoverMethod,
     bounce: Bounce,
     pairs: Vec<Marked>,
-    /// Number of all pairs.
     of: usize,
-    /// Last failure, and the number of failures.
     stalled: Option<Stalled>,
     wrong: Option<WrongAnswer>,
 }
@@ -128,7 +125,8 @@ impl Pairs {
         Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
     }
 
-    /// Returns the median one-way latency of a pair in s; `None` if it stalled, an error if wrong.
+    /// Returns the median one-way latency between two CPUs in seconds, measured for `time`. `None`
+    /// if the transfer stalled or was wrong, which is recorded; an error if it could not start.
     fn latency(&mut self, cpus: [usize; 2], time: Duration) -> Result<Option<f64>, CannotMeasure> {
         match (self.bounce)(cpus, self.exchange, time) {
             Ok(bounced) => Ok(median(bounced.one_way)),
@@ -152,7 +150,8 @@ fn median(values: Vec<f64>) -> Option<f64> {
     Samples::new(values).ok().map(|samples| samples.median())
 }
 
-/// Returns a pair's value in seconds for both directions of the matrix.
+/// Returns the matrix entries of two CPUs in both directions, each with the latency `value` in
+/// seconds; `None` for CPU numbers beyond 32 bits.
 fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
     let [a, b] = pair.cpus.map(u32::try_from);
     let (a, b) = (a.ok()?, b.ok()?);
@@ -228,7 +227,6 @@ mod tests {
         Group::default().with("op", ops.iter().map(|op| Value::Word((*op).to_owned())).collect())
     }
 
-    /// 10 ns per step between the CPU numbers; one burst in three is disturbed.
     fn by_distance(
         cpus: [usize; 2],
         exchange: HandoverMethod,

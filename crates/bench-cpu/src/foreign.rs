@@ -1,5 +1,3 @@
-//! Refuses instruction sets of other architectures on the command line. Plan files may name them.
-
 use plimsoll_metal::isa::{Absence, Isa};
 
 use plimsoll_model::plan::Group;

@@ -1,6 +1,5 @@
-//! `cpu.gemm`: multiplies square matrices, C ← A·B, by `plimsoll_metal::gemm`.
-//!
-//! A sample is one product, 2 N³ operations, checked against A·(B·v) for a vector v of signs.
+//! `cpu.gemm`: multiplies square matrices, C ← A·B. A sample is one product, 2 N³ operations,
+//! checked against A·(B·v) for a vector v of signs.
 
 use std::time::Instant;
 
@@ -29,7 +28,6 @@ use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
 const WANTED: OrderTarget = OrderTarget { work: 2.0, seconds: 1.0, cases: 1, bytes_per_element: 3.3 * 8.0 };
-/// Elements of a cache line, at most.
 const MAX_LINE_ELEMENTS: usize = 16;
 
 /// The benchmark `cpu.gemm`.
@@ -116,7 +114,8 @@ fn element(word: &str) -> Result<Element, String> {
     }
 }
 
-/// Returns the distance of columns in elements: an odd number of lines, so no power of two.
+/// Returns the distance of two columns in elements: an odd number of cache lines, so no power of
+/// two.
 fn stride(rows: usize) -> usize {
     (rows.div_ceil(MAX_LINE_ELEMENTS) | 1).saturating_mul(MAX_LINE_ELEMENTS)
 }
@@ -200,7 +199,8 @@ impl<T: Real> GemmTeam<T> {
         Ok(running)
     }
 
-    /// Fills A and B with HPL's sequence. Each thread first touches its own columns.
+    /// Fills A and B with HPL's sequence and C with zeros; each thread first touches its own
+    /// columns.
     fn fill(&mut self) -> Result<(), CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
         let sequence = Sequence::new();

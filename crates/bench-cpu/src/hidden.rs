@@ -14,13 +14,12 @@ use plimsoll_machine::{CpuSet, Machine};
 
 const SIBLING_TRIALS: usize = 5;
 const TRIAL_PAUSE: Duration = Duration::from_millis(20);
-/// Slow-down of a slice while the sibling works.
 const TWICE: std::ops::RangeInclusive<f64> = 1.8..=2.2;
 /// Largest number of CPUs to test: larger guests are shown their siblings.
 const MOST_CPUS: usize = 16;
 
-/// Looks for CPUs that share a core although the kernel shows a core each, in virtual machines
-/// without CPU quota; records them in `machine`.
+/// Measures which CPUs share a core although the kernel shows a core for each, and records them in
+/// `machine`. Does nothing outside virtual machines or under a CPU quota.
 pub(super) fn look(machine: &mut Machine) {
     let quota = machine.cgroup.cpu_quota.as_ref();
     let held = quota.is_some_and(|quota| quota.cpus() < machine.cpu.allowed.len() as f64);
@@ -49,7 +48,7 @@ pub(super) fn look(machine: &mut Machine) {
 }
 
 /// Returns pairs of CPUs that may be siblings: neighbours, and CPUs half of the list apart, as
-/// hypervisors number them. Empty for too many CPUs.
+/// hypervisors number them. Empty for more than [`MOST_CPUS`] CPUs.
 fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     let cpu = &machine.cpu;
     let alone = |number: &usize| cpu.logical(*number).is_none_or(|logical| logical.siblings.len() <= 1);

@@ -1,5 +1,3 @@
-//! Parameters of running a kernel: affinity, and amount per sample.
-
 use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_bench_api::places;
 use plimsoll_machine::cpu::CoreKind;
@@ -36,7 +34,8 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     case.with_count("threads", threads)
 }
 
-/// Returns the product of the requested affinities, amounts and scalings; at least one entry.
+/// Returns all combinations of the requested affinities, amounts of work and scalings, at least
+/// one. Fails for no work, or for strong scaling without an amount.
 pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);
@@ -67,12 +66,12 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions
 pub const KIND_CLOCK: OwnCondition =
     OwnCondition::new("clock_hz_{}", "Hz", "mean clock of the CPUs of a kind");
 
-/// Returns the name of a kind of core in conditions, without spaces.
+/// Returns the name of a kind of core for use in condition names: spaces become underscores.
 pub fn word_of(kind: &CoreKind) -> String {
     kind.name.replace(' ', "_")
 }
 
-/// Returns the kinds of core among these CPUs; empty if the machine has one kind.
+/// Returns the kinds of core among `cpus`; empty if the machine has one kind.
 pub(super) fn kinds(machine: &Machine, cpus: &CpuSet) -> Vec<CoreKind> {
     machine.cpu.kinds.iter().filter(|kind| kind.cpus.meets(cpus)).cloned().collect()
 }

@@ -36,7 +36,7 @@ use plimsoll_metal::kernel::{Element, Op, RateUnit};
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::Unit;
 
-/// Returns the unit in which the rate of an operation on an element type is counted.
+/// Returns the unit in which the rate of `op` on `element` is counted; FLOP/s if both are `None`.
 pub fn counted_in(op: Option<Op>, element: Option<Element>) -> Unit {
     match op.map_or(RateUnit::Operations, |op| op.row().counted) {
         RateUnit::Bytes => Unit::BytePerSecond,

@@ -3,14 +3,12 @@ use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
 use plimsoll_model::limit::{Input, Question, median};
 
 pub(super) struct Clocks {
-    /// Clock of each sample in Hz.
     pub(super) each: Vec<f64>,
-    /// Median in Hz.
     pub(super) median: f64,
 }
 
 impl Clocks {
-    /// Returns each sample's core clock in Hz and their median. Fails if a sample has no clock.
+    /// Returns each sample's core clock and their median, in Hz. Fails if a sample has no clock.
     pub(super) fn of(question: &Question<'_>) -> Result<Self, UnknownChip> {
         let each: Option<Vec<f64>> =
             question.samples.iter().map(|sample| sample.conditions.clock_hz).collect();
@@ -42,7 +40,6 @@ pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownC
     Ok(core)
 }
 
-/// Cores available to the threads.
 pub(super) struct Share {
     /// Number of cores, or of CPUs of a quota.
     pub(super) cpus: f64,
@@ -72,7 +69,7 @@ impl Share {
     }
 }
 
-/// Returns the largest number of these CPUs on one core, at least 1.
+/// Returns the largest number of these CPUs on one core, hidden siblings included; at least 1.
 pub(super) fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
     let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());

@@ -1,7 +1,5 @@
-//! `cpu.linpack`: solves a dense system of linear equations by `plimsoll_metal::lu`.
-//!
-//! Matrix, operation count (2/3 N³ + 3/2 N²) and check of the solution are HPL's. A sample is one
-//! factorisation and solution.
+//! `cpu.linpack`: solves a dense system of linear equations. Matrix, operation count (2/3 N³ + 3/2
+//! N²) and check of the solution are HPL's. A sample is one factorisation and solution.
 
 use std::time::Instant;
 
@@ -202,7 +200,7 @@ impl Prepared for LinpackTeam {
     }
 }
 
-/// Refuses a residual that fails HPL's check; NaN fails. The error names `cpus`.
+/// Fails if a scaled residual fails HPL's check, or is NaN. The error names `cpus`.
 fn judged(cpus: &[usize], residual: f64) -> Result<(), CannotMeasure> {
     if residual < THRESHOLD {
         return Ok(());

@@ -1,5 +1,4 @@
-//! Operations, element types and instruction sets of `cpu.peak`. A pair without a kernel is dropped
-//! from a product of lists, and is an error if nothing else is left.
+//! Operations, element types and instruction sets of `cpu.peak`.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
@@ -25,7 +24,8 @@ impl TypedOp {
         self.kernels().next().is_some()
     }
 
-    /// Returns the best instruction set that has the pair, on this processor, else on any.
+    /// Returns the best instruction set that has this operation and type on this CPU, else on any
+    /// CPU.
     pub(super) fn best(self) -> Isa {
         let here = self.kernels().filter(|kernel| kernel.available().is_ok());
         let best = here.map(|kernel| kernel.isa).max();
@@ -47,8 +47,8 @@ impl TypedOp {
     }
 }
 
-/// Returns the pairs requested by a group; by default fma of f64 and f32. A default that does not
-/// fit a typed value is replaced by all that fit. Fails if no pair is left.
+/// Returns the requested combinations of operation and type that have a kernel; by default fma of
+/// f64 and f32. A default that does not fit a requested value is replaced by all that fit.
 pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);
@@ -121,12 +121,11 @@ fn missing(pair: TypedOp) -> String {
     )
 }
 
-/// Returns the kernel of a pair; the error shows why it is missing or cannot run here.
+/// Returns the kernel of an operation and type; the error is why it is missing or cannot run here.
 pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
     let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
     let TypedOp { op, element } = pair;
     let kernel = kernel::find(op, element, isa);
-    // A missing kernel is reported before a missing feature, a foreign instruction set as foreign.
     let Some(kernel) = kernel else {
         isa.available().map_err(absent)?;
         let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
@@ -139,7 +138,7 @@ pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, Can
     Ok(kernel)
 }
 
-/// Parses `word`; the error names the parameter `key` and the choices.
+/// Parses `word` as a value of the parameter `key`, which the error names with the choices.
 pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,

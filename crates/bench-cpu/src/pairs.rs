@@ -1,5 +1,3 @@
-//! Pairs of CPUs to measure, and the resources that a pair shares.
-
 use std::collections::BTreeSet;
 
 use rand::seq::SliceRandom;
@@ -16,8 +14,8 @@ pub(super) const fn pairs_of(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }
 
-/// Returns all pairs of `cpus`. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then pairs at random
-/// distances in the list, equally many per CPU.
+/// Returns the pairs of `cpus` to measure: all. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then
+/// pairs at random distances in the list (by `seed`), equally many per CPU.
 pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     let list: Vec<usize> = cpus.iter().collect();
     let count = list.len();
@@ -45,7 +43,8 @@ pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     chosen.into_iter().take(MOST_PAIRS).collect()
 }
 
-/// Returns the nearest shared resource, if any: `smt` for a core, `l2` or `l3`, `package`.
+/// Returns the nearest resource that CPUs `a` and `b` share: `smt` (a core), a cache such as `l2`,
+/// or `package`. `None` if they share none or are unknown.
 pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {

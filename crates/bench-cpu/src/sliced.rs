@@ -1,5 +1,3 @@
-//! Common parts of sliced CPU cases (`plimsoll_metal::sliced`).
-
 use std::time::Duration;
 
 use plimsoll_metal::clock::named_maximum_hz;
@@ -18,7 +16,6 @@ use plimsoll_model::warning::{Note, Warning};
 
 const MAX_SECONDS: f64 = 1e6;
 
-/// Retries of a sample without an undisturbed slice.
 const MAX_RETRIES: usize = 20;
 
 /// Factor by which a core may seem to exceed its maximum clock (uncertainty).
@@ -41,7 +38,6 @@ pub(super) struct Slices<L> {
     warm: bool,
     cores: usize,
     siblings: Vec<CpuSet>,
-    /// Siblings that the kernel does not show.
     hidden: Vec<CpuSet>,
     kinds: Vec<CoreKind>,
     /// Highest clock of a sample, in Hz.
@@ -63,7 +59,6 @@ impl<L: SlicedLoad> Slices<L> {
         Ok(Self {
             sliced,
             turns,
-            // A probe would use time of the quota.
             distances: quota
                 .is_none()
                 .then(|| NeighbourDistances::of(machine, crate::SUBSYSTEM.topology, cpus)),
@@ -77,7 +72,8 @@ impl<L: SlicedLoad> Slices<L> {
         })
     }
 
-    /// Returns the number of cores; `None` if the host may have moved vCPUs that shared one.
+    /// Returns the number of cores; `None` if hidden siblings, which the host may have moved,
+    /// shared one.
     pub(super) fn cores(&self) -> Option<usize> {
         self.hidden.is_empty().then_some(self.cores.max(1))
     }
@@ -100,17 +96,17 @@ impl<L: SlicedLoad> Slices<L> {
         Ok(outcome)
     }
 
-    /// Returns the undisturbed rate per second; under an effective quota the delivered rate.
+    /// Returns the rate in operations or bytes per second: undisturbed, or delivered under a quota.
     pub(super) fn rate(&self, outcome: &TeamOutcome) -> f64 {
         if self.quota.is_some() { self.delivered(outcome) } else { self.undisturbed(outcome) }
     }
 
-    /// Returns the rate per second without interruptions.
+    /// Returns the operations or bytes per second of the undisturbed slices.
     pub(super) fn undisturbed(&self, outcome: &TeamOutcome) -> f64 {
         outcome.turns_per_second() * self.turns.counted as f64
     }
 
-    /// Returns the rate per second including disturbed slices.
+    /// Returns the operations or bytes per second including disturbed slices.
     fn delivered(&self, outcome: &TeamOutcome) -> f64 {
         outcome.delivered_turns_per_second * self.turns.counted as f64
     }
@@ -153,7 +149,8 @@ impl<L: SlicedLoad> Slices<L> {
         facts.warnings.extend(clock_unknown.map(Note::from));
     }
 
-    /// Returns the turns per thread for at least `amount` over all threads.
+    /// Returns the loop iterations per thread that do at least `amount` operations over all
+    /// threads.
     fn turns(&self, amount: u64) -> u64 {
         let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
         amount.div_ceil(per_turn.max(1)).max(1)

@@ -1,5 +1,3 @@
-//! Warnings of CPU cases.
-
 use std::fmt;
 
 use plimsoll_metal::clock::ClockUnknown;

@@ -1,4 +1,4 @@
-//! Causes of a low figure, from the conditions observed during its measurement.
+//! Causes of a low figure, found in the conditions recorded during its measurement.
 
 use std::fmt;
 
@@ -7,16 +7,13 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::NOTABLE;
 use plimsoll_units::quantity::{format_cpus, percent};
 
-/// CPUs used by other processes from which on they may be the cause, whatever the loss. No share of
-/// the CPUs that the case uses: this is a mean over the whole measurement, and the other work may
-/// have run during its samples only; a process can also take more of a cache or of memory bandwidth
-/// than of CPU time.
+/// CPUs used by other processes from which these may be the cause. A mean over the measurement:
+/// they may have run during its samples only, and may take memory bandwidth rather than CPU time.
 const MIN_BUSY_CPUS: f64 = 0.25;
 
-/// CPU quota of a machine, compared with the usual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Quota {
-    /// No known quota or a new one; the CPUs that it allows, if known.
+    /// No usual quota; the CPUs that a quota allows now, if known.
     New(Option<f64>),
     /// The quota was there when the usual figures were measured, so it explains no loss.
     Usual,
@@ -52,13 +49,13 @@ pub enum LowCause {
 }
 
 impl LowCause {
-    /// Returns the cause of a low figure by its conditions, the CPU use of `others` and the
-    /// `quota`.
+    /// Returns the most likely cause of a low figure; `None` if no condition is notable. `others`
+    /// is the CPU use of other processes during the measurement; `quota` is this machine's CPU
+    /// quota.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
-        // A quota that covers all threads of the case stops them only if its group uses more CPU
-        // time.
+        // A quota that covers all threads of the case stops them only if its group uses more time.
         let is_small = |cpus: f64| cpus < measurement.case.busy_threads() as f64;
         let by_quota = || match quota {
             Quota::New(cpus) if cpus.map_or(others.cpus < MIN_BUSY_CPUS, is_small) => {
@@ -81,12 +78,12 @@ impl LowCause {
         by_quota().or_else(busy).or_else(stolen).or_else(waited)
     }
 
-    /// Returns whether the cause is a setting of this machine rather than other work at the moment.
+    /// Returns true for a setting of this machine, and false for other work running at the moment.
     pub fn is_own(&self) -> bool {
         matches!(self, Self::Quota { .. })
     }
 
-    /// Returns the stable identifier, such as `cpu-quota`.
+    /// Returns the stable identifier of the cause, such as `cpu-quota`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Quota { .. } => "cpu-quota",
@@ -97,9 +94,9 @@ impl LowCause {
     }
 }
 
-/// Returns the share of the time in which a quota stopped the threads. The kernel counts the stops
-/// of the whole group; threads of CPU and memory cases waited at least as long as they were
-/// stopped.
+/// Returns the share of the time (0 to 1) in which a CPU quota stopped the threads; `None` if
+/// unknown. The kernel counts stops of the whole group; threads of CPU and memory cases waited at
+/// least as long as they were stopped.
 pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
     let conditions = &measurement.conditions;

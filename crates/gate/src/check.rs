@@ -1,5 +1,3 @@
-//! A figure of a case, its threshold, and the results of its repeated measurements.
-
 use plimsoll_machine::Others;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitSource;
@@ -13,7 +11,6 @@ use crate::threshold::{Threshold, ThresholdSource};
 use crate::usual::UsualFigures;
 use crate::{IN_VAIN, MISSED, Unjudged};
 
-/// Reason for a check that has no figure although its case was measured.
 const NO_FIGURE: &str = "this machine does not report it";
 
 /// Figure of a case that is compared with a threshold.
@@ -34,15 +31,15 @@ pub struct Retest {
     pub value: f64,
     /// Whether the figure is low.
     pub is_low: bool,
-    /// Cause observed during the measurement, if the figure is low.
+    /// Cause found in the conditions of the measurement, if the figure is low.
     pub cause: Option<LowCause>,
     /// Whether no other user of the measured resource can have gone unseen.
     pub is_alone: bool,
 }
 
 impl Retest {
-    /// Returns whether the figure is evidence about this machine. A low one is not if the resource
-    /// was taken by other work, or may have been taken unseen (disk, link).
+    /// Returns whether the figure is evidence about this machine. A low figure is not if other work
+    /// took the measured resource, or may have taken it unseen (disk, link).
     fn counts(&self) -> bool {
         self.cause.as_ref().map_or(!self.is_low || self.is_alone, LowCause::is_own)
     }
@@ -85,8 +82,8 @@ pub struct FigureCheck {
     test: Sequential,
 }
 
-/// Returns the figures of a case to check, each with its threshold for the lost share `loss`
-/// (0.1 is a tenth); the error is the reason why the case cannot be judged.
+/// Returns the figures of a case to check, each with its threshold for detecting the lost share
+/// `loss` (0.1 is a tenth). The error is the reason why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
     usual: &[UsualFigures],
@@ -118,8 +115,8 @@ pub(super) fn thresholds(
 }
 
 impl FigureCheck {
-    /// Creates the check of a figure. `false_alarms` is the highest probability of a wrong "low".
-    /// Fails if measurements cannot distinguish a loss from chance.
+    /// Creates the check of the figure `what` of a case. `false_alarms` is the highest probability
+    /// of a wrong "low". Fails if repeated measurements cannot distinguish a loss from chance.
     pub(super) fn new(
         case: Case,
         what: CheckedQuantity,
@@ -145,13 +142,13 @@ impl FigureCheck {
         }
     }
 
-    /// Returns the unit of the figures; `None` if they are shares.
+    /// Returns the unit of the checked figure; `None` if it is a share from 0 to 1.
     pub fn unit(&self) -> Option<Unit> {
         let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
         (self.what == CheckedQuantity::Figure).then_some(headline.unit)
     }
 
-    /// Returns the checked figure of a measurement; the error is the check's state without it.
+    /// Returns the checked figure of a measurement, or the state of the check if it has none.
     fn value(&self, measurement: &Measurement) -> Result<f64, CheckProgress> {
         let Some(headline) = measurement.headline() else {
             let reason = measurement.standing().1.unwrap_or_default();
@@ -164,9 +161,9 @@ impl FigureCheck {
         }
     }
 
-    /// Takes the first measurement. A low one with a cause that the system states counts as
-    /// evidence. Any other low one only causes repetitions, because the lowest of many figures is
-    /// low by chance.
+    /// Sets the state from the first measurement. `is_alone`: no unseen user of the resource. If a
+    /// quota of known size explains a low figure, it counts as evidence; any other low figure only
+    /// causes repetitions, because the lowest of many figures is low by chance.
     pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(state) => state,
@@ -203,29 +200,30 @@ impl FigureCheck {
         };
     }
 
-    /// Returns the least number of further low measurements that decide the check.
+    /// Returns how many further low measurements would decide the check, at least 1.
     pub(super) fn needed(&self) -> usize {
         let low = self.rounds.iter().filter(|round| round.counts() && round.is_low).count();
         self.fewest().saturating_sub(low).max(1)
     }
 
-    /// Returns whether the last measurement was low by a stated cause of this machine.
+    /// Returns whether the last repetition was low because of this machine's own CPU quota.
     pub(super) fn is_stated(&self) -> bool {
         self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(LowCause::is_own)
     }
 
-    /// Returns whether the check is open and none of its further measurements counts.
+    /// Returns whether the check is undecided although repeated, and no repetition is evidence.
     pub(super) fn is_in_vain(&self) -> bool {
         let is_open = matches!(self.state, CheckProgress::InVain | CheckProgress::Suspect);
         is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Retest::counts)
     }
 
-    /// Returns the least number of low measurements that show the loss.
+    /// Returns the least number of low measurements that prove a loss.
     pub fn fewest(&self) -> usize {
         self.test.fewest()
     }
 
-    /// Returns the most frequent cause among the low measurements.
+    /// Returns the most frequent cause among the low measurements; `None` if most have no known
+    /// cause.
     pub fn cause(&self) -> Option<&LowCause> {
         let low = || self.rounds.iter().filter(|round| round.is_low);
         let count = |code: Option<&str>| {
@@ -235,22 +233,22 @@ impl FigureCheck {
         most.cause.as_ref()
     }
 
-    /// Returns whether the check shows that this machine is sick. On shared hardware (`shares`),
-    /// only a cause of this machine itself counts.
+    /// Returns whether the check shows that this machine is sick. If other guests or containers may
+    /// share its hardware (`shares`), only a cause of this machine itself counts.
     pub(super) fn accuses(&self, shares: bool) -> bool {
         self.state == CheckProgress::Low && self.cause().map_or(!shares, LowCause::is_own)
     }
 
-    /// Returns the median of the low figures, or the first figure if none was low.
+    /// Returns the median of the low repetitions; if none was low, the first measured figure.
     pub fn value_shown(&self) -> Option<f64> {
         let low = self.rounds.iter().filter(|round| round.is_low).map(|round| round.value).collect();
         plimsoll_stats::median(low).or(self.first)
     }
 }
 
-/// Returns the share of a derived or documented limit; the error is the reason why it is not known.
-/// If a quota stopped threads, the CPU time is judged instead: figure and limit are then those of
-/// the quota.
+/// Returns the figure as a share of its derived or documented limit, 0 to 1; the error is the
+/// reason why that is unknown. If a quota stopped threads, figure and limit are those of the quota,
+/// so the CPU time is judged instead.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
     const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;
@@ -263,7 +261,7 @@ fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'s
     metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN_LIMIT)
 }
 
-/// Returns the share of the time in which the threads had their CPUs, 0 to 1.
+/// Returns the share of the time in which the threads had their CPUs, 0 to 1; `None` if unknown.
 fn cpu_time(measurement: &Measurement) -> Option<f64> {
     let conditions = &measurement.conditions;
     let lost = [throttled(measurement), conditions.steal, conditions.waited];

@@ -7,12 +7,10 @@ use plimsoll_machine::Machine;
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, significant};
 
 /// Memory is missing if more than this share and more than [`MEMORY_BYTES`] is gone: a kernel
-/// reserves varying amounts (crashkernel), and a hypervisor takes some back for a while
-/// (ballooning).
+/// reserves varying amounts (crashkernel), and a hypervisor may take some back (ballooning).
 const MEMORY_SHARE: f64 = 0.06;
-/// See [`MEMORY_SHARE`].
 const MEMORY_BYTES: u64 = 1 << 30;
-/// A quota or rate below this share of another is tighter.
+/// A quota or rate below this share of another one is tighter.
 pub(super) const TIGHTER: f64 = 0.99;
 
 /// A resource that a machine has less of than usual.
@@ -55,7 +53,8 @@ pub enum MachineLoss {
 }
 
 impl MachineLoss {
-    /// Returns what `machine` has less of than `usual`; `of` is "before" or "in the fleet".
+    /// Returns the CPUs, memory and CPU quota that `machine` has less of than `usual`. `of` names
+    /// the origin of `usual`: "before" or "in the fleet".
     pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
         let cpus = (cpus_of(machine), cpus_of(usual));
@@ -79,7 +78,7 @@ impl MachineLoss {
         cpus.into_iter().chain(memory).chain(quota).collect()
     }
 
-    /// Returns the stable identifier, such as `fewer-cpus`.
+    /// Returns the stable identifier of the loss, such as `fewer-cpus`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Cpus { .. } => "fewer-cpus",

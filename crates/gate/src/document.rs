@@ -24,9 +24,7 @@ pub struct GateDocument<'a> {
     answer: GateAnswer,
     line: String,
     cause: Option<&'static str>,
-    /// Probability that a gate on a usual machine answers "sick".
     false_alarms: f64,
-    /// Probability that a loss which a check can find is missed.
     missed: f64,
     differences: Vec<LossInDocument>,
     faults: Vec<LossInDocument>,
@@ -35,7 +33,7 @@ pub struct GateDocument<'a> {
     not_judged: Vec<NotJudged<'a>>,
 }
 
-/// Time and place of a gate.
+/// Data about a gate that its checks do not contain.
 #[derive(Clone, Copy, Debug)]
 pub struct GateAbout<'a> {
     /// Version of this program.
@@ -153,7 +151,7 @@ fn row(check: &FigureCheck) -> CheckInDocument<'_> {
 }
 
 impl CheckedQuantity {
-    /// Returns the identifier in the document, such as `share-of-limit`.
+    /// Returns the identifier of the quantity in the document, such as `share-of-limit`.
     pub fn code(self) -> &'static str {
         match self {
             Self::Figure => "figure",
@@ -164,7 +162,7 @@ impl CheckedQuantity {
 }
 
 impl CheckProgress {
-    /// Returns the identifier in the document, and the reason if the state has one.
+    /// Returns the identifier of the state in the document, and the reason if the state has one.
     pub fn words(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Waiting => ("not measured", None),

@@ -1,14 +1,8 @@
 //! Whether a machine does what it usually does: `plimsoll gate`.
 //!
-//! A low measurement of a [`FigureCheck`] is repeated until Wald's sequential test
-//! ([`plimsoll_stats::Sequential`]) decides between "usual" and "real loss". Thresholds come from
-//! the derived limit, from this machine's history or from its fleet ([`UsualFigures`]). Pure:
-//! measurements in, a verdict out.
-//!
-//! A machine is sick if a loss is real, and either a new quota causes it or no other guest or
-//! container can have taken what is missing; if it has less of something than is usual
-//! ([`MachineLoss`]); if it has a fault; or if an answer is wrong. Other possible causes give
-//! "unknown".
+//! A low figure is measured again until Wald's sequential test decides between "usual" and "real
+//! loss". A machine is sick if a loss is real and a new quota or nothing outside the machine can be
+//! its cause, or by a [`MachineLoss`], a fault or a wrong answer.
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -47,7 +41,7 @@ pub struct Rates {
 /// Codes of faults that make a machine sick whatever its figures are.
 const DRAINING: [&str; 2] = ["edac-uncorrected", "nvme-critical-warning"];
 
-/// Consecutive uninformative measurements after which a check is given up.
+/// Consecutive measurements without evidence after which a check is given up.
 const IN_VAIN: usize = 5;
 
 /// A case that is not judged.
@@ -78,9 +72,8 @@ pub struct Gate {
     pub faults: Vec<HardwareFault>,
     /// Wrong answers that this machine computed.
     pub wrong: Vec<WrongAnswer>,
-    /// Health recorded by the latest earlier run of this machine.
+    /// Health of this machine in its latest earlier run.
     before: Option<Health>,
-    /// Whether other guests or containers may share its hardware.
     shares: bool,
     quota: Quota,
     /// Known usual figures, in order of preference.
@@ -89,8 +82,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates the checks of `cases` on `machine`. For each case, the first element of `usual` that
-    /// has figures of it gives the threshold.
+    /// Creates the checks of `cases` on `machine`. The threshold of a case comes from the first
+    /// element of `usual` that has figures for the case.
     pub fn new(cases: &[Case], machine: &Machine, usual: &[UsualFigures], rates: Rates) -> Self {
         let mut made: Vec<(Case, CheckedQuantity, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
@@ -129,11 +122,10 @@ impl Gate {
         }
     }
 
-    /// Takes the first measurement of each case. A case that is not low passes; a low one is to be
+    /// Records the first measurement of each case. Cases with a low figure stay open and are to be
     /// measured again. `interrupted`: the user ended the run before all cases were measured.
     pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
         let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
-        // The time budget belongs to the gate, it is no option of the user.
         let in_time = |made: &&Measurement| made.cause != Some(Lost::OutOfTime);
         let made = |case: &Case| measurements.iter().filter(in_time).find(|made| made.case == *case);
         for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
@@ -160,14 +152,13 @@ impl Gate {
         }
     }
 
-    /// Adds a wrong answer, except one that a path to other machines gave.
+    /// Records the measurement's wrong answer, unless other machines may have caused it.
     fn add_wrong(&mut self, measurement: &Measurement) {
         let wrong = measurement.wrong_answer.as_deref().filter(|wrong| wrong.is_of_this_machine());
         self.wrong.extend(wrong.cloned());
     }
 
-    /// Adds the setting that newly holds a case below its usual figure. A setting that holds
-    /// several cases is added once.
+    /// Records a new setting that limits the case below its usual figure, unless recorded already.
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
         let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
@@ -176,8 +167,8 @@ impl Gate {
         self.differences.extend(held.filter(|held| !is_stated(held)));
     }
 
-    /// Returns the case to be measured next: first each low case once, then the one that is nearest
-    /// to a decision. `None` if all are decided or the machine is already sick.
+    /// Returns the case to measure next: first each low case once, then the case nearest to a
+    /// decision. `None` if all are decided or the machine is already sick.
     pub fn next(&self) -> Option<&Case> {
         if self.answers_sick() {
             return None;
@@ -190,13 +181,14 @@ impl Gate {
         open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
     }
 
-    /// Returns the number of further measurements of the next case to spread over time, so that one
+    /// Returns how many further measurements of the next case to spread over time, so that one
     /// disturbance does not hit all of them. 0 if spreading makes no difference.
     pub fn spread(&self) -> usize {
         self.nearest().filter(|check| !check.is_stated()).map_or(0, FigureCheck::needed)
     }
 
-    /// Takes a further measurement of a case. `others` is the CPU use of other processes during it.
+    /// Records a repeated measurement of a case. `others` is the CPU use of other processes during
+    /// it.
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         self.add_wrong(measurement);
         for check in &mut self.checks {
@@ -213,19 +205,19 @@ impl Gate {
             || self.checks.iter().any(|check| check.accuses(self.shares))
     }
 
-    /// Returns a fault for which a machine should get no work. Wear and narrow slots do not count.
+    /// Returns the first fault that alone makes the machine sick. Wear and narrow slots do not.
     fn accusing_fault(&self) -> Option<&HardwareFault> {
         self.faults.iter().find(|fault| DRAINING.contains(&fault.code()) || self.is_new(fault))
     }
 
-    /// Returns whether a narrow link or lost data is new since the latest run. A slot may have
-    /// fewer lanes by design, and drives keep their error count, so an earlier record is required.
+    /// Returns whether a narrow PCIe link or lost data is new since the latest earlier run; false
+    /// without one. A slot may have fewer lanes by design, and drives keep their error count.
     fn is_new(&self, fault: &HardwareFault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
-            // The kernel may give a device another address, and an idle link may be slower: links
-            // of one kind with as few lanes are counted. A bridge that lost its GPU no longer saves
-            // power, so the earlier count includes links that save power.
+            // Links of one kind with as few lanes are counted, because addresses may change and
+            // idle links are slower. A bridge without its GPU no longer saves power, so `before`
+            // counts all.
             HardwareFault::PcieLink { what, now, possible, saves_power: false, .. } => {
                 let is_such = |of: &HardwareFault, all: bool| {
                     matches!(of, HardwareFault::PcieLink { what: a, now: b, possible: c, saves_power, .. }
@@ -244,26 +236,26 @@ impl Gate {
         }
     }
 
-    /// Returns the verdict from what is known so far.
+    /// Returns the verdict on the measurements recorded so far.
     pub fn verdict(&self) -> GateVerdict {
         verdict::of(self)
     }
 
-    /// Returns whether other guests of the hypervisor or containers may share the hardware.
+    /// Returns whether other guests or containers may share the hardware.
     pub fn shares(&self) -> bool {
         self.shares
     }
 }
 
-/// Returns whether the measurement failed. A skipped disk case counts: a requested disk without
-/// figures is not known to be well.
+/// Returns whether the measurement failed. A skipped disk case counts as failed: a requested disk
+/// without figures is not known to be healthy.
 fn is_failed(measurement: &Measurement) -> bool {
     let is_disk =
         || measurement.status == Status::Skipped && plimsoll_bench::subsystem_of(&measurement.case).on_files;
     measurement.status == Status::Failed || is_disk()
 }
 
-/// Returns whether no other user of the measured resource can have gone unseen.
+/// Returns whether nothing unseen can have used the measured resource (such as a disk or link).
 fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     (plimsoll_bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
 }

@@ -1,5 +1,3 @@
-//! Thresholds below which a measurement is low, and how often that happens by chance.
-
 use plimsoll_compare::RunNoise;
 use plimsoll_model::metric::Better;
 use plimsoll_stats::median;
@@ -26,7 +24,7 @@ pub enum ThresholdSource {
 }
 
 impl ThresholdSource {
-    /// Describes the origin, such as "12 earlier runs".
+    /// Describes the origin in words, such as "12 earlier runs".
     pub fn words(&self) -> String {
         match self {
             Self::Limit => "its limit".to_owned(),
@@ -37,7 +35,7 @@ impl ThresholdSource {
     }
 }
 
-/// Usual figure, and the figure from which on a measurement is low.
+/// Usual figure, and the figure at which a measurement becomes low.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// Usual figure, in its unit.
@@ -60,15 +58,15 @@ pub struct Threshold {
 const LOSSES: [f64; 5] = [0.1, 0.15, 0.2, 0.3, 0.5];
 /// Least number of runs or machines that define a usual figure.
 pub(super) const MIN_USUAL_COUNT: usize = 3;
-/// Assumed probability that a figure with a limit is low by chance. No measurement of the machine
-/// gives it, so this is the most cautious number with which repetitions still decide.
+/// Assumed probability that a figure with a derived limit is low by chance: no measurement gives
+/// it, so this is the most cautious number with which repetitions still decide.
 const UNKNOWN_CHANCE: f64 = 0.5;
 /// Assumed probability that such a figure is low if the loss is real.
 const UNKNOWN_LOSS: f64 = 0.98;
 
 impl Threshold {
-    /// Returns the threshold of a figure that reaches `share` of `whole` on a sound machine: the
-    /// geometric mean of that and of what is left after `loss` (both shares are 0 to 1).
+    /// Returns the threshold of a figure that is at least `share` × `whole` on a healthy machine:
+    /// `whole` × √(`share` × (1 − `loss`)), where both factors are from 0 to 1.
     pub(super) fn reached(whole: f64, share: f64, loss: f64, source: ThresholdSource) -> Self {
         Self {
             usual: whole,
@@ -81,9 +79,9 @@ impl Threshold {
         }
     }
 
-    /// Returns the threshold for earlier figures of a case: the geometric mean of their median and
-    /// of what is left after `loss`, or after a larger loss if noise hides that. `source` takes the
-    /// number of figures; the error is the reason why they do not define what is usual.
+    /// Returns the threshold from earlier `values` of a figure: between their median m and m × (1 −
+    /// `loss`), at the geometric mean. If noise hides that, a larger loss is used. `source` takes
+    /// the number of values; the error is the reason why they are not enough.
     pub(super) fn usual(
         values: &[f64],
         better: Better,
@@ -136,7 +134,7 @@ impl Threshold {
         Err(format!("its {n} earlier figures differ by chance too much to find a loss of 50 %"))
     }
 
-    /// Returns whether a figure is past the threshold: below it, or above it for a latency.
+    /// Returns whether a figure is past the threshold: below it, or above it if lower is better.
     pub fn is_low(&self, value: f64) -> bool {
         match self.better {
             Better::Higher => value < self.low,
@@ -144,7 +142,7 @@ impl Threshold {
         }
     }
 
-    /// Returns the lost share (0 to 1) of the usual figure; for a latency, of the usual speed.
+    /// Returns the lost share (0 to 1) of the usual figure; if lower is better, of the usual speed.
     pub fn lost(&self, value: f64) -> f64 {
         match self.better {
             Better::Higher => 1.0 - value / self.usual,
@@ -183,7 +181,6 @@ mod tests {
         assert!(loss(4.0).unwrap() > 0.1);
         assert!(loss(90.0).unwrap_err().contains("differ by chance too much"));
         assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures known, 3 required");
-        // Three equal figures do not make chance impossible.
         assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().by_chance >= 0.2);
     }
 

@@ -14,7 +14,6 @@ use crate::cause::Quota;
 use crate::difference::{MachineLoss, TIGHTER};
 use crate::threshold::{MIN_USUAL_COUNT, Threshold, ThresholdSource};
 
-/// Least number of machines of a kind that define what is usual.
 const LEAST_MACHINES: usize = 5;
 
 /// Usual figures by case, and usual resources of the machine.
@@ -31,7 +30,8 @@ pub struct UsualFigures {
 }
 
 impl UsualFigures {
-    /// Collects the figures that `runs` of this machine give for `machine` now, the oldest first.
+    /// Collects the usual figures from earlier `runs` of this machine, the oldest first, as far as
+    /// they apply to its present state `machine`. `None` without runs.
     pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
@@ -44,12 +44,12 @@ impl UsualFigures {
         })
     }
 
-    /// Collects figures of machines in a gathered run that have the kind of `machine`, itself
-    /// excluded. If the run has a node with its name, the kind is that node's: a machine that has
-    /// lost a CPU or memory since is compared with its former kind.
+    /// Collects usual figures from nodes of `run` with the same kind as `machine`, without
+    /// `machine` itself. A node with its host name gives the kind, so that a machine that has lost
+    /// a CPU or memory since is compared with its former kind.
     ///
     /// # Errors
-    /// The run has fewer than five such machines.
+    /// The run has fewer than five such nodes.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let then = named(run, machine).map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
@@ -77,7 +77,8 @@ impl UsualFigures {
         })
     }
 
-    /// Returns the threshold of a case, or why its figures define none; `None` if it has no figure.
+    /// Returns the threshold of a case for detecting the lost share `loss` (0 to 1), or why its
+    /// figures define none; `None` if no figure of the case is known.
     pub(super) fn threshold(
         &self,
         case: &Case,
@@ -96,8 +97,9 @@ impl UsualFigures {
         self.health.as_ref()
     }
 
-    /// Returns the setting that newly limits a case to less than usual, also without a low figure:
-    /// short samples may exceed the limit. Outer `None`: too few figures of the case are known.
+    /// Returns the new setting that limits a case below its usual figure less `loss` (0 to 1). A
+    /// figure need not be low: short samples may exceed the rate. Outer `None`: too few known
+    /// figures.
     pub(super) fn newly_held(
         &self,
         measurement: &Measurement,
@@ -139,18 +141,16 @@ impl UsualFigures {
     pub(super) fn differences(&self, machine: &Machine) -> Vec<MachineLoss> {
         let before = if self.is_fleet { "in the fleet" } else { "before" };
         let all = self.machine.iter().flat_map(|usual| MachineLoss::between(usual, machine, before));
-        // One earlier run without the quota does not make it new.
         let is_usual = self.quota(machine) == Quota::Usual;
         all.filter(|one| !is_usual || !matches!(one, MachineLoss::Quota { .. })).collect()
     }
 }
 
-/// Returns whether two descriptions with one name describe one machine, even after a loss of CPUs
-/// or memory.
+/// Returns whether two machine descriptions with the same host name belong to one machine, even if
+/// CPUs or memory were lost in between.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
-        // Excluded: the evidence, whose wording may change, and the instance type, which is not
-        // always known.
+        // Excluded: evidence (its wording may change) and instance type (not always known).
         let all = Virtualisation { instance: None, evidence: Vec::new(), ..machine.virtualisation.clone() };
         (machine.cpu.vendor.clone(), machine.cpu.model_name.clone(), all)
     };
@@ -173,7 +173,8 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     kinds(then) == kinds(now)
 }
 
-/// Yields the measurements of accepted nodes (`is_of`) that apply to `now`, with their machines.
+/// Returns the measurements that apply to `now` from nodes whose name `is_of` accepts, each with
+/// the machine that was measured.
 fn usual_values<'a>(
     runs: &'a [Run],
     now: &'a Machine,
@@ -190,7 +191,7 @@ fn usual_values<'a>(
     })
 }
 
-/// Returns the medians of the headlines by case id, from nodes that `is_of` accepts.
+/// Returns the medians of the headline metrics by case id, from nodes that `is_of` accepts.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, _) in usual_values(runs, now, is_of) {
@@ -201,7 +202,7 @@ fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMa
     all
 }
 
-/// Returns the CPU quota, in CPUs; infinite without one.
+/// Returns the CPU quota in CPUs; infinite without one.
 fn quota(machine: &Machine) -> f64 {
     machine.cgroup.cpu_quota.as_ref().map_or(f64::INFINITY, |quota| quota.cpus())
 }
@@ -217,15 +218,14 @@ fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeM
     all
 }
 
-/// Returns the node of a run with the host name of `machine`; none for `localhost`.
+/// Returns the node of a run with the host name of `machine`; `None` for `localhost`.
 fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
     let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
     run.nodes.iter().find(|node| node.name == host)
 }
 
-/// Returns whether a node is `machine`: by name, else by its host name if unique in the run. A run
-/// over SSH has names that the user typed. Images share host names, so this is enough to leave a
-/// node out and for nothing else.
+/// Returns whether a node of the run is `machine` itself: by node name, else by a host name that is
+/// unique in the run. Good only for leaving a node out: images share host names.
 fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     let own = named(run, machine).or_else(|| {
         let is_of = |node: &&Node| machine.host.is_some() && run.machine_of(node).host == machine.host;
@@ -235,7 +235,8 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// Returns a machine with the CPU count and quota of the majority; without one, of `machine`.
+/// Returns the first machine of `all` with its CPUs and quota replaced by those of the majority, or
+/// by those of `machine` without a majority.
 fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;
@@ -246,7 +247,7 @@ fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -
     Some(typical)
 }
 
-/// Returns a machine whose `number` more than half of `all` have.
+/// Returns a machine whose `number` is that of more than half of `all`; `None` without one.
 fn majority<'a>(
     all: impl Iterator<Item = &'a Machine>,
     number: impl Fn(&Machine) -> u64,

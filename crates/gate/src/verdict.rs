@@ -1,5 +1,3 @@
-//! Verdict of a gate: healthy, sick or unknown, with its evidence, in at most 80 characters.
-
 use plimsoll_bench::label;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::{counted, shown_within};
@@ -11,10 +9,8 @@ use crate::{Gate, LowCause};
 
 const VERDICT_COLUMNS: usize = 80;
 
-/// Explanation of a loss that may have a cause outside the machine.
 const OTHERS_MAY_BE_THE_CAUSE: &str = "others may be the cause";
 
-/// Stable identifier of the cause if answers are wrong.
 const WRONG_ANSWER: &str = "wrong-answer";
 
 /// Answer of a gate.
@@ -76,7 +72,6 @@ fn cut(line: &str) -> String {
 }
 
 fn sick(gate: &Gate) -> Option<GateVerdict> {
-    // A wrong answer is wrong at any speed.
     if let Some(wrong) = gate.wrong.iter().find(|wrong| wrong.cpu().is_some()).or(gate.wrong.first()) {
         let then = Some(wrong.conclusion()).filter(|then| !then.is_empty());
         return Some(verdict(GateAnswer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));
@@ -161,7 +156,6 @@ fn healthy(gate: &Gate) -> GateVerdict {
     let passed = gate.checks.iter().filter(|check| check.state == CheckProgress::Passed).count();
     let first = format!("{} passed", counted(passed, "check"));
     let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(FigureCheck::cause);
-    // The line has room for one of them.
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,
@@ -174,7 +168,7 @@ fn lost(check: &FigureCheck) -> f64 {
     check.value_shown().map_or(0.0, |value| check.threshold.lost(value))
 }
 
-/// Describes a loss: "cpu fma f64 avx512 49 % below its limit".
+/// Describes the loss that a check found: "cpu fma f64 avx512 49 % below its limit".
 fn evidence(check: &FigureCheck) -> String {
     let of = match check.threshold.source {
         ThresholdSource::Limit => "its limit",

@@ -32,7 +32,6 @@ const CARRYLESS: CoreRate = CoreRate::new("carryless_multiply", "CLMUL");
 /// SHA256RNDS2 on x86; SHA256H and SHA256H2 on Arm.
 const SHA256: CoreRate =
     CoreRate { in_cycles: true, ..CoreRate::new("sha256_cycles", "SHA-256 instructions") };
-/// Latency of these instructions, in cycles.
 const SHA256_LATENCY: &str = "sha256_latency";
 const INTEGER: CoreRate = CoreRate::new("integer", "vector integer instructions");
 
@@ -68,11 +67,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 struct Needs {
     rate: CoreRate,
-    /// Number of instructions on one lane.
     each: f64,
-    /// Bits of a lane.
     lane_bits: u32,
-    /// Whether they are dependent.
     chained: bool,
 }
 
@@ -124,10 +120,8 @@ fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> 
 struct CryptoUnits {
     core: Core,
     rate: CoreRate,
-    /// `None` if the processor shows no such instructions.
     means: Option<CryptoInstructions>,
     bits: u32,
-    /// Lanes per vector.
     lanes: f64,
     /// Vector instructions per cycle if independent.
     started: f64,
@@ -167,7 +161,8 @@ impl CryptoUnits {
         self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
     }
 
-    /// Returns the number of chains and their latency in cycles, if these limit the rate.
+    /// Returns the number of dependent chains on a core and their latency in cycles; `None` if not
+    /// these but the units limit the rate.
     fn waiting(&self) -> Option<(f64, f64)> {
         self.chained.filter(|(chains, latency)| chains / latency < self.started)
     }
@@ -193,7 +188,7 @@ impl CryptoUnits {
         (text, inputs)
     }
 
-    /// Returns the fact on which the limit rests, as subject of "is wrong here".
+    /// Describes the chip's rate on which the limit rests, as the subject of "is wrong here".
     fn fact(&self) -> String {
         let (name, core) = (self.rate.name, &self.core.name);
         match self.waiting() {

@@ -1,5 +1,5 @@
 //! Calls on one block as sliced work. Slices of equal length start and end with equal blocks; one
-//! of each length is compared with the reference.
+//! slice of each length is compared with the reference.
 
 use std::ops::Range;
 
@@ -17,7 +17,6 @@ const RESULTS_KEPT: usize = 3;
 const ALIGNMENT: usize = 64;
 /// Largest block in bytes that stays in private caches.
 const MAX_CACHED_BLOCK_BYTES: usize = 256 << 10;
-/// Spread of the slice cost of larger blocks.
 const FAR_SPREAD: f64 = 0.25;
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub(super) struct Left {
     block: u128,
 }
 
-/// Returns the initial content of a block of `bytes`, different in each line.
+/// Returns the initial content of a block of `bytes`; each cache line differs.
 fn initial(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at.wrapping_mul(167) >> 3) as u8).collect()
 }
@@ -59,8 +58,8 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks that slices on this CPU agreed with each other and with the reference; `proven`
-    /// caches results that were checked.
+    /// Checks that all slices on CPU number `cpu` agreed with each other and with the reference.
+    /// `proven` collects the results that are already checked.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
             return Err(

@@ -2,7 +2,7 @@
 //!
 //! A call takes nonce and 13 header bytes, encrypts the block in place and makes the tag, or
 //! digests the block with padding. Only the bytes of the block count. Calls are sliced as in
-//! `cpu.peak`, and every slice must end in the bytes of the reference.
+//! `cpu.peak`.
 
 mod findings;
 mod limit;
@@ -40,7 +40,6 @@ const INSTRUCTIONS: CaseFact<String> = CaseFact::new(
     "instructions",
     "the instructions that the operation is done by, or that there are none for it",
 );
-/// Value without such instructions.
 const NO_INSTRUCTIONS: &str = "none";
 
 /// The benchmark `cpu.crypto`.

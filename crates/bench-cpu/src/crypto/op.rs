@@ -14,19 +14,16 @@ use plimsoll_machine::Cpu;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum CryptoOp {
-    /// AES-128-GCM: authenticated encryption.
     Gcm,
-    /// AES-256-CTR: encryption only.
     Ctr,
     Sha256,
-    /// ChaCha20-Poly1305: authenticated encryption.
     ChaCha,
 }
 
 impl CryptoOp {
     pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
 
-    /// Returns the name in `openssl`, also the word of the case.
+    /// Returns the name of the operation in `openssl` and as the case's parameter `op`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gcm => "aes-128-gcm",
@@ -55,7 +52,6 @@ pub(super) struct CryptoSetup<'a> {
     pub(super) key: &'a [u8; KEY_BYTES],
     /// Nonce of the first call in the first 12 bytes; for AES-256-CTR the counter block.
     pub(super) start: &'a [u8; 16],
-    /// Additional authenticated data.
     pub(super) aad: &'a [u8],
 }
 
@@ -70,7 +66,7 @@ impl CryptoSetup<'static> {
 }
 
 impl CryptoSetup<'_> {
-    /// Returns the nonce of call number `call`, unique in a series.
+    /// Returns the nonce of call number `call`, unique as long as `start` stays the same.
     pub(super) fn nonce(&self, call: u64) -> [u8; NONCE_LEN] {
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&self.start[..NONCE_LEN]);
@@ -113,8 +109,9 @@ impl<'a> Cipher<'a> {
         Ok(Self { setup, by })
     }
 
-    /// Runs call `number` on the block in place and returns its tag. A digest overwrites the start
-    /// of the block, so calls are dependent. Fails for a block longer than the algorithm allows.
+    /// Runs call number `number` on the block in place and returns its tag. A digest overwrites the
+    /// start of the block, so calls are dependent. Fails for a block longer than the algorithm
+    /// allows.
     pub(super) fn call(&mut self, number: u64, block: &mut [u8]) -> Result<Tag, Unspecified> {
         let mut left = [0; 32];
         match &mut self.by {
@@ -133,7 +130,7 @@ impl<'a> Cipher<'a> {
         Ok(left)
     }
 
-    /// Resets to the first call; a keystream starts again.
+    /// Resets the cipher to its first call. Fails if the keystream cannot start again.
     pub(super) fn reset(&mut self) -> Result<(), Unspecified> {
         match &mut self.by {
             By::Counter(counter) => counter.rewind().ok_or(Unspecified),

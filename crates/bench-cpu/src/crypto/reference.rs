@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::op::{Cipher, CryptoOp, CryptoSetup, KEY_BYTES, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
-/// Applies `calls` calls to the block and returns the last tag. Fails for too long a block.
+/// Applies `op` to the block `calls` times and returns the last tag. Fails for too long a block.
 pub(super) fn after(
     op: CryptoOp,
     setup: CryptoSetup<'_>,
@@ -54,7 +54,8 @@ pub(super) fn after(
     Ok(left)
 }
 
-/// Applies AES-256-CTR; its counter starts like AES-256-GCM's: 2 in the last 32 bits.
+/// Applies AES-256-CTR `calls` times; its counter starts like AES-256-GCM's: 2 in the last 32 bits.
+/// `None` if the block is too long.
 fn counter(setup: CryptoSetup<'_>, block: &mut [u8], calls: u64) -> Option<()> {
     let mut keystream = vec![0; block.len().checked_mul(usize::try_from(calls).ok()?)?];
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, setup.key).ok()?);
@@ -122,7 +123,6 @@ fn product(x: u128, y: u128) -> u128 {
     sum
 }
 
-/// A published test vector, in hexadecimal.
 struct Vector {
     op: CryptoOp,
     source: &'static str,

@@ -1,7 +1,5 @@
-//! Limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for FMA at the measured clock.
-//!
-//! Both multiply and add, a pair per instruction; memory is no limit, because blocks are reused in
-//! caches. (HPL's 3/2 N² counts the operations of the solution itself.)
+//! Limit of `cpu.gemm` and `cpu.linpack`: that of `cpu.peak` for FMA at the measured clock. Memory
+//! is no limit, because blocks are reused in caches.
 
 use crate::peak::{self, Peak};
 use plimsoll_bench_api::Benchmark;
@@ -63,7 +61,6 @@ mod tests {
         assert_eq!((linpack.value, linpack.source), (Some(2.0 * 16.0 * 3.0e9), LimitSource::Derived));
         let clock = linpack.inputs.iter().find(|input| input.name == "clock").unwrap();
         assert!(clock.from.contains("every 20 ms"), "{clock:?}");
-        // Both threads on one CPU have one core.
         let one = &limit("cpu.linpack/n=8000/nb=192/isa=avx512/affinity=1/threads=2", "rate")[0];
         assert_eq!(one.value, Some(16.0 * 3.0e9));
         let gemm = &limit("cpu.gemm/type=f32/n=4000/isa=avx2/threads=1", "rate")[0];

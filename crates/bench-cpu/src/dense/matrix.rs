@@ -1,5 +1,3 @@
-//! HPL's system of equations and check of the solution. Any part of the matrix can be regenerated.
-
 use plimsoll_metal::team::{Team, TeamError};
 
 /// Sequence x ← a·x + c modulo 2⁶⁴ (HPL 2.3, include/hpl_matgen.h; a is Knuth's for MMIX).
@@ -30,7 +28,6 @@ impl SequenceStep {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
-    /// 1, 2, 4 … steps.
     powers: [SequenceStep; 64],
 }
 
@@ -59,14 +56,13 @@ impl Sequence {
         }
     }
 
-    /// Fills `numbers` with `column` of a system of `rows` equations, from `row` down; column
-    /// number `rows` is the right-hand side.
+    /// Fills `numbers` with entries of `column` of a system of `rows` equations, from row `row`
+    /// down. Column number `rows` is the right-hand side.
     pub(crate) fn column(&self, rows: usize, row: usize, column: usize, numbers: &mut [f64]) {
         self.fill(row as u64 + column as u64 * rows as u64, numbers);
     }
 }
 
-/// Largest absolute values in the rows of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Norms {
     /// ‖Ax − b‖∞

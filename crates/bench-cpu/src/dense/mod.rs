@@ -1,5 +1,3 @@
-//! Common parts of `cpu.gemm` and `cpu.linpack`: sizes, instruction sets, memory, threads.
-
 use plimsoll_metal::gemm::{self, CoreCaches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
@@ -29,7 +27,6 @@ pub(super) const DEFAULT_BLOCK_COLUMNS: u64 = 192;
 const MAX_THREADS: u64 = 1 << 12;
 /// Default orders are multiples of this, and so of every register tile.
 const ROUND: u64 = 240;
-/// Samples per time budget, with warm-up and refilling.
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
 
 pub(super) struct DenseThreads {
@@ -51,7 +48,8 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
         .collect())
 }
 
-/// Returns the operations per byte: 2/3 n³ on a matrix read and written once.
+/// Returns the operations per byte of solving the case's system: 2/3 n³ on a matrix of n² numbers
+/// read and written once. `None` if the case has no order `n`.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
     Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
 }
@@ -92,7 +90,8 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
     kinds(machine, &team.cpus().iter().copied().collect())
 }
 
-/// Returns the distinct requested instruction sets, with `best` and `all` resolved.
+/// Returns the distinct requested instruction sets, with `best` and `all` resolved. Fails for an
+/// unknown name.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
     let mut isas = Vec::new();
@@ -115,7 +114,7 @@ pub(super) fn isa(word: &str) -> Result<Isa, String> {
     plimsoll_units::text::shown(word).parse().map_err(|error| format!("isa {error}"))
 }
 
-/// Returns the assumed operations per second of a thread, only for default sizes.
+/// Returns an assumed rate of one thread in operations per second, for default sizes only.
 fn assumed_rate(isa: Isa) -> f64 {
     match isa {
         Isa::Avx512 => 50e9,
@@ -124,8 +123,8 @@ fn assumed_rate(isa: Isa) -> f64 {
     }
 }
 
-/// Returns the order for which `work` × order³ operations take the wanted seconds on all allowed
-/// CPUs, limited by the run's time budget and by memory.
+/// Returns the matrix order that takes the `wanted` seconds on all allowed CPUs with `isa`, but no
+/// more than the run's time budget and the memory allow.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let share =
@@ -147,12 +146,13 @@ pub(super) struct OrderTarget {
     pub(super) bytes_per_element: f64,
 }
 
-/// Refuses `bytes` beyond the memory budget; `sum` shows in the error how the amount comes about.
+/// Fails if `bytes` exceed the memory budget; `sum` explains in the error what adds up to them.
 pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
     fits_or(machine, bytes, sum, "a smaller --n")
 }
 
-/// Refuses `bytes` beyond the memory budget; `sum` explains the amount, `less` is the remedy.
+/// Fails if `bytes` exceed the memory budget. In the error, `sum` explains what adds up to them,
+/// and `less` is the remedy, such as "a smaller --n".
 pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
@@ -177,7 +177,8 @@ pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotM
     Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
-/// Returns the caches of the threads' first core; small defaults if unknown.
+/// Returns the first- and second-level cache sizes per core of the first thread's CPU; small
+/// defaults if unknown.
 pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
     let modest = CoreCaches::default();
     let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };

@@ -1,5 +1,3 @@
-//! Finding: number of chains at which a rate saturates.
-
 use serde_json::{Value, json};
 
 use crate::{Peak, STEPS_PER_CYCLE};
@@ -9,10 +7,9 @@ use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::Quantity;
 use plimsoll_units::quantity::format::significant;
 
-/// Share of the highest rate that counts as saturated.
 const FLAT: f64 = 0.97;
 const LEAST_POINTS: usize = 3;
-/// Largest number of initial chains from which a latency follows; more may already saturate.
+/// Most initial chains from which a latency follows; more may already saturate.
 const MAX_LATENCY_CHAINS: u64 = 2;
 
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
@@ -59,7 +56,6 @@ fn describe(alike: Vec<&Measurement>) -> Option<PlainFinding> {
     if curve.len() < LEAST_POINTS || most.rate.is_nan() || most.rate <= 0.0 {
         return None;
     }
-    // From this point on all rates are saturated.
     let flat = curve.iter().rev().take_while(|at| at.rate >= FLAT * most.rate).last();
     let saturated = flat.filter(|at| at.chains < last.chains);
     let unit = first.measurement.headline()?.unit;
@@ -103,8 +99,8 @@ struct Little {
     throughput: f64,
 }
 
-/// Applies Little's law to a curve whose first point is limited by latency; `most` is the highest
-/// rate in steps per cycle. `None` if it does not rise from there.
+/// Applies Little's law to a curve whose first point is limited by latency; `most` is its highest
+/// rate in steps per cycle. `None` if the curve does not rise from there.
 fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();

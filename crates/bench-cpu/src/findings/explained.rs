@@ -1,5 +1,4 @@
-//! Finding: why a kernel stays below the limit of its units, shown by another kernel that reaches
-//! the limit, or reaches its own at a lower clock.
+//! Finding: why a kernel stays below the limit of its units, shown by another kernel.
 
 use serde_json::json;
 
@@ -17,12 +16,11 @@ const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-b
 
 /// Smallest relative difference that counts as a higher clock.
 const HIGHER: f64 = 0.03;
-/// Largest relative difference between equal instruction rates.
 const AS_MANY: f64 = 0.03;
 
-/// Returns findings for `cpu.peak` cases below 97 % of their limit. Either the operation reaches
-/// its limit with another instruction set (the kernel's other work limits it), or another operation
-/// reaches its limit at a lower clock with no more instructions per second (a trade of the core).
+/// Returns findings for `cpu.peak` cases below 97 % of their limit: the operation reaches its limit
+/// with another instruction set, or another operation reaches its limit at a lower clock with as
+/// many instructions per second.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let low =
         |m: &&Measurement| of_limit(m).is_some_and(|share| share < EXPLAINED_LIMIT_SHARE) && has_its_cores(m);
@@ -30,13 +28,14 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
 }
 
-/// Returns whether the case had whole cores (no quota, which has a warning) and no chains.
+/// Returns whether the case had whole cores (no quota, busy sibling or move) and no chains.
 fn has_its_cores(low: &Measurement) -> bool {
     let less = LESS_OF_A_CORE.iter().chain(&MovedCpus::WARNING_CODES).any(|code| low.warns(code));
     low.case.number("chains").is_none() && !less
 }
 
-/// Returns a finding if another operation of this set reaches its limit at a lower clock.
+/// Returns a finding if another operation with the same instruction set reaches its limit at a
+/// lower clock.
 fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);

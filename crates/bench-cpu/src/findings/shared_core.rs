@@ -15,7 +15,8 @@ const NO_FASTER: f64 = 1.1;
 const SURELY: f64 = 1.25;
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
-/// Returns a finding per node if two threads are never faster in `cpu.peak` for no other reason.
+/// Returns a finding for each node on which two threads are never faster than one in `cpu.peak`,
+/// unless a quota or other load explains it.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {

@@ -1,5 +1,3 @@
-//! Finding: siblings that the machine does not show.
-
 use serde_json::json;
 
 use crate::CoreToCore;
@@ -14,7 +12,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
-/// Returns a finding per case with pairs as near as siblings that are not marked as siblings.
+/// Returns a finding per `cpu.core-to-core` case with pairs of CPUs as near as SMT siblings that
+/// the system does not show as siblings.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }

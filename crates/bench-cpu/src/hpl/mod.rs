@@ -1,5 +1,5 @@
 //! `cpu.hpl`: HPL on all machines of a run with `--hosts` together, by the installed `xhpl` or
-//! `hpcc`. On one machine use `cpu.linpack`.
+//! `hpcc`.
 
 mod limit;
 
@@ -58,7 +58,6 @@ impl Benchmark for Hpl {
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        // The machines decide other parameters when all are known.
         let mut made = vec![Case::of(self.name())];
         let lists: [(&str, &[u64], u64); 4] = [
             ("n", &[], MOST_ROWS),

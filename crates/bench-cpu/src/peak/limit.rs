@@ -1,8 +1,8 @@
 //! Limit of `cpu.peak`: instructions per cycle of the units at the clock of the same slices.
 //!
 //! rate ≤ instructions per cycle × lanes × operations each × clock × cores, per sample. Cores count
-//! and not threads: siblings share the units. For a given number of (dependent) chains also
-//! instructions per cycle ≤ chains ÷ latency.
+//! and not threads: siblings share the units. For (dependent) chains also instructions per cycle ≤
+//! chains ÷ latency.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
@@ -56,7 +56,6 @@ fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
         return mixed(question, kernel, &cpus);
     }
     let share = Share::of(question, &cpus);
-    // A quota gives time of CPUs, not of cores.
     let threads = if share.is_quota { 1 } else { most_of_a_core(cpu, &cpus) };
     let units = units(question.machine, &cpus, kernel, threads)?;
     let core = &units.core;
@@ -167,8 +166,8 @@ fn at_the_clock(
     Ok(limit)
 }
 
-/// Returns the limit from the capability measured before the run, if the chip's data is unknown:
-/// used for other cases, and never to doubt a result.
+/// Returns the limit from the capability measured before the run, for chips without listed rates.
+/// Serves other cases, and never to doubt a result. Empty if not measured.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
     wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
@@ -182,7 +181,6 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
         key if key == rate::MULTIPLY_AND_ADD.key => Ability::MultiplyAndAdd,
         _ => return None,
     };
-    // One core represents all only if all have one kind.
     let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
     let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
@@ -198,7 +196,8 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     Some(Limit { source: LimitSource::Inferred, reason, ..limit }.resting_on(from))
 }
 
-/// Replaces in a limit's formula the instructions `name` per cycle by chains ÷ latency (cycles).
+/// Replaces the instructions per cycle, named `name`, in a limit's formula by `chains` ÷ `latency`
+/// (in cycles). `from` is the source of the latency.
 fn of_chains(mut limit: Limit, name: &str, chains: f64, latency: f64, from: &str) -> Limit {
     let started = format!("{name} per cycle");
     limit.formula = limit.formula.replacen(&started, "chains ÷ latency", 1);
@@ -216,7 +215,7 @@ pub struct PerCycle {
     pub operations: f64,
 }
 
-/// Returns the capability of a core like CPU `number` with a kernel, or why it is not known.
+/// Returns what a core like CPU `number` can do per cycle with a kernel, or why that is unknown.
 pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Result<PerCycle, UnknownChip> {
     compiled_by_us(kernel)?;
     let units = units(machine, &[number].into_iter().collect(), kernel, 1)?;
@@ -226,7 +225,6 @@ pub fn per_cycle(machine: &Machine, number: usize, kernel: &ComputeKernel) -> Re
 
 struct PeakUnits {
     core: Core,
-    /// Vector instructions per cycle.
     per_cycle: f64,
     operations: f64,
     name: &'static str,
@@ -267,7 +265,8 @@ fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
     Err(UnknownChip(why.to_owned()))
 }
 
-/// Returns the units of the threads' cores, all of one kind, of which each has `threads` at most.
+/// Returns the units that limit `kernel` on the cores of `cpus`, all of one kind. `threads` is the
+/// most threads per core.
 fn units(
     machine: &Machine,
     cpus: &CpuSet,
@@ -291,12 +290,12 @@ fn units(
 const LEAST_VECTOR_BITS: u32 = 128;
 
 /// Returns the instructions per cycle with chains, each waiting for one latency (two if a step is a
-/// multiplication and an addition); `started` is the most that a core starts.
+/// multiplication and an addition), and whether these limit it. `started` is the most that a core
+/// starts per cycle; `threads` share the core.
 fn in_chains(core: &Core, kernel: &ComputeKernel, started: f64, threads: usize) -> (f64, Chains) {
     if !kernel.chains {
         return (started, Chains::Enough);
     }
-    // Binary16 has other latencies.
     let rate = kernel.rate().filter(|_| kernel.element != Element::F16);
     let latency = rate.and_then(|rate| core.latency(rate));
     let chains = f64::from(kernel.accumulators) * threads as f64;

@@ -1,8 +1,7 @@
 //! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers.
 //!
-//! Work is sliced (`plimsoll_metal::sliced`): rate and clock come from the same undisturbed slices,
-//! so the result compares with its limit to a per mille even on a busy machine. Every slice starts
-//! from the same numbers and must end in the same bits.
+//! Rate and clock come from the same undisturbed slices, so the result compares with its limit to a
+//! per mille even on a busy machine.
 
 use plimsoll_metal::capability::quickest;
 use plimsoll_metal::kernel::{ComputeKernel, WrongResult, chained, kernels};
@@ -41,7 +40,6 @@ pub struct Peak;
 /// Share of the limit reached by working kernels (0.995 or more in docs/src/performance.md).
 const WORKING_KERNEL_SHARE: f64 = 0.97;
 
-/// Headline; integer operations count as OP/s.
 const FLOPS: Metric = Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::Higher)
     .about("operations per second: of whole numbers OP/s")
     .reaching(WORKING_KERNEL_SHARE);
@@ -70,7 +68,6 @@ impl Benchmark for Peak {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // Vector operations of a few cores.
         fixed::seconds(case, AveragePace { bytes: f64::INFINITY, operations: 1e11 })
     }
 
@@ -100,7 +97,6 @@ impl Benchmark for Peak {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let pairs = pairs(group)?;
         let asked = RequestedChains::of(group)?;
-        // Chains concern a single core.
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
         let threads = counts(group, "threads", &usual, MAX_THREADS)?;
         let hows = hows(machine, group)?;
@@ -171,7 +167,8 @@ impl PeakJob {
     }
 }
 
-/// Returns the fastest of the equivalent kernels on the first of these CPUs; this thread stays put.
+/// Returns the fastest of the equivalent kernels on the first of `cpus`, measured by a thread
+/// pinned there; `kernel` itself if that fails.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
@@ -180,7 +177,6 @@ fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static Compu
 
 struct PeakTeam {
     kernel: &'static ComputeKernel,
-    /// Loop iterations per thread and sample, if fixed.
     fixed: Option<u64>,
     slices: Slices<KernelLoad>,
 }
@@ -196,7 +192,8 @@ fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnsw
 const FULL: &[(&str, &str)] =
     &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
 
-/// Returns the vector width in words, such as `256 bits`, unless the instruction set implies it.
+/// Returns the vector width for display, such as `256 bits`; `None` if the case has no width or the
+/// instruction set implies it.
 fn width_in_words(case: &Case) -> Option<String> {
     let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
     match width.starts_with(|c: char| c.is_ascii_digit()) {
