@@ -26,13 +26,13 @@ use plimsoll_model::sample::{
 use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
 
-/// Shortest time per pair and sample: some dozens of bursts.
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
 
 const HANDOVER_METHODS: &[(&str, HandoverMethod)] =
     &[("cas", HandoverMethod::CompareAndSwap), ("store", HandoverMethod::Store)];
 
+/// The benchmark `cpu.core-to-core`.
 pub struct CoreToCore;
 
 impl Benchmark for CoreToCore {

@@ -1,6 +1,6 @@
-//! Limits of the control groups on this process (Linux `Documentation/admin-guide/cgroup-v2.rst`,
-//! `cgroup-v1/`), and throttling. The tightest limit from the process's group up to the mount
-//! counts. `None` means no limit, unless `Machine::unknown` gives a reason.
+//! Limits of the control groups on this process, and throttling (Linux
+//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`). The tightest limit up to the mount
+//! counts.
 
 mod hierarchy;
 pub(crate) mod io;
@@ -85,7 +85,7 @@ impl MemoryLimit {
 pub struct Throttling {
     /// Periods in which the group was runnable.
     pub periods: u64,
-    /// Periods in which it was throttled.
+    /// Periods in which the group was throttled.
     pub throttled_periods: u64,
     /// Throttled time summed over CPUs, in µs.
     pub throttled_us: u64,
@@ -116,7 +116,7 @@ impl Cgroup {
     }
 }
 
-/// Returns this process's CPU groups, for [`throttling`]; `None` without any or if unreadable.
+/// Returns the groups of this process that control its CPU time; `None` if none or unreadable.
 pub(super) fn cpu_groups(root: &Root) -> Option<Groups> {
     Groups::of(root, "cpu").ok().flatten()
 }
@@ -143,7 +143,7 @@ pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     sum
 }
 
-/// Returns the tightest quota of `groups` at present; unreadable ones count as none.
+/// Returns the tightest CPU quota of `groups` at present; an unreadable quota counts as none.
 pub(super) fn quota_now(root: &Root, groups: &Groups) -> Option<CpuQuota> {
     let quotas = groups.dirs.iter().filter_map(|dir| quota_in(root, groups, dir).ok().flatten());
     quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
@@ -168,8 +168,8 @@ fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
     tightest
 }
 
-/// Reads `cpu.max` of the group `dir`: `50000 100000` in µs; `None` for `max 100000` or without the
-/// file, which the root group lacks.
+/// Reads `cpu.max` of the group `dir` (version 2): `50000 100000` in µs. `None` for `max 100000` or
+/// without the file, which the root group lacks.
 fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.max");
     let text = match root.text(&path) {
@@ -187,8 +187,7 @@ fn quota_v2(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     .ok_or_else(|| garbled(&path, &text, "a quota and a period"))
 }
 
-/// Reads `cpu.cfs_quota_us` and `cpu.cfs_period_us` of the group `dir`; `None` for a quota of -1 or
-/// without the file.
+/// Reads the CPU quota of the group `dir` (version 1); `None` if it is -1 or without the file.
 fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     let path = dir.join("cpu.cfs_quota_us");
     let quota = match root.parse::<i64>(&path, "a quota in microseconds") {
@@ -200,7 +199,6 @@ fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
     found.map(Some).ok_or_else(|| garbled(&path, &quota.to_string(), "a quota in microseconds"))
 }
 
-/// Makes the quota of the group `dir`; `None` if the quota or the period is 0.
 fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
     (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: name_of(dir) })
 }
@@ -238,7 +236,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
     }))
 }
 
-/// Reads a limit file in bytes; `None` without a limit or file.
+/// Reads a limit in bytes from a file; `None` if the file is missing or contains no limit.
 fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     match root.text(path) {
         Err(ReadError::Missing(_)) => Ok(None),
@@ -251,7 +249,7 @@ fn bytes_allowed(root: &Root, path: &Path) -> Result<Option<u64>, ReadError> {
     }
 }
 
-/// Returns the cpuset's CPUs by the nearest group that lists any; `None` if none does.
+/// Returns the CPUs that the cpuset allows, from the nearest group that lists any; else `None`.
 fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
     let names: &[&str] = match groups.version {
         Version::V2 => &["cpuset.cpus.effective"],
@@ -277,7 +275,6 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// Returns the groups of a tree, and the reasons for unknown values.
     fn discover(tree: &str) -> Result<(Cgroup, Vec<String>), Fault> {
         let fixture = Fixture::unpack(tree)?;
         let mut survey = Survey::new(&fixture.root);

@@ -1,6 +1,5 @@
-//! Rate check of the clock that times all results: `CLOCK_MONOTONIC` of the C library is compared
-//! with the kernel's, the processor's counter, the wall clock and the RTC. A step, a suspension or
-//! a migration affects one part of the watched time, a wrong rate all parts.
+//! Rate check of the clock that times all results, `CLOCK_MONOTONIC`, against other clocks. A step,
+//! suspension or migration affects one third of the watched time, a wrong rate all thirds.
 
 use std::fmt;
 use std::path::Path;
@@ -16,7 +15,6 @@ pub const HIGHEST_CORE_HZ: f64 = 9.2e9;
 
 /// RTC time in s since 1970 (Documentation/ABI: rtc).
 const RTC: &str = "sys/class/rtc/rtc0/since_epoch";
-/// Interval of RTC readings, and longest duration of one (it may be behind a slow bus), in s.
 const RTC_EVERY: f64 = 1.0;
 const LONGEST_RTC_READING: f64 = 0.05;
 
@@ -46,13 +44,13 @@ impl ReferenceClock {
         self == Self::Kernel
     }
 
-    /// Returns the error of a reading in s.
+    /// Returns the largest error of a reading of this clock in s.
     fn uncertainty(self) -> f64 {
         if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
     }
 
-    /// Returns the relative tolerance. Time daemons slew by up to 10 % (adjtimex(2)); a counter's
-    /// stated rate may belong to another base clock, or to the host before a migration.
+    /// Returns the relative tolerance of the rate. Time daemons slew by up to 10 % (adjtimex(2)); a
+    /// counter's stated rate may belong to another base clock, or to the host before a migration.
     fn tolerance(self) -> f64 {
         match self {
             Self::Kernel | Self::Wall => 0.02,
@@ -105,12 +103,11 @@ pub struct ClockWatch {
     began: Instant,
     counter: Option<StatedCounter>,
     readings: [Vec<ClockReading>; ReferenceClock::ALL.len()],
-    /// Time of the next RTC reading by the kernel's clock in s; infinite if the RTC is unusable.
     next_rtc: f64,
 }
 
 impl ClockWatch {
-    /// Starts to watch and takes the first reading; the RTC is read below `root`.
+    /// Starts to watch and takes the first reading of all clocks; the RTC is read below `root`.
     pub fn new(root: &Root) -> Self {
         let mut watch = Self {
             root: root.clone(),
@@ -123,7 +120,7 @@ impl ClockWatch {
         watch
     }
 
-    /// Takes a reading of all clocks (of the RTC at most once a second); called during the run.
+    /// Takes a reading of all clocks (of the RTC at most once a second).
     pub fn look(&mut self) {
         let now = || self.began.elapsed().as_secs_f64();
         let moment = || {
@@ -134,7 +131,6 @@ impl ClockWatch {
             let wall = kernel(ClockId::Realtime) - suspended;
             let ended = kernel(ClockId::Monotonic);
             let after = now();
-            // Both spans count: no preemption may lie between the two kinds of readings.
             (ended - started <= MAX_READ_SECONDS && after - before <= MAX_READ_SECONDS).then_some((
                 [Some((started + ended) / 2.0), counter, Some(wall), None],
                 (before + after) / 2.0,
@@ -172,14 +168,15 @@ impl ClockWatch {
         seconds
     }
 
-    /// Takes a reading and returns the first reference with another rate since the start of the
-    /// watch; `None` if none deviates or the time was too short.
+    /// Takes a reading and returns the first reference clock with another rate than the monotonic
+    /// clock since the start; `None` if none deviates or too little time has passed.
     pub fn wrong_rate(&mut self) -> Option<WrongRate> {
         self.look();
         judge(&self.readings)
     }
 
-    /// Returns the references with the monotonic clock's rate; none while the time is too short.
+    /// Returns the reference clocks that agree with the monotonic clock; empty after too short a
+    /// time.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
         let known = |reference: &ReferenceClock| pace(*reference, &self.readings[*reference as usize]);
         ReferenceClock::ALL
@@ -202,7 +199,8 @@ enum ClockPace {
     Differs(f64),
 }
 
-/// Returns the first reference with another rate. An RTC overrules the counter's stated rate.
+/// Returns the first reference clock whose rate differs. An RTC overrules the counter's stated
+/// rate.
 fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
     let shown = |reference: ReferenceClock| pace(reference, &readings[reference as usize]);
     let overruled = |reference| {
@@ -229,7 +227,6 @@ fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPac
         reference.uncertainty() + reference.tolerance() * f64::max(monotonic, advanced)
     };
     if (advanced - span).abs() <= margin(span, advanced) {
-        // A margin of nearly the whole time confirms nothing.
         return (margin(span, advanced) < 0.3 * span).then_some(ClockPace::Same);
     }
     if reference.is_continuous() {
@@ -260,7 +257,6 @@ fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPac
 mod tests {
     use super::*;
 
-    /// Makes readings every `step` s; a part is its duration in s, the reference's rate, a step.
     fn readings(step: f64, parts: &[(f64, f64, f64)]) -> Vec<ClockReading> {
         let mut all = vec![ClockReading { monotonic: 0.0, reference: 1000.0 }];
         for (seconds, rate, jump) in parts {
@@ -296,7 +292,6 @@ mod tests {
             assert_eq!(pace(reference, &step), None, "{reference:?}");
             assert_eq!(pace(reference, &back), None, "{reference:?}");
         }
-        // A counter that restarts, and one that stands still.
         let anew = readings(0.1, &[(1.0, 1.0, 0.0), (1.0, 1.0, -1000.0), (1.0, 1.0, 0.0)]);
         assert_eq!(pace(ReferenceClock::Counter, &anew), None);
         assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);

@@ -1,6 +1,5 @@
-//! Processors: identity, numbering, affinity and clock. Sources: `/proc/cpuinfo` for names and
-//! flags, `/sys/devices/system/cpu` (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`)
-//! for topology and clock, `/proc/self/status` for affinity.
+//! Processors, from `/proc/cpuinfo` (names, flags), `/sys/devices/system/cpu` (topology, clock;
+//! Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`) and `/proc/self/status` (affinity).
 
 mod cache;
 mod clock;
@@ -54,7 +53,7 @@ pub struct Cpu {
     pub kinds: Vec<CoreKind>,
     /// Caches of the online CPUs, identical ones combined.
     pub caches: Vec<CpuCache>,
-    /// Measured effective share of a last-level cache for one CPU, if measured for this run.
+    /// Measured share of a last-level cache for one CPU, if measured for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_cache: Option<EffectiveCache>,
     /// Measured instruction rates and latencies for this run, per kind of core.
@@ -111,13 +110,14 @@ impl Capability {
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
     const RATE_STEP_TOLERANCE: f64 = 0.03;
 
-    /// Returns whether this is a nominal rate of `per_cycle` multiply-adds of `bits`-wide vectors.
+    /// Returns whether this is a nominal rate of `per_cycle` fused multiply-adds per cycle with
+    /// vectors of `bits` bits.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
 
     /// Returns the nominal rate in instructions per cycle (0.5, 1, 1.5, 2, 3 or 4); `None` for
-    /// latencies and for rates over 3 % off.
+    /// latencies and for rates more than 3 % off.
     pub fn per_cycle(&self) -> Option<f64> {
         if matches!(self.ability, Ability::FmaLatency | Ability::AddLatency) {
             return None;
@@ -154,7 +154,8 @@ pub struct CoreKind {
 }
 
 impl Cpu {
-    /// Returns the best vector instruction set with benchmark kernels by the flags, if any.
+    /// Returns the best vector instruction set with benchmark kernels according to the flags;
+    /// `None` if there is none.
     pub fn best_isa(&self) -> Option<Isa> {
         const SETS: [(Isa, &[&str]); 5] = [
             (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
@@ -166,12 +167,13 @@ impl Cpu {
         SETS.into_iter().find(|(_, needs)| needs.iter().all(|feature| self.has(feature))).map(|(isa, _)| isa)
     }
 
-    /// Returns whether the kernel reports the flag, such as `avx2`, for the first CPU.
+    /// Returns whether the CPU has the feature `flag`, named as by the kernel, such as `avx2`.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
 
-    /// Returns the CPU with the kernel's number `id`, online or not.
+    /// Returns the CPU with the kernel's number `id`, online or not; `None` if there is no such
+    /// CPU.
     pub fn logical(&self, id: usize) -> Option<&Logical> {
         self.logical.iter().find(|cpu| cpu.id == id)
     }
@@ -182,8 +184,8 @@ impl Cpu {
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// Returns the number of physical cores of `cpus`, known for all of them or `None`; measured
-    /// hidden siblings count as one.
+    /// Returns the number of physical cores of `cpus`; `None` unless known for all of them.
+    /// Siblings that the hypervisor hides but that were measured count as one core.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
         let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
         let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
@@ -196,23 +198,23 @@ impl Cpu {
         common.filter(|set| set.len() > 1).collect()
     }
 
-    /// Returns the total last-level cache of the allowed CPUs in bytes, if known.
+    /// Returns the total bytes of the last-level caches of the allowed CPUs; `None` if unknown.
     pub fn last_level_bytes(&self) -> Option<u64> {
         self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)
     }
 
-    /// Returns total bytes and number of last-level caches of these CPUs, if known.
+    /// Returns total bytes and number of the last-level caches of `cpus`; `None` if unknown.
     pub fn last_level_of(&self, cpus: &CpuSet) -> Option<(u64, u64)> {
         cache::last_level(&self.caches, cpus)
     }
 
-    /// Returns the total bytes of L2 caches of `cpus` below a further level; a CPU with unknown
-    /// sharing counts as one cache, an unknown size as 0.
+    /// Returns the total bytes of the L2 caches of `cpus` that have a further level behind them. A
+    /// CPU with unknown sharing counts as one cache, an unknown size as 0.
     pub fn level_2_of(&self, cpus: &CpuSet) -> u64 {
         cache::inner_level_2(&self.caches, cpus)
     }
 
-    /// Returns the data or unified cache of this level used by `cpu`.
+    /// Returns the data or unified cache of `level` (1 to 4) that `cpu` uses; `None` if unknown.
     pub fn cache_of(&self, cpu: usize, level: u8) -> Option<&CpuCache> {
         self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.serves(cpu))
     }
@@ -325,7 +327,7 @@ enum CoreIdentity<'a> {
     Numbers { package: u32, core: u32 },
 }
 
-/// Returns the number of cores, by siblings or by package and core; `None` if unknown for a CPU.
+/// Returns the number of physical cores of `cpus`; `None` if unknown for one of them.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
     let cores: Option<BTreeSet<CoreIdentity<'_>>> = cpus
         .map(|cpu| match cpu.siblings.is_empty() {
@@ -336,7 +338,7 @@ fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> 
     cores.map(|set| set.len()).filter(|&n| n > 0)
 }
 
-/// Returns present and online CPUs; `listed` (cpuinfo) counts if sysfs has no online list.
+/// Returns the present and the online CPUs; `listed`, from cpuinfo, if sysfs has no online list.
 fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
     let (present, online) = (read("present"), read("online"));
@@ -355,7 +357,7 @@ fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     (present, online)
 }
 
-/// Returns the online CPUs in this process's affinity; all online ones if it cannot be read.
+/// Returns the online CPUs in this process's affinity; all online CPUs if that cannot be read.
 fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
     if s.root.is_live()
         && let Ok(cpus) = plimsoll_metal::affinity::allowed()

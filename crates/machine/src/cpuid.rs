@@ -1,6 +1,5 @@
-//! Raw CPUID, the evidence that identifies an x86 processor: identifying leaves (Intel 325462,
-//! volume 2A, CPUID; AMD 24594, appendix E) without per-CPU values (APIC IDs), so that identical
-//! CPUs have one table. The serial number of leaf 3 is never read.
+//! Raw CPUID (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E): identifying leaves without
+//! per-CPU values (APIC IDs), so that identical CPUs have one table. Leaf 3 (serial) is never read.
 
 mod meaning;
 mod text;
@@ -14,7 +13,7 @@ use super::{CpuSet, Survey};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// File of a saved machine with its CPUID, below its root.
+/// Path of the CPUID file of a saved machine below its root.
 pub const CPUID_FILE: &str = "cpuid.txt";
 /// Largest size of that file in bytes: 512 CPUs of cpuid(1) output.
 const FILE_CAP: u64 = 32 << 20;
@@ -48,14 +47,15 @@ pub struct CpuidLeaves {
 pub struct Cpuid(pub Vec<CpuidLeaves>);
 
 impl CpuidLeaves {
-    /// Returns EAX, EBX, ECX and EDX of a leaf, if it was queried.
+    /// Returns EAX, EBX, ECX and EDX of `leaf` and `subleaf`; `None` if not queried.
     pub fn get(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         self.leaves.iter().find(|l| (l.leaf, l.subleaf) == (leaf, subleaf)).map(|l| l.registers)
     }
 }
 
 impl Cpuid {
-    /// Returns the CPUID of `cpu`: its own, or the only group's if all cores are identical.
+    /// Returns the CPUID of `cpu`: its own, or the only group's if all cores are identical; else
+    /// `None`.
     pub fn of(&self, cpu: usize) -> Option<&CpuidLeaves> {
         match self.0.as_slice() {
             [only] if !only.is_hybrid() => Some(only),
@@ -78,7 +78,7 @@ impl Cpuid {
         self.0.iter().flat_map(|answers| answers.cpus.iter()).collect()
     }
 
-    /// Queries the processor on `allowed` CPUs, or reads the file of a saved machine, if any.
+    /// Queries the processor on the `allowed` CPUs, or reads a saved machine's CPUID file, if any.
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
         let replaced = if s.root.is_live() { std::env::var_os(OVERRIDE) } else { None };
         let text = match replaced {
@@ -93,7 +93,7 @@ impl Cpuid {
         s.keep("cpu.cpuid", parsed).unwrap_or_default()
     }
 
-    /// Queries the first of these CPUs, and each of them if cores differ.
+    /// Queries the first of these CPUs, and all of them if the chip has several kinds of core.
     fn ask(allowed: &CpuSet) -> Self {
         let Some(first) = allowed.first() else { return Self::default() };
         let mut found = Self::default();
@@ -124,7 +124,6 @@ const MOST_KINDS: usize = 1024;
 
 const MOST_SUBLEAVES: u32 = 16;
 
-/// Identifying leaves, each with its number of subleaves.
 const CPUID_LEAVES: [(u32, u32); 26] = [
     (0x0, 1),
     (0x1, 1),
@@ -163,7 +162,6 @@ fn kept(leaf: Leaf) -> Option<Leaf> {
         *ebx &= 0x00ff_ffff;
         *ecx &= !(1 << 27);
     }
-    // The terminating subleaf of the cache list carries no information.
     let is_end =
         matches!(leaf.leaf, 0x4 | 0x8000_001d) && registers.first().is_some_and(|eax| eax & 0x1f == 0);
     (!is_end).then_some(Leaf { registers, ..leaf })

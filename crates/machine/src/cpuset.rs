@@ -29,7 +29,7 @@ pub enum CpuListError {
 }
 
 impl CpuSet {
-    /// Returns the set of one CPU; empty if it is not below [`MAX_CPUS`].
+    /// Returns the set of one CPU; empty if `cpu` is not below [`MAX_CPUS`].
     pub fn single(cpu: usize) -> Self {
         [cpu].into_iter().collect()
     }
@@ -59,7 +59,7 @@ impl CpuSet {
         self.0.first().copied()
     }
 
-    /// Adds `cpu`; one that is not below [`MAX_CPUS`] is ignored.
+    /// Adds `cpu`; a number that is not below [`MAX_CPUS`] is ignored.
     pub fn insert(&mut self, cpu: usize) {
         if cpu < MAX_CPUS {
             self.0.insert(cpu);
@@ -86,7 +86,6 @@ impl FromIterator<usize> for CpuSet {
 impl FromStr for CpuSet {
     type Err = CpuListError;
 
-    /// Parses `0-3,8`; blank text is the empty set, as the kernel writes it.
     fn from_str(text: &str) -> Result<Self, CpuListError> {
         let text = text.trim();
         let mut set = BTreeSet::new();

@@ -97,7 +97,7 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
-    /// Returns the usual name: `NVMe`, `software RAID` …
+    /// Returns the usual name of the kind: `NVMe`, `software RAID` …
     pub const fn word(self) -> &'static str {
         match self {
             Self::Nvme => "NVMe",
@@ -122,7 +122,7 @@ impl DiskKind {
         matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)
     }
 
-    /// Derives the kind from the kernel's name and the resolved path below `/sys/devices`.
+    /// Derives the kind from the kernel's name and the resolved sysfs directory `place`.
     fn of(name: &str, place: &Path) -> Self {
         let by_name = [
             ("nvme", Self::Nvme),
@@ -154,7 +154,6 @@ impl DiskKind {
     }
 }
 
-/// Returns whether `name` is `prefix` followed by a number.
 pub(crate) fn numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -185,7 +184,7 @@ pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
 }
 
 impl Disk {
-    /// Reads the device at `place`, a resolved directory below `/sys/devices`.
+    /// Reads the device whose resolved directory below `/sys/devices` is `place`.
     pub(super) fn at(root: &Root, place: &Path) -> Self {
         let name = place.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default();
         let kind = DiskKind::of(&name, place);
@@ -224,7 +223,7 @@ fn model(root: &Root, place: &Path) -> Option<String> {
     }
 }
 
-/// Returns the bracketed scheduler of a list (`mq-deadline [none]`), or the only one.
+/// Returns the scheduler in brackets in a list (`mq-deadline [none]`), or the only one.
 fn chosen(list: &str) -> Option<String> {
     let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));
@@ -232,11 +231,10 @@ fn chosen(list: &str) -> Option<String> {
 }
 
 fn numa_node(root: &Root, place: &Path) -> Option<usize> {
-    // Firmware without a node writes -1, which does not parse.
     place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok())
 }
 
-/// Returns the resolved sysfs directory of the disk or partition with a device number.
+/// Returns the resolved sysfs directory of the disk or partition with this device number.
 pub(super) fn place_of(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
     root.resolve(format!("sys/dev/block/{number}"))
 }

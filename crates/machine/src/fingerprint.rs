@@ -1,10 +1,8 @@
-//! Hash of the hardware that identifies a kind of machine in the history.
-
 use super::Machine;
 
-/// Returns 16 hexadecimal digits that survive a reboot, another kernel or affinity: a hash of
-/// processor, topology, caches, memory in GiB, hypervisor and product, without disks, interfaces,
-/// names and serial numbers, so machines of one kind share it.
+/// Returns 16 hexadecimal digits: a hash of processor, topology, caches, memory in GiB, hypervisor
+/// and product. A reboot, another kernel or affinity do not change it, and machines of one kind
+/// share it.
 pub(super) fn of(machine: &Machine) -> String {
     let cpu = &machine.cpu;
     let mut facts = vec![

@@ -1,10 +1,9 @@
-//! Test support, also for other crates (feature `testing`): parts of machines, and saved machines
-//! `tests/fixtures/machines/NAME.tree` that are unpacked into a temporary directory.
+//! Test support (feature `testing`): machine parts, and saved machines
+//! `tests/fixtures/machines/*.tree`.
 //!
 //! Lines are `path = content` (a repeated path appends a line), `path -> link target`, `path/` for
-//! a directory, `#` for a comment. `[0-3,8]` in a path repeats the line for each number; `{n}`,
-//! `{n+40}`, `{n-40}`, `{n%20}` and `{n/4}` then stand for that number. Contents have the escapes
-//! `\n`, `\t`, `\\` and `\xNN`.
+//! a directory, `#` for a comment. `[0-3,8]` in a path repeats the line for each number `n`, which
+//! `{n}`, `{n+40}`, `{n-40}`, `{n%20}` and `{n/4}` use. Escapes are `\n`, `\t`, `\\` and `\xNN`.
 
 use super::network::{Nic, NicKind};
 use super::smbios::{END, MEMORY_DEVICE};
@@ -110,7 +109,7 @@ pub fn table(slots: &[Slot<'_>]) -> Vec<u8> {
     table
 }
 
-/// Returns the path of the tree of the saved machine `name`.
+/// Returns the path of the tree file of the saved machine `name`.
 pub fn tree_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/machines").join(format!("{name}.tree"))
 }
@@ -130,7 +129,7 @@ enum What {
     Directory,
 }
 
-/// Returns all entries with repetitions expanded. Fails at an invalid line.
+/// Parses the text of a tree to entries, with repetitions expanded. Fails at an invalid line.
 pub fn entries(tree: &str) -> Result<Vec<Entry>, Fault> {
     let mut all = Vec::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
@@ -206,7 +205,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, Fault> {
 }
 
 impl Entry {
-    /// Returns whether this is (a line of) a file.
+    /// Returns whether the entry is a line of a file.
     pub fn is_file(&self) -> bool {
         matches!(self.what, What::Line(_))
     }

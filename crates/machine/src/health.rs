@@ -1,6 +1,5 @@
 //! Health of the hardware: wear, temperature, throttling and faults. [`Health::read`] reads
-//! everything, once per stored run; a [`CounterFiles`] reads counters cheaply around a case. Values
-//! that only root may read are listed in [`Health::missing`].
+//! everything, once per stored run; [`CounterFiles`] reads counters cheaply around a case.
 
 mod counters;
 mod energy;
@@ -31,7 +30,7 @@ pub struct Health {
     /// Distinct microcode revisions of the CPUs (`cpuN/microcode/version`, else `/proc/cpuinfo`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub microcode: Vec<String>,
-    /// Processor vulnerabilities that affect it, with mitigation (`cpu/vulnerabilities`).
+    /// Vulnerabilities that affect the processor, with mitigation (`cpu/vulnerabilities`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mitigations: BTreeMap<String, String>,
     /// PCI Express links slower or narrower than both ends support.
@@ -51,14 +50,14 @@ pub struct Health {
     pub missing: Vec<String>,
 }
 
-/// Returns all current temperatures of reliable sensors in °C.
+/// Returns the current temperatures of all reliable sensors in °C.
 pub fn temperatures(root: &Root) -> Vec<f64> {
     sensor::all(root).into_iter().filter(Sensor::is_sure).map(|sensor| sensor.celsius).collect()
 }
 
 impl Health {
-    /// Reads everything below `root`, without opening files for writing; queries live NVMe
-    /// controllers for their SMART log page, if permitted.
+    /// Reads all health values below `root`, without opening files for writing. Live NVMe
+    /// controllers are queried for their SMART log page, if permitted.
     pub fn read(root: &Root) -> Self {
         let probe = CounterFiles::whole(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
@@ -90,8 +89,8 @@ impl Health {
         *self == Self::default()
     }
 
-    /// Returns the part to store: without counters that need a second snapshot (energy,
-    /// interfaces), and with only the hottest and the critical sensors of each chip.
+    /// Returns the values to store: no counters that need a second snapshot (energy, interfaces),
+    /// and only the hottest and the critical sensors of each chip.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         let mut hottest: BTreeMap<String, f64> = BTreeMap::new();
@@ -100,7 +99,6 @@ impl Health {
             *most = most.max(sensor.celsius);
         }
         self.sensors.retain(|sensor| {
-            // The first of several equally hot sensors.
             let is_hottest = hottest.get(&sensor.chip) == Some(&sensor.celsius);
             (is_hottest && hottest.remove(&sensor.chip).is_some()) || sensor.is_critical()
         });
@@ -125,7 +123,6 @@ fn microcode(root: &Root) -> Vec<String> {
     found.into_iter().take(MOST_REVISIONS).collect()
 }
 
-/// Most revisions kept: more than two are garbage.
 const MOST_REVISIONS: usize = 8;
 
 fn mitigations(root: &Root) -> BTreeMap<String, String> {

@@ -1,6 +1,6 @@
 //! Discovery of the machine from files below a [`Root`], so that saved trees are test fixtures. A
-//! value that is missing or invalid is `None` (or absent), with the reason in [`Machine::unknown`];
-//! discovery never fails. All outside text has passed `text::shown`.
+//! missing or invalid value is `None`, with the reason in [`Machine::unknown`]; discovery never
+//! fails.
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
@@ -119,7 +119,7 @@ impl Machine {
     }
 
     /// Sets [`Machine::storage`] to file system and disks of `path`, the directory, file or block
-    /// device of the disk benchmarks, read below `root`.
+    /// device under test, read below `root`.
     pub fn look_behind(&mut self, root: &Root, path: &Path) {
         self.storage = Some(storage_behind(root, path));
     }
@@ -140,7 +140,7 @@ impl Machine {
         }
     }
 
-    /// Returns the usable CPU time in CPUs: the allowed CPUs or, if smaller, the quota.
+    /// Returns the usable CPU time in CPUs: the number of allowed CPUs or, if smaller, the quota.
     pub fn cpu_capacity(&self) -> f64 {
         let allowed = self.cpu.allowed.len() as f64;
         self.cgroup.cpu_quota.as_ref().map_or(allowed, |quota| quota.cpus().min(allowed))
@@ -157,13 +157,13 @@ impl Machine {
     }
 
     /// Returns the default maximum of threads: the CPU quota, rounded up and at least two, or the
-    /// allowed CPUs if fewer; further threads would be throttled most of the time.
+    /// number of allowed CPUs if smaller. Further threads would be throttled most of the time.
     pub fn most_threads(&self) -> usize {
         (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
     }
 
-    /// Returns the thread count that stands for all CPUs among the counts `of_cases`: the number of
-    /// allowed CPUs, or [`Machine::most_threads`] if that does not occur.
+    /// Returns the thread count that represents all CPUs among the counts `of_cases`: the number of
+    /// allowed CPUs, or [`Machine::most_threads`] if that is not among them.
     pub fn all_threads(&self, mut of_cases: impl Iterator<Item = usize>) -> usize {
         let cpus = self.cpu.allowed.len();
         if of_cases.any(|threads| threads == cpus) { cpus } else { self.most_threads() }
@@ -195,7 +195,6 @@ pub(crate) struct Survey<'a> {
     pub(crate) unknown: Vec<UnknownFact>,
 }
 
-/// Most reasons kept: enough to recognize a machine of garbage.
 const MAX_UNKNOWN: usize = 256;
 
 impl<'a> Survey<'a> {
@@ -210,7 +209,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Removes the reason for the fact `what`, which is known from elsewhere.
+    /// Removes the reason why `what` is unknown, because it is known from elsewhere.
     pub(crate) fn forget(&mut self, what: &str) {
         self.unknown.retain(|known| known.what != what);
     }

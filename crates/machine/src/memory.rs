@@ -71,7 +71,7 @@ pub struct NumaNode {
 }
 
 impl Memory {
-    /// Returns the NUMA node of `cpu`, if known.
+    /// Returns the NUMA node of `cpu`; `None` if unknown.
     pub fn node_of(&self, cpu: usize) -> Option<&NumaNode> {
         self.nodes.iter().find(|node| node.cpus.contains(cpu))
     }
@@ -116,8 +116,8 @@ impl Memory {
     }
 }
 
-/// Returns the page size for a size of transparent huge pages, which one page of 8-byte entries
-/// maps (Linux, `HPAGE_PMD_SIZE`; x86-64 and AArch64), in bytes.
+/// Returns the page size in bytes for a size of transparent huge pages: one page of 8-byte entries
+/// maps a huge page (Linux, `HPAGE_PMD_SIZE`; x86-64, AArch64). `None` for an unknown size.
 fn page_below(huge_page: u64) -> Option<u64> {
     [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }
@@ -177,7 +177,6 @@ fn nodes(s: &mut Survey) -> Vec<NumaNode> {
 /// kernel initializes memory in the background (seen on Linux 6.18: 4.46 of 126 GiB).
 fn only_node_has_all(mut nodes: Vec<NumaNode>, total: Option<u64>, available: Option<u64>) -> Vec<NumaNode> {
     if let [only] = nodes.as_mut_slice() {
-        // Option orders None first.
         only.total_bytes = only.total_bytes.max(total);
         only.free_bytes = only.free_bytes.max(available);
     }
@@ -204,7 +203,6 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> NumaNode {
         }
     });
     let pools = dir.join("hugepages");
-    // A kernel without such pages lacks the directory.
     let names = s.root.names(&pools).unwrap_or_default();
     NumaNode {
         id,

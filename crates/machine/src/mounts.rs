@@ -87,7 +87,8 @@ impl Mount {
     }
 }
 
-/// Reads all mounts of this process's namespace in the order of the table, without invalid lines.
+/// Reads the mounts of this process's namespace in the order of the table; invalid lines are
+/// skipped.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
     Ok(parse(&bytes))
@@ -127,7 +128,6 @@ pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
                     all.push(MountTable { process: Some(thread), mounts: parse(&bytes) });
                 }
                 Err(ReadError::TooLong { .. }) => {
-                    // The table of the next process is as long and is not read.
                     seen.insert(namespace);
                     unseen.insert(process);
                 }
@@ -145,10 +145,9 @@ fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
-/// Returns the mount of `path` (absolute, without links): the last one at the longest mount point;
-/// `None` if no mount has it.
+/// Returns the mount of `path` (absolute, without links): the last mount at the longest mount
+/// point; `None` if there is none.
 pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    // `max_by_key` returns the last of equals.
     mounts.iter().filter(|m| path.starts_with(&m.point)).max_by_key(|m| m.point.components().count())
 }
 

@@ -68,7 +68,6 @@ impl Nic {
         let state = s.root.line(dir.join("operstate")).ok();
         let what = format!("network.{name}.speed");
         let speed_bit_per_s = match kind {
-            // Software has no line; its value (veth: 10 Gbit/s) is fictitious.
             NicKind::Loopback | NicKind::Virtual => speed.ok(),
             _ if state.as_deref() == Some("down") => s.keep(&what, speed.map_err(|_| "the link is down")),
             _ => s.keep(&what, speed),
@@ -88,7 +87,7 @@ impl Nic {
 }
 
 impl Nic {
-    /// Returns whether it is hardware or a hypervisor's device: the speed of software is
+    /// Returns whether this is hardware or a hypervisor's device: the speed of software is
     /// fictitious.
     pub fn has_line(&self) -> bool {
         match self.kind {
@@ -104,7 +103,7 @@ const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", 
 
 impl Nic {
     /// Returns the line rate in bit/s; `None` if unknown or fictitious. `is_virtual` is whether
-    /// this is a guest, if known.
+    /// this machine is a guest, if known.
     pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
         let driver = self.driver.as_deref().unwrap_or_default();
         let is_made_up =
@@ -115,7 +114,6 @@ impl Nic {
 
 impl NicKind {
     fn of(root: &Root, dir: &Path, driver: Option<&str>) -> Self {
-        /// `ARPHRD_LOOPBACK` (linux/if_arp.h).
         const LOOPBACK: u64 = 772;
         const PARAVIRTUAL: [&str; 8] =
             ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "ena", "gve", "mana", "xen-netfront"];
@@ -130,8 +128,8 @@ impl NicKind {
     }
 }
 
-/// Reads the line rate of `dir` in bit/s. The kernel writes Mbit/s, -1 if unknown, and fails while
-/// the link is down.
+/// Reads the line rate in bit/s of the interface with sysfs directory `dir`. The kernel writes
+/// Mbit/s, -1 if unknown, and fails while the link is down.
 fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
     match u64::try_from(mbit) {

@@ -14,7 +14,6 @@ const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 #[derive(Debug, Clone)]
 pub struct Processes {
     at: Instant,
-    /// Processes by ID.
     all: BTreeMap<u32, ProcessFacts>,
     /// Busy ticks of all CPUs, without steal.
     busy: Option<u64>,
@@ -26,7 +25,6 @@ struct ProcessFacts {
     parent: u32,
     /// Start in ticks since boot, because IDs are reused.
     began: u64,
-    /// User and kernel time in ticks.
     ticks: u64,
     /// User and kernel time of children that were waited for, in ticks.
     of_children: u64,
@@ -53,7 +51,7 @@ pub struct BusyProcess {
 }
 
 impl Processes {
-    /// Reads all processes, without those that end in the meantime.
+    /// Reads the CPU time of all processes, without those that end in the meantime.
     pub fn read(root: &Root) -> Self {
         let one = |id: u32| Some((id, process(&root.text(format!("proc/{id}/stat")).ok()?)?));
         Self {
@@ -63,8 +61,8 @@ impl Processes {
         }
     }
 
-    /// Returns the CPU usage from this reading to `later` of all processes but `own` (ID) and its
-    /// descendants; `second` is the number of clock ticks per second.
+    /// Returns the CPU usage from this reading to `later` of all processes except `own` (a process
+    /// ID) and its descendants; `second` is the number of clock ticks per second.
     pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
         let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
         let whole = elapsed * second as f64;
@@ -115,7 +113,7 @@ impl Processes {
     }
 }
 
-/// Returns the start of process `id` in ticks since boot; `None` if it does not exist.
+/// Returns the start of process `id` in ticks since boot; `None` if there is no such process.
 pub fn began(root: &Root, id: u32) -> Option<u64> {
     Some(process(&root.text(format!("proc/{id}/stat")).ok()?)?.began)
 }
@@ -179,7 +177,6 @@ mod tests {
         );
         let others = before.until(&after, 10, 100);
         assert_eq!(others.most, Some(BusyProcess { id: 20, name: "hog".to_owned(), cpus: 0.95 }));
-        // 400 ticks were busy, 200 of them ours.
         assert_eq!(others.cpus, 1.0);
     }
 

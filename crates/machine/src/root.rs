@@ -84,10 +84,9 @@ impl Root {
         Self(RootFiles::Below(PathBuf::from("/")))
     }
 
-    /// Returns the root of a saved tree in the directory `path`; a missing one has no files.
+    /// Returns the root of a saved tree in the directory `path`; a missing directory has no files.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        // Links are resolved against the canonical root; a missing root has no files.
         Self(RootFiles::Below(path.canonicalize().unwrap_or(path)))
     }
 
@@ -100,7 +99,7 @@ impl Root {
         matches!(&self.0, RootFiles::Below(root) if root == Path::new("/"))
     }
 
-    /// Returns a path on disk without following links; `None` for a tree in memory.
+    /// Returns the path on disk without following links; `None` for a tree in memory.
     fn on_disk(&self, path: &Path) -> Option<PathBuf> {
         match &self.0 {
             RootFiles::Below(root) => Some(root.join(below(path))),
@@ -120,13 +119,13 @@ impl Root {
         }
     }
 
-    /// Reads a whole text file (≤ 1 MiB) without white space at its end; bad UTF-8 becomes U+FFFD.
+    /// Reads a text file of at most 1 MiB without white space at its end; bad UTF-8 becomes U+FFFD.
     pub fn text(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let bytes = self.bytes(path.as_ref(), FILE_CAP)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// Reads all bytes of a file; fails if it has more than `cap` bytes.
+    /// Reads all bytes of a file; fails if the file has more than `cap` bytes.
     pub fn bytes(&self, path: &Path, cap: u64) -> Result<Vec<u8>, ReadError> {
         let bytes = self.head(path, cap.saturating_add(1))?;
         if bytes.len() as u64 > cap {
@@ -157,7 +156,6 @@ impl Root {
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile(name_of(path)));
         }
-        // Some files of /proc and /sys are not seekable.
         if start > 0 {
             file.seek(SeekFrom::Start(start)).map_err(failed)?;
         }
@@ -178,7 +176,7 @@ impl Root {
         self.parse(path, "a number")
     }
 
-    /// Reads a short text without blanks around it, sanitised; an empty one is an error.
+    /// Reads a short text, sanitised and without blanks around it; an empty text is an error.
     pub fn line(&self, path: impl AsRef<Path>) -> Result<String, ReadError> {
         let path = path.as_ref();
         let text = self.text(path)?;
@@ -221,8 +219,8 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Returns the path with all links followed, below the root with a leading slash. Fails if it
-    /// is missing or a link leaves the root.
+    /// Returns the path with all links followed, relative to the root but with a leading slash.
+    /// Fails if it is missing or a link leaves the root.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
@@ -248,7 +246,7 @@ impl Root {
     }
 
     /// Returns the status of a path (statx(2)), links followed, without querying a server or
-    /// automounter; `None` if missing or in memory.
+    /// automounter; `None` if the path is missing or in memory.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()
@@ -257,7 +255,6 @@ impl Root {
     /// Returns the magic number of a path's file system (statfs(2)); `None` for a tree in memory.
     pub fn magic(&self, path: impl AsRef<Path>) -> Option<u32> {
         let magic = rustix::fs::statfs(self.on_disk(path.as_ref())?).ok()?.f_type;
-        // Sign and width vary by architecture.
         u32::try_from(i128::from(magic) & i128::from(u32::MAX)).ok()
     }
 

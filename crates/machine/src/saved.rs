@@ -1,6 +1,5 @@
-//! A machine saved for reports and tests: the files that discovery reads, as below `/`, and CPUID
-//! as `cpuid.txt`. Only listed files are saved, numbers replace names, and serial numbers are
-//! removed: no host name or address is included.
+//! A machine saved for reports and tests: the files that discovery reads, and CPUID as `cpuid.txt`.
+//! Numbers replace names, and serial numbers are removed: no host name or address is included.
 
 mod archive;
 mod disks;
@@ -87,7 +86,6 @@ const SAVED: &[&str] = &[
 
 /// Firmware tables whose header identifies their maker.
 const TABLES: [&str; 3] = ["APIC", "DSDT", "FACP"];
-/// Bytes of a table's header up to the maker.
 const TABLE_HEAD: u64 = 16;
 
 /// Reason why a machine could not be saved or opened.
@@ -134,7 +132,6 @@ const BUSES: [&str; 2] = ["sys/bus/vmbus/devices", "sys/bus/xen/devices"];
 #[derive(Debug, Default)]
 struct SavedContent {
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Links with their targets below the root.
     links: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -156,8 +153,8 @@ impl SavedContent {
         }
     }
 
-    /// Returns links and their targets relative to their own directories, unless they collide with
-    /// a file or directory.
+    /// Returns the links with their targets relative to their own directories, except links that
+    /// collide with a file or directory.
     fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let is_free = |path: &Path| {
             self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
@@ -216,7 +213,6 @@ fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
     for mark in MARKS.into_iter().filter(|mark| root.exists(mark)) {
         content.file(mark, Vec::new());
     }
-    // On Linux the banner names the builder and the build machine.
     if let Ok(banner) = root.line(BANNER)
         && is_gvisor(&banner)
     {
@@ -240,7 +236,6 @@ fn environment(root: &Root, machine: &Machine, content: &mut SavedContent) {
         let text = format!("{} {} {}\n", load.minute_1, load.minutes_5, load.minutes_15);
         content.file("proc/loadavg", text.into_bytes());
     }
-    // The CPU lines come first; interrupts and boots follow.
     let stat = root.head(Path::new("proc/stat"), FILE_CAP).unwrap_or_default();
     let of_cpus = stat.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"cpu"));
     let of_cpus: Vec<u8> = of_cpus.filter(|line| line.ends_with(b"\n")).flatten().copied().collect();
@@ -266,7 +261,7 @@ fn without_serial(text: &[u8]) -> Vec<u8> {
     lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial")).flatten().copied().collect()
 }
 
-/// Saves `machine`, discovered below `root`, as the directory `to`, or as an archive if that ends
+/// Saves `machine`, discovered below `root`, as the directory `to`, or as an archive if `to` ends
 /// in `.tar.gz` or `.tgz`. Fails if `to` exists.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);

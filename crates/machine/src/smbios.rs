@@ -52,7 +52,6 @@ struct Structure<'a> {
 impl<'a> Structure<'a> {
     fn split(table: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let length = usize::from(*table.get(1)?);
-        // The header alone has four bytes.
         let fields = table.get(..length).filter(|fields| fields.len() >= 4)?;
         let rest = table.get(length..)?;
         // Each string ends with a zero and the list with one more; no strings are two zeros.
@@ -72,7 +71,7 @@ impl<'a> Structure<'a> {
         Some(u32::from_le_bytes(self.fields.get(at..at + 4)?.try_into().ok()?))
     }
 
-    /// Returns the string with the number (from 1) stored at offset `at`; empty if none.
+    /// Returns the string whose number (from 1) is stored at offset `at`; empty if there is none.
     fn string(&self, at: usize) -> String {
         let number = self.byte(at).map_or(0, usize::from);
         let text = number.checked_sub(1).and_then(|index| self.strings.split(|byte| *byte == 0).nth(index));
@@ -94,8 +93,8 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     modules
 }
 
-/// Returns a table with memory devices only, and only slot and bank names: other strings are serial
-/// numbers and makers.
+/// Returns a table with only the memory devices, and of their strings only slot and bank names:
+/// others are serial numbers and makers.
 pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
@@ -121,7 +120,7 @@ pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Parses the structure of a slot; `None` if it is empty or of unknown size.
+/// Parses the structure of a slot; `None` if the slot is empty or the size unknown.
 fn module(structure: &Structure<'_>) -> Option<Module> {
     const EXTENDED: u16 = 0x7fff;
     const KIB: u16 = 0x8000;
@@ -151,9 +150,9 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
     .filter(|module| module.size_bytes > 0)
 }
 
-/// Returns the channel by the names of slot and bank: the word channel (`P0 CHANNEL A`,
-/// `ChannelB-DIMM0`) or a letter after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). A letter alone is
-/// ambiguous: `DIMM_A12` may be a slot of a socket.
+/// Returns the channel by the names of slot and bank: the word channel (`P0 CHANNEL A`) or a letter
+/// after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). `None` for a letter alone, which is ambiguous:
+/// `DIMM_A12` may be a slot of a socket.
 fn channel(slot: &str, bank: &str) -> Option<String> {
     // Bank numbers differ between the slots of a channel.
     let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };

@@ -1,5 +1,4 @@
-//! Activity of the machine: a [`StateSnapshot`] takes a few small reads, two around a case give a
-//! [`StateChange`], and a [`MachineState`] is the storable snapshot at discovery.
+//! Activity of the machine, by cheap snapshots of counters.
 
 mod change;
 
@@ -80,7 +79,6 @@ struct Stall {
     total_us: u64,
 }
 
-/// Pressure files, in the order of [`StateSnapshot::stalls`].
 const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/pressure/io"];
 
 impl StateWatch {
@@ -89,12 +87,12 @@ impl StateWatch {
         Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
     }
 
-    /// Returns the current CPU quota of this process's groups in CPUs, if any is readable.
+    /// Returns the current CPU quota of this process's groups in CPUs; `None` without any.
     pub fn quota(&self) -> Option<f64> {
         Some(cgroup::quota_now(&self.root, self.groups.as_ref()?)?.cpus())
     }
 
-    /// Returns the current I/O limits of this process's groups, by device; empty without any.
+    /// Returns the current I/O limits of this process's groups, one per device; empty without any.
     pub fn io_limits(&self) -> Vec<cgroup::IoLimit> {
         cgroup::io::limits(&self.root)
     }
@@ -182,7 +180,6 @@ fn cpu_times(root: &Root) -> BTreeMap<usize, CpuTime> {
         .filter_map(|line| {
             let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
             let id = fields.next()?.parse().ok().filter(|&id: &usize| id < super::cpuset::MAX_CPUS)?;
-            // The machine-wide line has no number, but would parse its first field as one.
             if line.starts_with("cpu ") {
                 return None;
             }
@@ -216,7 +213,7 @@ fn pages_swapped(root: &Root) -> Option<u64> {
     value("pswpin")?.checked_add(value("pswpout")?)
 }
 
-/// Returns whether turbo is allowed, if known; Intel's flag is inverted.
+/// Returns whether turbo is allowed; `None` if unknown. Intel's flag is inverted.
 pub(super) fn turbo(root: &Root) -> Option<bool> {
     let dir = PathBuf::from("sys/devices/system/cpu");
     let flag = |name: &str| root.number(dir.join(name)).ok().filter(|&n| n <= 1).map(|n| n == 1);

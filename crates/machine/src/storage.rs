@@ -61,7 +61,7 @@ pub struct DeviceLayer {
 }
 
 impl DeviceLayer {
-    /// Makes a layer with this kernel name, such as `dm-0`, without detail and medium.
+    /// Creates a layer with this kernel name, such as `dm-0`, without detail and medium.
     pub fn new(name: &str, kind: DiskKind) -> Self {
         Self { name: name.to_owned(), kind, detail: None, medium: None }
     }
@@ -83,7 +83,7 @@ pub struct MountedFileSystem {
 }
 
 impl MountedFileSystem {
-    /// Returns whether a process (FUSE) or a guest's host serves it, possibly from memory.
+    /// Returns whether a process (FUSE) or a guest's host serves the data, possibly from memory.
     pub fn is_served(&self) -> bool {
         let kind = self.fs_type.as_str();
         self.medium == Medium::Stacked
@@ -133,7 +133,6 @@ impl Medium {
     }
 }
 
-/// Type of a file system whose source lists all its devices.
 const BCACHEFS: &str = "bcachefs";
 
 /// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table; failures
@@ -151,7 +150,6 @@ pub fn storage_behind(root: &Root, path: &Path) -> Storage {
 
 struct StoragePath {
     path: PathBuf,
-    /// Device of the path's file system; `None` in a saved tree.
     of_file_system: Option<DeviceNumber>,
     itself: Option<DeviceNumber>,
 }
@@ -170,7 +168,8 @@ impl StoragePath {
 }
 
 impl Storage {
-    /// Returns the numbers of the devices of the file system (or path); `None` if unknown.
+    /// Returns the numbers of all devices of the file system, or of the device itself; each `None`
+    /// if unknown.
     pub fn top(&self) -> Vec<Option<DeviceNumber>> {
         match self.members.as_slice() {
             [] => vec![self.number],
@@ -178,7 +177,7 @@ impl Storage {
         }
     }
 
-    /// Returns the names of the devices of the file system (or path).
+    /// Returns the kernel's names of all devices of the file system, or of the device itself.
     pub fn top_names(&self) -> Vec<&str> {
         match self.members.as_slice() {
             [] => self.device.as_deref().into_iter().collect(),
@@ -236,8 +235,8 @@ impl Storage {
         }
     }
 
-    /// Returns all devices of the file system, at least `top`: btrfs gives one of them as its
-    /// source, bcachefs all.
+    /// Returns the sysfs directories of all devices of the file system, at least `top`: btrfs gives
+    /// one of them as its source, bcachefs all.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =
@@ -284,7 +283,6 @@ impl Storage {
     /// Adds the disk or layer at `place`; returns the devices below, for a partition its disk.
     fn step(&mut self, s: &mut Survey, place: &Path) -> Vec<PathBuf> {
         if s.root.exists(place.join("partition")) {
-            // A partition's directory is inside its disk's.
             return place.parent().map(Path::to_path_buf).into_iter().collect();
         }
         let disk = Disk::at(s.root, place);
@@ -329,7 +327,6 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map(|(kind, _)| kind);
     let detail = match (kind, line("dm/name")) {
         (Some(kind), Some(name)) => Some(shown(&format!("{kind} {name}"))),
-        // A saved machine has only the type.
         (Some(kind), None) => Some(shown(kind)),
         (None, name) => name.or_else(|| line("md/level")),
     };
@@ -357,9 +354,8 @@ fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf,
     device_by_source(root, mount)
 }
 
-/// Returns the sysfs directory of the device named by a mount's source, for bcachefs of the first.
+/// Returns the sysfs directory of the device that is a mount's source; the first for bcachefs.
 pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
-    // bcachefs joins the names of all its devices.
     let first = |source: &Path| {
         let end = source.as_os_str().as_bytes().iter().position(|byte| *byte == b':');
         let bytes = source.as_os_str().as_bytes();

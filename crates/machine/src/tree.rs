@@ -1,5 +1,3 @@
-//! An in-memory tree of files: the content of an archive, which is never written to disk.
-
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::{OsStr, OsString};

@@ -49,7 +49,6 @@ const BY_FIRMWARE: [(&str, &str); 15] = [
     ("Xen", "Xen"),
 ];
 
-/// Clouds with one firmware name on guests and bare metal.
 const CLOUDS_WITH_BARE_METAL: [&str; 2] = ["Google Compute Engine", "Alibaba Cloud ECS"];
 
 /// Returns whether there are paravirtual devices, which a few real machines have as cards.
@@ -80,8 +79,8 @@ pub(super) const BANNER: &str = "proc/version";
 /// Container name of gVisor, which implements system calls itself.
 pub const GVISOR: &str = "gVisor";
 
-/// Returns whether the banner is gVisor's, by its version so far (pkg/sentry/kernel/version) or
-/// release name. Linux's has the builder in parentheses, gVisor's has none.
+/// Returns whether `/proc/version` is gVisor's, by its version so far (pkg/sentry/kernel/version)
+/// or release name. Linux's has the builder in parentheses, gVisor's has none.
 pub(super) fn is_gvisor(banner: &str) -> bool {
     const GVISOR_VERSION: &str = "#1 SMP Sun Jan 10 15:06:54 PST 2016";
     let release = banner.split_whitespace().nth(2).unwrap_or_default();
@@ -190,7 +189,6 @@ impl Virtualisation {
                 self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
             }
         }
-        // Amazon's name is on bare metal, too, but with a .metal product.
         if self.system_vendor.as_deref() == Some(EC2)
             && let Some(product) = self.product.clone().filter(|product| !product.contains(".metal"))
         {
@@ -239,7 +237,6 @@ impl Virtualisation {
         for (file, kind) in [(".dockerenv", "docker"), ("run/.containerenv", "podman")] {
             match (root.exists(file), bare) {
                 (true, false) => found(Some(kind), format!("/{file} is there")),
-                // Machines made from a container image keep its files.
                 (true, true) => found(None, format!("/{file} is there, but / is a disk's own file system")),
                 _ => {}
             }
@@ -274,8 +271,8 @@ pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
     Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
-/// Returns this process's namespace `name`, such as `pid:[4026531836]`; in a saved machine the
-/// content of a file.
+/// Returns this process's namespace `name` as text, such as `pid:[4026531836]`; `None` if
+/// unreadable.
 pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
     let path = Path::new("proc/self/ns").join(name);
     let link = root.link_text(&path).map(|link| link.display().to_string());
@@ -301,7 +298,6 @@ mod tests {
         Ok(Virtualisation::discover(&mut survey, &cpu))
     }
 
-    /// Returns the guess for a vendor and a product in DMI.
     fn by_dmi(vendor: &str, product: &str) -> Result<Option<String>, Fault> {
         let dmi = "sys/class/dmi/id";
         Ok(discover(&format!("{dmi}/sys_vendor = {vendor}\n{dmi}/product_name = {product}\n"))?.hypervisor)

@@ -1,5 +1,3 @@
-//! Directories of this process's control groups, from `/proc/self/cgroup` and the mount table.
-
 use crate::mounts::{self, Mount};
 use crate::root::{ReadError, Root};
 use serde::{Deserialize, Serialize};
@@ -20,7 +18,6 @@ pub enum Version {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub(super) version: Version,
-    /// Directories from the process's own group up to the mount point.
     pub(super) dirs: Vec<PathBuf>,
 }
 
@@ -29,12 +26,11 @@ impl Groups {
         &self.dirs
     }
 
-    /// Finds this process's groups for a `controller` such as `cpu`; `Ok(None)` if control groups
-    /// are not in use.
+    /// Finds the groups of this process for a `controller` such as `cpu`; `Ok(None)` if control
+    /// groups are not in use.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;
-        // A controller used by version 1 is not available in version 2.
         let v1 = path_in(&table, |controllers| controllers.split(',').any(|c| c == controller))
             .zip(mounts.iter().rfind(|m| m.fs_type == "cgroup" && m.has(controller)))
             .map(|(path, mount)| (Version::V1, path, mount));
@@ -48,8 +44,8 @@ impl Groups {
     }
 }
 
-/// Returns the path in the first line of `/proc/self/cgroup` (`4:memory:/user.slice`,
-/// `0::/init.scope`) whose controllers are `wanted`.
+/// Returns the path in the first line of `/proc/self/cgroup` (`4:memory:/user.slice`) for whose
+/// list of controllers `wanted` returns true.
 fn path_in(table: &str, wanted: impl Fn(&str) -> bool) -> Option<&str> {
     table.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

@@ -1,5 +1,5 @@
-//! I/O limits of control groups by device number: `io.max` of version 2 (`254:0 rbps=1048576
-//! wbps=max riops=max wiops=max`), `blkio.throttle.*` of version 1 (`254:0 1048576`).
+//! I/O limits of control groups: `io.max` of version 2 (`254:0 rbps=1048576 wbps=max riops=max
+//! wiops=max`), `blkio.throttle.*` of version 1 (`254:0 1048576`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,6 @@ impl IoLimit {
 }
 
 impl fmt::Display for IoLimit {
-    /// Writes `reads 200 IOPS, writes 10.0 MB/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = [
             ("reads", self.read_bytes, Unit::BytePerSecond),
@@ -62,7 +61,6 @@ impl fmt::Display for IoLimit {
     }
 }
 
-/// Files of version 1 with the corresponding names of version 2.
 const V1: [(&str, &str); 4] = [
     ("blkio.throttle.read_bps_device", "rbps"),
     ("blkio.throttle.write_bps_device", "wbps"),
@@ -70,8 +68,8 @@ const V1: [(&str, &str); 4] = [
     ("blkio.throttle.write_iops_device", "wiops"),
 ];
 
-/// Returns the tightest I/O limits of this process's groups, by device; empty without any. In
-/// version 1 only its own group counts (`cgroup-v1/blkio-controller.rst`, "Hierarchical Cgroups").
+/// Returns the tightest I/O limits of this process's groups, one per device; empty without any. In
+/// version 1 only its own group counts (`cgroup-v1/blkio-controller.rst`).
 pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
     let groups =
         ["blkio", "io"].into_iter().find_map(|controller| Groups::of(root, controller).ok().flatten());
@@ -118,7 +116,7 @@ fn stated_limits(root: &Root, version: Version, dir: &Path) -> Vec<(String, Stri
     }
 }
 
-/// Returns the text if it is a device number such as `254:0`.
+/// Returns the text if it is a device number such as `254:0`, else `None`.
 fn number(text: &str) -> Option<String> {
     let (major, minor) = text.split_once(':')?;
     let is_number = |part: &str| part.parse::<u32>().is_ok();

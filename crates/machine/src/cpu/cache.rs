@@ -19,8 +19,8 @@ impl EffectiveCache {
     /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
     const STEP: f64 = 2.0;
 
-    /// Returns each value of an `earlier` run, or the new one if over a factor of 2 away: case
-    /// names contain them and should stay.
+    /// Returns, for each value, that of the `earlier` run, or the new one if they differ by more
+    /// than a factor of 2: case names contain the values and should stay the same.
     #[must_use]
     pub fn settled(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
@@ -80,7 +80,7 @@ impl CpuCache {
 }
 
 /// Returns total bytes and number of the distinct last-level caches of `cpus` (the last level of
-/// each CPU); `None` if size or sharing is unknown.
+/// each CPU); `None` if a size or the sharing is unknown.
 pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64)> {
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
@@ -163,7 +163,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     caches
 }
 
-/// Reads cache `index` of `cpu` and its sharers, if listed; `None` after the CPU's last cache.
+/// Reads cache `index` of `cpu` and the CPUs that share it, if listed; `None` after the last cache.
 fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<CpuSet>)> {
     let dir = sys_cpu(cpu).join(format!("cache/index{index}"));
     if !s.root.exists(&dir) {
@@ -230,7 +230,6 @@ mod tests {
     use super::*;
     use crate::fixture::{Fault, Fixture};
 
-    /// Returns the lines of a tree with one cache of CPUs `cpus`, at `index`.
     fn tree(cpus: &str, index: u8, level: u8, size: &str, shared: &str) -> String {
         let dir = format!("sys/devices/system/cpu/cpu[{cpus}]/cache/index{index}");
         format!(
@@ -253,7 +252,6 @@ mod tests {
         }
         assert_eq!(found(512 << 20, 4e9).settled(earlier), found(512 << 20, 2e9));
         assert_eq!(found(64 << 20, 8e9).settled(earlier), found(128 << 20, 8e9));
-        // No drift: two successive steps are two from the first value.
         assert_eq!(found(32 << 20, 2e9).settled(found(64 << 20, 2e9).settled(earlier)).bytes, 32 << 20);
         let broken = found(0, f64::NAN);
         assert_eq!(found(64 << 20, 1e9).settled(broken), found(64 << 20, 1e9));
@@ -271,7 +269,6 @@ mod tests {
 
     #[test]
     fn each_cpus_own_highest_level_is_its_last() -> Result<(), Fault> {
-        // CPUs 0 to 3 share an L3; CPUs 4 to 7 have only an L2 per pair.
         let mixed = tree("0-3", 0, 2, "512K", "{n}")
             + &tree("0-3", 1, 3, "8M", "0-3")
             + &tree("4-5", 0, 2, "512K", "4-5")

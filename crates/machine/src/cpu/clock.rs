@@ -1,5 +1,3 @@
-//! Promised clocks, governor and turbo from sysfs or the model name; limits use measured clocks.
-
 use super::sys_cpu;
 use crate::root::garbled;
 use crate::state::turbo;
@@ -32,7 +30,6 @@ impl CpuClock {
         let each = |name: &str| -> Vec<u64> {
             allowed.iter().filter_map(|cpu| s.root.number(sys_cpu(cpu).join(name)).ok()).collect()
         };
-        // cpufreq writes kHz, CPPC MHz.
         let hz = |found: Option<&u64>, unit: u64| {
             found.and_then(|n| n.checked_mul(unit)).filter(|&hz| (1_000_000..=100_000_000_000).contains(&hz))
         };
@@ -77,7 +74,7 @@ impl CpuClock {
     }
 }
 
-/// Returns the clock in Hz in a model name such as `Intel(R) Xeon(R) Gold 6230 CPU @ 2.10GHz`.
+/// Returns the clock in Hz in a model name such as `Xeon(R) Gold 6230 CPU @ 2.10GHz`, else `None`.
 fn clock_in_name(name: &str) -> Option<u64> {
     let ghz = name.rsplit_once("@ ")?.1.strip_suffix("GHz")?;
     let (whole, part) = ghz.split_once('.')?;

@@ -1,5 +1,3 @@
-//! `/proc/cpuinfo` and the Arm identification register.
-
 use crate::cpuid::CpuidLeaves;
 use crate::root::CPUINFO_CAP;
 use crate::{CpuSet, Root, Survey};
@@ -81,7 +79,7 @@ impl CpuInfo {
         }
     }
 
-    /// Returns the names of the known facts of an x86 processor, such as `cpu.vendor`.
+    /// Returns the names of the known facts about an x86 processor, such as `cpu.vendor`.
     pub(super) fn feature_words(&self) -> impl Iterator<Item = &'static str> {
         let facts = [
             ("cpu.model_name", self.model_name.is_some()),
@@ -171,8 +169,8 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the identification of the Arm CPU `cpu`, from its register or else from cpuinfo; `None`
-/// for other processors.
+/// Returns the identification of CPU `cpu` if it is an Arm core, from its register or else from
+/// cpuinfo; else `None`.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let Some(midr) = midr(s.root, cpu) else {
         let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
@@ -181,7 +179,7 @@ pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     Some(ArmId::of(midr))
 }
 
-/// Returns number and MIDR of each Arm CPU in the text of cpuinfo, composed of its four lines.
+/// Returns the number of each Arm CPU in the text of cpuinfo, with its MIDR value.
 fn midrs(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     // One paragraph per processor; old kernels list the four lines once at the end for all.
@@ -204,7 +202,7 @@ fn midrs(text: &str) -> Vec<(usize, u64)> {
     found
 }
 
-/// Reads the MIDR of the Arm CPU `cpu`, if sysfs shows it.
+/// Reads the value of MIDR_EL1 of the Arm CPU `cpu`; `None` if sysfs does not show it.
 pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
     let path = super::sys_cpu(cpu).join("regs/identification/midr_el1");
     let text = root.text(path).ok()?;

@@ -1,5 +1,3 @@
-//! Interpretation of CPUID registers (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E).
-
 use super::CpuidLeaves;
 use crate::cpu::CacheKind;
 use plimsoll_units::text::shown;
@@ -121,7 +119,7 @@ impl CpuidLeaves {
         value.is_some_and(|value| value >> bit & 1 == 1)
     }
 
-    /// Returns the identifying features by their Linux names.
+    /// Returns the Linux names of the identifying features that these CPUs have.
     pub fn features(&self) -> impl Iterator<Item = &'static str> + '_ {
         let has = |f: &&(u32, u32, usize, u32, &'static str)| self.bit(f.0, f.1, f.2, f.3);
         FEATURES.iter().filter(has).map(|feature| feature.4)
@@ -132,7 +130,7 @@ impl CpuidLeaves {
         self.bit(0x7, 0, EDX, 15)
     }
 
-    /// Returns core kind and model ID of the microarchitecture (leaf 0x1A, EAX), if not zero.
+    /// Returns leaf 0x1A, EAX: core kind and model ID of the microarchitecture; `None` if 0.
     pub fn native_model(&self) -> Option<u32> {
         self.get(0x1a, 0).map(|registers| registers[EAX]).filter(|&model| model != 0)
     }
@@ -153,7 +151,7 @@ impl CpuidLeaves {
         Some(u64::from(mhz & 0xffff) * 1_000_000).filter(|&hz| hz > 0)
     }
 
-    /// Returns vendor, family, model and stepping, if leaves 0 and 1 were queried.
+    /// Returns vendor, family, model and stepping; `None` if leaves 0 and 1 were not queried.
     pub fn signature(&self) -> Option<Signature> {
         let [_, ebx, ecx, edx] = self.get(0, 0)?;
         let vendor: Vec<u8> = [ebx, edx, ecx].into_iter().flat_map(u32::to_le_bytes).collect();
@@ -187,7 +185,7 @@ impl CpuidLeaves {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// Returns the caches of leaf 8000_001D (AMD) or else 4 (Intel), implausible ones left out.
+    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel); empty without both.
     pub fn caches(&self) -> Vec<Geometry> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };
@@ -212,7 +210,7 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
 }
 
-/// Makes leaves with these features (Linux names), for tests; panics if one is unknown.
+/// Makes CPUID leaves with these features (Linux names), for tests; panics if a name is unknown.
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::panic)]
 pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {

@@ -1,6 +1,5 @@
 //! File systems mounted from a file without a loop device: erofs since Linux 6.12. The kernel shows
-//! only the source text of mount(2), which may be outdated, so a file counts as the source if its
-//! path leads to it, if it has a superblock at the mounted offset, or if nothing contradicts it.
+//! only the source text of mount(2), which may be outdated.
 
 use std::path::{Path, PathBuf};
 
@@ -18,24 +17,20 @@ const EXTRA_DEVICES_OFFSET: usize = 86;
 
 const OFFSET: &str = "fsoffset=";
 
-/// Directory of erofs superblocks, named by device or as `erofs-N`.
 const EROFS_DIRECTORY: &str = "sys/fs/erofs";
 const NO_DEVICE: &str = "erofs-";
 
 #[derive(Debug, Default)]
 pub(super) struct Images {
     mounted: Vec<Image>,
-    /// Number of further ones outside all visible mount tables.
     unseen: usize,
 }
 
 #[derive(Debug)]
 struct Image {
     system: DeviceNumber,
-    /// Phrase on the mount point, for the end of a sentence.
     phrases: String,
     offset: u64,
-    /// Whether the file at the path contains all data.
     whole: bool,
 }
 
@@ -45,8 +40,8 @@ pub(super) fn is_one(mount: &Mount) -> bool {
 }
 
 impl Images {
-    /// Finds the file systems mounted from files among `mounts`: mount, source path if readable,
-    /// and phrase on the mount point (`is mounted on /mnt`).
+    /// Finds the erofs images among `mounts`: each with its source path, if readable, and a phrase
+    /// on the mount point (`is mounted on /mnt`).
     pub(super) fn among<'a>(
         root: &Root,
         mounts: impl Iterator<Item = (&'a Mount, Option<PathBuf>, String)>,
@@ -68,8 +63,8 @@ impl Images {
         Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
 
-    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source,
-    /// else `None`; `path` is a readable path to the file, if any.
+    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source:
+    /// its superblock fits, or nothing contradicts. `path` is a readable path to the file, if any.
     pub(super) fn user(&self, root: &Root, path: Option<&Path>) -> Option<String> {
         let may_be = |image: &&Image| {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());

@@ -40,12 +40,12 @@ pub enum DeviceLink {
 }
 
 impl DeviceLink {
-    /// Returns the rate after line coding and before packet headers in bit/s, an upper limit of
+    /// Returns the rate in bit/s after line coding and before packet headers, an upper limit of
     /// transfers.
     ///
-    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b from 8 to 32
-    /// GT/s, 236 of 256 bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5):
-    /// 8b/10b up to 12 Gbit/s, 128b/150b at 22.5. USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
+    /// PCI Express Base Specification 6.0 §4.2: 8b/10b at 2.5 and 5 GT/s, 128b/130b to 32 GT/s, 236
+    /// of 256 bytes of a flit at 64 GT/s. Serial ATA 3.5 §7: 8b/10b. SAS (SPL-5 §5): 8b/10b up to
+    /// 12 Gbit/s, 128b/150b at 22.5. USB 3.2: 8b/10b at 5 Gbit/s, 128b/132b above.
     pub fn coded_bit_per_s(&self) -> f64 {
         match *self {
             Self::Pcie { transfers_per_s, lanes, .. } => {
@@ -85,7 +85,8 @@ impl DeviceLink {
         }
     }
 
-    /// Reads the link of the disk at `place` in sysfs; `None` if unknown or fictitious (virtio).
+    /// Reads the link of the disk of this `kind` with sysfs directory `place`; `None` if unknown or
+    /// fictitious (virtio).
     pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
         match kind {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
@@ -97,8 +98,8 @@ impl DeviceLink {
     }
 }
 
-/// Returns the sysfs directory of the controller of the NVMe disk at `place`, which a virtual
-/// subsystem of several paths links to; else `place`.
+/// Returns the sysfs directory of the controller of the NVMe disk with directory `place`. A virtual
+/// subsystem of several paths links to it; otherwise `place` itself is returned.
 fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     let Some(subsystem) = place.parent() else { return place.into() };
     let controllers = root.names(subsystem).unwrap_or_default();
@@ -109,10 +110,10 @@ fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     real.filter(|_| virtual_place).unwrap_or_else(|| place.into())
 }
 
-/// Returns the slowest PCI Express link from `place` in sysfs up to the root; `None` without any.
+/// Returns the slowest PCI Express link from the sysfs directory `place` up to the root; `None`
+/// without any.
 pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mut slowest: Option<DeviceLink> = None;
-    // The first one is the device's own, which also gives its maximum.
     let mut own: (Option<u64>, Option<u32>) = (None, None);
     for dir in place.ancestors() {
         let speed = |name: &str| root.text(dir.join(name)).ok().as_deref().and_then(transfers_per_s);
@@ -141,7 +142,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
     slowest
 }
 
-/// Parses `8.0 GT/s PCIe` or (older kernels) `8 GT/s` to transfers/s; `None` for `Unknown`.
+/// Parses `8.0 GT/s PCIe` or (older kernels) `8 GT/s` to transfers per second; else `None`.
 pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     match text.split_once(" GT/s")?.0 {
         "2.5" => Some(2_500_000_000),
@@ -217,7 +218,6 @@ mod tests {
 
     #[test]
     fn line_coding_is_taken_off() {
-        // Published values: PCIe 2 x1 4 Gbit/s, PCIe 3 x4 31.5, PCIe 4 x4 63.0, SATA 3 4.8 Gbit/s.
         assert_eq!(link(5_000_000_000, 1).coded_bit_per_s(), 4e9);
         assert!((link(8_000_000_000, 4).coded_bit_per_s() / 1e9 - 31.508).abs() < 0.001);
         assert!((link(16_000_000_000, 4).coded_bit_per_s() / 1e9 - 63.015).abs() < 0.001);
@@ -262,7 +262,6 @@ mod tests {
             pcie(&fixture.root, &Path::new("/").join(&drive)).and_then(|link| link.transfers_per_s())
         };
         assert_eq!(at(("2.5", "2.5"), "8.0"), Some(8_000_000_000));
-        // A slot below its maximum speed is slow, and a drive with a slow link of its own.
         assert_eq!(at(("2.5", "8.0"), "8.0"), Some(2_500_000_000));
         assert_eq!(at(("2.5", "2.5"), "2.5"), Some(2_500_000_000));
     }

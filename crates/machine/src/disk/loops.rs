@@ -1,5 +1,3 @@
-//! Loop devices and their backing files or devices.
-
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +14,6 @@ use crate::root::{FILE_CAP, ReadError, Root};
 pub(super) struct Looped {
     pub(super) name: String,
     pub(super) backing: Option<Thing>,
-    /// Path of the backing at attachment, only for display.
     pub(super) path: PathBuf,
     pub(super) partial: bool,
 }
@@ -58,7 +55,8 @@ fn thing(known: &Backing) -> Thing {
     }
 }
 
-/// Returns what is at `path`; `None` for a deleted file: another one may have the path now.
+/// Returns the file or device at `path`; `None` for a deleted file, whose path another may have
+/// now.
 fn by_path(root: &Root, path: &Path) -> Option<Thing> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
     if deleted { None } else { Thing::at(root, path) }

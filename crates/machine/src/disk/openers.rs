@@ -41,7 +41,8 @@ pub struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// Returns whether the file `open` may be this one shown by an overlay: by inode or `name`.
+    /// Returns whether the open file `open` with this `name` may be this one shown by an overlay:
+    /// the inodes or the names are equal.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
@@ -64,8 +65,8 @@ pub struct OpenerSearch {
     pub unlisted: Option<Opener>,
 }
 
-/// Finds the first process outside this run that holds one of the `watched` things open or mapped,
-/// and counts the processes that cannot be examined.
+/// Finds the first process outside this run that holds one of the `watched` files or devices open
+/// or mapped, and counts the processes that cannot be examined.
 pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
     let mut seen = OpenerSearch::default();
@@ -90,7 +91,6 @@ pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
 }
 
 struct OwnProcesses {
-    /// This process, and its parent if that is plimsoll too.
     heads: Vec<u32>,
     program: Option<(u32, u32, u64)>,
 }
@@ -109,7 +109,7 @@ impl OwnProcesses {
     }
 }
 
-/// Returns the identity of a process's executable: device major and minor, and inode.
+/// Returns device major and minor, and inode, of a process's executable; `None` if unreadable.
 fn program(root: &Root, process: u32) -> Option<(u32, u32, u64)> {
     let about = root.about(format!("proc/{process}/exe"))?;
     Some((about.stx_dev_major, about.stx_dev_minor, about.stx_ino))
@@ -129,7 +129,7 @@ pub fn remedy() -> &'static str {
     }
 }
 
-/// Returns the name (comm) of a process; empty if it has ended.
+/// Returns the name (comm) of a process; empty if the process has ended.
 pub fn name(root: &Root, process: u32) -> String {
     let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
     shown_bytes(comm.trim_ascii_end())
@@ -144,14 +144,12 @@ pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
 #[derive(Default)]
 struct OpenFiles {
     files: Vec<(PathBuf, Thing)>,
-    /// Files registered with io_uring whose paths lead nowhere from here.
     lost: Vec<Registered>,
-    /// Whether the files of some ring are not listed.
     unlisted: bool,
 }
 
 /// Returns the open files of all threads, which may not share descriptors (`CLONE_FILES`,
-/// clone(2)); `None` if denied or too many. The first thread may have ended.
+/// clone(2)); `None` if denied or too many.
 fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
@@ -171,7 +169,8 @@ fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     Some(all)
 }
 
-/// Returns a thread with readable mappings, as the first may have ended; else `process`.
+/// Returns a thread of the process with readable mappings, as the first may have ended; else
+/// `process`.
 fn living(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
@@ -211,19 +210,19 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     match root.numbers(&dir) {
         Ok(numbers) => Some(numbers.into_iter().map(|number| dir.join(number.to_string())).collect()),
         Err(ReadError::Denied(_)) => None,
-        // The process has ended.
         Err(_) => Some(Vec::new()),
     }
 }
 
-/// Returns the value of the `line` (`flags:`) in the fdinfo of a `link` (`proc/PID/fd/N`).
+/// Returns the value of a line, such as `flags:`, in the fdinfo of the descriptor `link`
+/// (`proc/PID/fd/N`); `None` without it.
 pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
     info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
 }
 
-/// Returns the access mode of an open file, `proc/PID/fd/N`; `None` if the kernel gives none.
+/// Returns the access mode of the descriptor `link` (`proc/PID/fd/N`); `None` if unknown.
 pub fn access(root: &Root, link: &Path) -> Option<OpenMode> {
     const MODE: u32 = 3;
     match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
@@ -245,13 +244,11 @@ pub enum OpenMode {
 }
 
 struct ProcessFindings {
-    /// Index of the thing that the process holds.
     place: Option<usize>,
-    /// Whether an unlisted ring may hold a thing.
     unlisted: bool,
 }
 
-/// Returns which of the `watched` things a process holds; `None` if it may not be examined.
+/// Returns which of the `watched` files a process holds; `None` if it may not be examined.
 fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<ProcessFindings> {
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
@@ -284,8 +281,8 @@ fn on_btrfs(root: &Root, link: &Path) -> bool {
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// Returns the index, by `place`, of a thing that the process maps (a mapping outlives its
-/// descriptor), `Some(None)` without any; `None` if the list is too long.
+/// Returns the index, by `place`, of a watched file that the process maps (a mapping outlives its
+/// descriptor); `Some(None)` if it maps none, `None` if the list of mappings is too long.
 fn mapped(
     root: &Root,
     process: u32,
@@ -315,7 +312,7 @@ fn mapped(
 }
 
 /// Parses `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file` (proc_pid_maps(5)) to address range and
-/// file (none for a device); `None` without an inode.
+/// file (`None` for a device); outer `None` without an inode.
 fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
     let line = String::from_utf8_lossy(line);
     let mut fields = line.split_whitespace();

@@ -11,7 +11,6 @@ use crate::root::Root;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alias {
     pub(super) thing: Thing,
-    /// Path in its mount namespace.
     pub(super) written: PathBuf,
     pub(super) path: PathBuf,
 }
@@ -20,13 +19,12 @@ pub(super) struct Alias {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlindOverlays {
     pub(super) overlays: Vec<DeviceNumber>,
-    /// Device numbers of all mounted file systems.
     mounted: HashSet<DeviceNumber>,
 }
 
 impl BlindOverlays {
-    /// Returns whether a file with device number `system` may be on one of them, also with a number
-    /// in no mount table (layers on several file systems).
+    /// Returns whether a file on the file system `system` may be on such an overlay. Its device
+    /// number may also be in no mount table (layers on several file systems).
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
@@ -39,8 +37,9 @@ pub(super) struct Overlays<'a> {
 }
 
 impl Overlays<'_> {
-    /// Returns other files with the same bytes: layer files of an overlay file, or the reverse.
-    /// `None` if a layer file is not found. `written` is the file's path in any mount namespace.
+    /// Returns the other files with the bytes of `file`: layer files of an overlay file, or the
+    /// reverse. `None` if a layer file is not found. `written` is the file's path in any mount
+    /// namespace.
     pub(super) fn aliases(&self, file: FileId, written: &Path) -> Option<Vec<Alias>> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
@@ -77,8 +76,9 @@ impl Overlays<'_> {
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
     }
 
-    /// Returns whether the file is on an overlay. A device number in no mount table (layers on
-    /// several file systems, or btrfs) is decided by the path `written`; assumed without a path.
+    /// Returns whether the file is on an overlay. If its device number is in no mount table (layers
+    /// on several file systems, or btrfs), the path `written` decides; without a path it is
+    /// assumed.
     pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
@@ -103,7 +103,6 @@ impl Overlays<'_> {
         let mut found: Vec<Alias> = Vec::new();
         for table in self.places(file, written) {
             let shows = |mount: &&Mount| is_overlay(mount) && written.starts_with(&mount.point);
-            // Mounts on one point hide each other.
             let Some(deepest) = mount_of(&table.mounts, written) else { continue };
             for mount in table.mounts.iter().filter(shows).filter(|mount| mount.point == deepest.point) {
                 let Some(inner) = moved(written, &mount.point, &mount.root) else { continue };
@@ -135,8 +134,8 @@ impl Overlays<'_> {
         if near.is_empty() { self.tables.all.iter().filter_map(in_namespace).collect() } else { near }
     }
 
-    /// Returns the files by which overlays show `file` (with path `written`) of one of their
-    /// layers.
+    /// Returns the files under which overlays show `file`, one of their layer files with path
+    /// `written`.
     fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let place = |table: &MountTable| located(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
@@ -165,7 +164,7 @@ impl Overlays<'_> {
         self.below(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
     }
 
-    /// Returns the directories (file system and path in it) that a layer's path may mean.
+    /// Returns the directories that a layer's path may mean: file system, and path in it.
     fn located_here(&self, table: &MountTable, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
@@ -178,7 +177,8 @@ fn is_overlay(mount: &Mount) -> bool {
     mount.fs_type == "overlay"
 }
 
-/// Returns the path in the namespace of `table` as readable from here: `/proc/PID/root/…`.
+/// Returns the path as readable from this namespace, `/proc/PID/root/…`; `written` is the path in
+/// the namespace of `table`.
 fn seen(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
@@ -186,13 +186,13 @@ fn seen(table: &MountTable, written: &Path) -> PathBuf {
     }
 }
 
-/// Returns the file system of a path, and the path within it.
+/// Returns the file system of a path and the path within it; `None` if no mount has it.
 fn located(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
     Some((mount.device, moved(path, &mount.point, &mount.root)?))
 }
 
-/// Replaces the leading directory `from` of a path by `to`; `None` if it is not below `from`.
+/// Replaces the leading directory `from` of a path by `to`; `None` if the path is not below `from`.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) })

@@ -1,5 +1,3 @@
-//! Files registered with io_uring (io_uring_register(2)), also after close, if fdinfo lists them.
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,14 +19,14 @@ const DELETED: &str = " (deleted)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// The file, if its path leads to it.
     pub(super) thing: Option<Thing>,
     /// Path as seen by the process; on kernels before 6.7 the name only.
     path: PathBuf,
 }
 
 impl Registered {
-    /// Returns whether it may be the file at `path`: unresolved, with an equal name.
+    /// Returns whether this may be the file at `path`: it could not be resolved, and the names are
+    /// equal.
     pub(super) fn may_be(&self, path: &str) -> bool {
         let name = |path: &Path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
@@ -38,8 +36,8 @@ impl Registered {
     }
 }
 
-/// Returns the files registered with the ring of a descriptor `link` (none for other links); `None`
-/// if a busy ring blocks the list, which is retried for some ms if `patient`.
+/// Returns the files registered with the io_uring of the descriptor `link`; empty if that is no
+/// ring. `None` if a busy ring blocks the list, which is retried for some ms if `patient`.
 pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool) -> Option<Vec<Registered>> {
     let is_ring = || root.link_text(link).is_ok_and(|text| text.as_os_str() == RING);
     if !is_ring() {
@@ -56,7 +54,6 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
             let all = paths.into_iter();
             return Some(all.map(|path| Registered { thing: seen(root, process, &path), path }).collect());
         }
-        // The ring was closed, or its process has ended.
         if !is_ring() {
             return Some(Vec::new());
         }

@@ -1,5 +1,3 @@
-//! Storage served by processes: NBD, ublk and FUSE. A server that owns the device is known.
-
 use std::path::{Path, PathBuf};
 
 use super::openers::{self, OpenMode};
@@ -9,9 +7,7 @@ use crate::root::Root;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Served {
-    /// Files or devices that contain, or may contain, the bytes.
     pub(super) files: Vec<ServedFile>,
-    /// Whether the server is known, and with it all of its storage.
     pub(super) certain: bool,
     pub(super) alike: Vec<String>,
 }
@@ -26,7 +22,8 @@ pub(super) struct ServedFile {
 /// Prefixes of names of NBD servers, as truncated by the kernel.
 const SERVERS: [&str; 4] = ["nbd-server", "nbdkit", "qemu-nbd", "qemu-storage"];
 
-/// Finds the storage of device `name` at `place` in sysfs; `None` for devices without a server.
+/// Finds the storage of the NBD or ublk device `name` with sysfs directory `place`; `None` for
+/// devices without a server.
 pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     if name.starts_with("ublkb") {
         return Some(by_ublk(root, name));
@@ -47,7 +44,6 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     let alike = if servers.is_empty() { Vec::new() } else { other_clients(root, name) };
     let mut files: Vec<ServedFile> = Vec::new();
     for kept in servers.iter().flat_map(|process| kept_by(root, *process)) {
-        // A second process with this file is a user of it.
         if files.iter().all(|known| known.thing != kept.thing) {
             files.push(kept);
         }

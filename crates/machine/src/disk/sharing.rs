@@ -1,5 +1,3 @@
-//! Devices on one disk or member with separate data: partitions by sectors, volumes by manager.
-
 use std::path::Path;
 
 use crate::root::Root;
@@ -18,9 +16,9 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Returns whether two devices on the member `below` (sysfs directories) have separate data by
-/// their manager: volumes of one group on its disks or thin pool (a snapshot and its origin share
-/// more), kpartx partitions, arrays of one container and the container itself.
+/// Returns whether devices `one` and `other`, both on the device `below` (sysfs directories), have
+/// separate data: LVM volumes of one group on its disks or thin pool (not a snapshot and its
+/// origin), kpartx partitions, arrays of one container and the container itself.
 pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {
@@ -43,7 +41,7 @@ pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) 
 }
 
 /// Returns container and index of an array managed by mdadm (Documentation/admin-guide/md.rst):
-/// `external:/md127/0`, with `-` instead of `/` while the kernel must not write.
+/// `external:/md127/0`, with `-` instead of `/` while read-only. `None` for other arrays.
 fn array(root: &Root, place: &Path) -> Option<(String, String)> {
     let version = root.line(place.join("md/metadata_version")).ok()?;
     let (container, array) = version.strip_prefix("external:")?.strip_prefix(['/', '-'])?.split_once('/')?;
@@ -55,7 +53,7 @@ fn group(uuid: &str) -> Option<&str> {
     uuid.strip_prefix("LVM-")?.get(..32)
 }
 
-/// Returns number and whole disk in `part2-mpath-3600…`.
+/// Returns partition number and whole disk in `part2-mpath-3600…`.
 fn kpartx(uuid: &str) -> Option<(u32, &str)> {
     let (part, disk) = uuid.split_once('-')?;
     Some((part.strip_prefix("part")?.parse().ok()?, disk))
@@ -64,7 +62,6 @@ fn kpartx(uuid: &str) -> Option<(u32, &str)> {
 /// Returns whether the members of the device carry its manager's signature (such as a PV).
 pub(super) fn marks_its_members(root: &Root, place: &Path) -> bool {
     const MAPPER_PREFIXES: [&str; 7] = ["LVM-", "CRYPT-", "mpath-", "DMRAID-", "stratis-", "VDO-", "part"];
-    // These write nothing but the data.
     const BARE: [&str; 2] = ["CRYPT-PLAIN", "CRYPT-LOOPAES"];
     let begins = |uuid: &str, with: &[&str]| with.iter().any(|with| uuid.starts_with(with));
     match root.line(place.join("dm/uuid")) {

@@ -1,6 +1,5 @@
 //! Composition of a block device, down to the disks and files with its bytes. Each step is one that
-//! a write takes: partition to disk; device mapper, RAID and bcache to members; loop device to its
-//! backing; NBD to its server's storage; disk to the same disk by another path.
+//! a write takes, such as from a partition to its disk or from a loop device to its file.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -75,8 +74,8 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Follows the device `number` with sysfs directory `place` through the loop devices in use,
-    /// `loops`, and `overlays`; `fuse` returns whether a file system is served by a process.
+    /// Follows the device `number` with sysfs directory `place` down to its storage. `loops` are
+    /// the loop devices in use; `fuse` returns whether a process serves a file system.
     pub(super) fn below(
         root: &Root,
         number: DeviceNumber,
@@ -106,7 +105,8 @@ impl Stack {
         stack
     }
 
-    /// Returns thing, step and origin of each node that is not behind an unknown server.
+    /// Returns each node that is not behind an unknown server: the node, the step that led to it,
+    /// and the node from which it was reached.
     pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
@@ -120,7 +120,7 @@ impl Stack {
         certain
     }
 
-    /// Returns whether it contains the device with the kernel's name `name`.
+    /// Returns whether the stack contains the device with the kernel's name `name`.
     pub fn has(&self, name: &str) -> bool {
         self.nodes.iter().any(|node| node.place.is_some() && node.name == name)
     }
@@ -142,7 +142,7 @@ impl Stack {
         self.other_paths(root, at, &place);
     }
 
-    /// Adds the other names of node `at` if it is a file on an overlay or in a layer.
+    /// Adds the files with the same bytes as node `at` if it is a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
         let StackMember { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
         match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {

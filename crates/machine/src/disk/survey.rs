@@ -1,5 +1,3 @@
-//! Resources in kernel use (mounts in all namespaces, loop devices, swap, exports) and their users.
-
 use std::path::{Path, PathBuf};
 
 use super::images::{self, Images};
@@ -17,17 +15,15 @@ const MAX_HOLDERS_NAMED: usize = 4;
 pub(super) struct DiskSurvey<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: Tables,
-    /// Source of each mount, by table and mount.
     sources: Vec<Vec<Option<Thing>>>,
     pub(super) loops: Vec<Looped>,
     swaps: Vec<(Option<Thing>, PathBuf)>,
-    /// Other devices and files in use inside the kernel.
     others: Vec<OtherUse>,
     pub(super) images: Images,
 }
 
 impl<'a> DiskSurvey<'a> {
-    /// Surveys the machine; adds a phrase on each unreadable part to `unreadable`.
+    /// Surveys the machine; adds a phrase on each unreadable part to `phrases`.
     pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
         let mut keep =
             |what: &str, why: ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
@@ -54,7 +50,8 @@ impl<'a> DiskSurvey<'a> {
         DiskSurvey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
-    /// Returns whether both are one; stacked file systems change the device number, not the inode.
+    /// Returns whether both are one file or device. Stacked file systems change the device number
+    /// of a file, not the inode.
     fn same(&self, one: Thing, other: Thing) -> bool {
         match (one, other) {
             (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
@@ -79,8 +76,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Returns phrases (`is in use as swap`) on the users of a device, with sysfs directory
-    /// `place`, or file, without the devices for whose names `left_out` returns true.
+    /// Returns phrases (`is in use as swap`) on the users of a file or device; `place` is a
+    /// device's sysfs directory. Devices for whose names `left_out` returns true are no users.
     pub(super) fn direct(
         &self,
         thing: Thing,
@@ -136,7 +133,6 @@ impl<'a> DiskSurvey<'a> {
         phrases
     }
 
-    /// Returns the name of a holder such as `dm-0 (vg-root)`.
     fn described(&self, holder: &str) -> String {
         let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
         match line("dm/name").or_else(|| line("md/level")) {
@@ -145,8 +141,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Returns a phrase on the use of the device itself, ` (dm-0 is mounted on /)`, through at most
-    /// `deeper` further devices; empty if unused.
+    /// Returns a phrase on the use of the device `name`, ` (dm-0 is mounted on /)`, following at
+    /// most `deeper` devices built on it; empty if unused.
     fn purpose(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
@@ -193,8 +189,8 @@ impl<'a> DiskSurvey<'a> {
         })
     }
 
-    /// Returns whether the file system with devices in `dir` has the device at `place`, by name
-    /// (btrfs) or link `dev-N/block` (bcachefs).
+    /// Returns whether the file system with devices in `dir` has the device with sysfs directory
+    /// `place`, by name (btrfs) or link `dev-N/block` (bcachefs).
     fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
         let Some(place) = place else { return false };
         let name = name_of(place);
@@ -208,7 +204,6 @@ impl<'a> DiskSurvey<'a> {
 
 struct OtherUse {
     thing: Thing,
-    /// Device that uses it, if any.
     by: Option<String>,
     phrases: String,
 }
@@ -237,8 +232,8 @@ fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<Thing>> {
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
-/// Returns a readable path and the identity of a mount's source as seen in its namespace, or else
-/// from here; `None` if it is not a path to a file or device.
+/// Returns a readable path and the identity of a mount's source; `None` if the source is not a path
+/// to a file or device.
 fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
@@ -286,7 +281,6 @@ fn others(root: &Root) -> Vec<OtherUse> {
         "is where pstore keeps kernel messages".to_owned(),
     );
     for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
-        // The server opens it without a claim.
         let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
         let phrases = "is exported by the RNBD server".to_owned();
         found.extend(number.map(|number| OtherUse { thing: Thing::Block(number), by: None, phrases }));

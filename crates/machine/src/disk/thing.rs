@@ -28,7 +28,7 @@ pub enum Thing {
 }
 
 impl Thing {
-    /// Returns what is at an absolute path; of a missing node (container) by the kernel's name.
+    /// Returns the file or device at an absolute path; a missing device node is found by its name.
     pub fn at(root: &Root, path: &Path) -> Option<Thing> {
         if !path.is_absolute() {
             return None;
@@ -40,8 +40,8 @@ impl Thing {
         })
     }
 
-    /// Returns the open file or device of a descriptor `link` (`proc/PID/fd/N`), on the live
-    /// machine even of an unlinked file.
+    /// Returns the open file or device of the descriptor `link` (`proc/PID/fd/N`), on the live
+    /// machine even of an unlinked file; `None` for anything else.
     pub fn open_at(root: &Root, link: &Path) -> Option<Thing> {
         match root.is_live() {
             true => Thing::of(&root.about(link)?),

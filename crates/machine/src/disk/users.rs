@@ -1,5 +1,5 @@
-//! Users of a block device's bytes (mounts, partitions, devices built on it, swap, loop devices,
-//! exports) and of all below it, found before any write. What is unreadable counts as a user.
+//! Users of a block device's bytes and of everything below it, found before any write. What is
+//! unreadable counts as a user.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,8 @@ pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns a value of the queue of the device or its disk by file name: `discard_max_bytes`.
+/// Returns the number in the queue file `name` (such as `discard_max_bytes`) of the device or its
+/// disk; `None` if missing.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
@@ -132,7 +133,7 @@ struct SurveyedStack<'a> {
 }
 
 impl SurveyedStack<'_> {
-    /// Returns phrases on the users of node `at`, without those above it in the stack.
+    /// Returns phrases on the users of node number `at`, except those above it in the stack.
     fn users_of(&self, at: usize) -> Vec<String> {
         let node = &self.stack.nodes[at];
         let place = node.place.as_deref();
@@ -147,8 +148,8 @@ impl SurveyedStack<'_> {
         phrases.into_iter().map(|phrases| format!("{lead}{phrases}")).collect()
     }
 
-    /// Returns whether the device `other`, built on the node, shares no data with that in the
-    /// stack.
+    /// Returns whether the device `other`, built on the node, shares no data with the stack's
+    /// device on that node.
     fn separates(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
@@ -158,8 +159,8 @@ impl SurveyedStack<'_> {
         node.reached == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
     }
 
-    /// Returns a phrase on a loop device (unless `left_out`) on what may be the file of node `at`,
-    /// shown by an overlay with unknown layers.
+    /// Returns a phrase on a loop device, unless `left_out`, that may read the file of node number
+    /// `at` through an overlay with unknown layers.
     fn shown_to_loops(&self, at: usize, left_out: &dyn Fn(&str) -> bool) -> Option<String> {
         let watched = self.watch(&self.stack.nodes[at]);
         let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
@@ -173,7 +174,7 @@ impl SurveyedStack<'_> {
         Some(format!("may be what {} reads from, on an overlay whose layers cannot be found", one.name))
     }
 
-    /// Returns the start of a phrase, how the node belongs to the device: `is made of sda, which `.
+    /// Returns the start of a phrase that relates the node to the device: `is made of sda, which `.
     fn lead(&self, node: &StackMember) -> String {
         let name = &node.name;
         match node.reached {
@@ -227,7 +228,8 @@ impl SurveyedStack<'_> {
         phrases
     }
 
-    /// Returns files and devices below the device, to be claimed and checked for signatures.
+    /// Returns the files and devices below the device that must be claimed or checked for
+    /// signatures.
     fn below(&self) -> Vec<LowerDevice> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];
@@ -258,7 +260,6 @@ impl SurveyedStack<'_> {
         all
     }
 
-    /// Returns the things that no process may hold open; managers may hold their members.
     fn watched(&self) -> Vec<WatchedFile> {
         self.stack.nodes.iter().map(|node| self.watch(node)).collect()
     }
@@ -279,7 +280,6 @@ impl SurveyedStack<'_> {
         }
     }
 
-    /// Returns sentences on facts that cannot be known from here.
     fn remarks(&self) -> Vec<String> {
         let mut phrases = self.stack.remarks.clone();
         for node in &self.stack.nodes {

@@ -1,5 +1,3 @@
-//! Monotonic event counters: cheap to read, and meaningful as differences of two readings.
-
 use super::energy::{Energy, EnergyZones, Zone, used};
 use crate::disk::numbered;
 use crate::root::Root;
@@ -11,7 +9,6 @@ use std::path::{Path, PathBuf};
 const CPU_DIRECTORY: &str = "sys/devices/system/cpu";
 const EDAC: &str = "sys/devices/system/edac/mc";
 const NET: &str = "sys/class/net";
-/// Counters of all interfaces in one file (proc_net(5)).
 const NET_DEV: &str = "proc/net/dev";
 const MAX_CONTROLLERS: usize = 256;
 /// Most cores that are read individually for each case: a file takes some 10 µs.
@@ -83,7 +80,7 @@ pub struct HealthChange {
 }
 
 impl HealthChange {
-    /// Returns whether nothing happened.
+    /// Returns whether no event happened.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -95,7 +92,7 @@ impl HealthChange {
         sum(&self.cores_throttled).max(sum(&self.packages_throttled))
     }
 
-    /// Returns the numbers of memory errors: corrected, uncorrected.
+    /// Returns the numbers of corrected and of uncorrected memory errors.
     pub fn memory_errors(&self) -> [u64; 2] {
         self.controllers.iter().fold([0, 0], |[corrected, uncorrected], controller| {
             [
@@ -112,7 +109,7 @@ impl HealthCounters {
         *self == Self::default()
     }
 
-    /// Returns the events since the earlier reading `before`; a counter that fell was reset (module
+    /// Returns the events since the earlier reading `before`. A counter that fell was reset (module
     /// reload) and counts from 0.
     pub fn since(&self, before: &Self) -> HealthChange {
         let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
@@ -194,8 +191,8 @@ pub struct CounterFiles {
 }
 
 impl CounterFiles {
-    /// Finds the counters readable within a millisecond: with many cores those of packages only,
-    /// because a hot core makes its package hot.
+    /// Finds the counters readable within a millisecond. With many cores these are the counters of
+    /// packages only, because a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
         let mut probe = Self::whole(root);
         if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
@@ -220,7 +217,7 @@ impl CounterFiles {
         }
     }
 
-    /// Reads all counters; unreadable ones are absent.
+    /// Reads all counters; unreadable counters are absent.
     pub fn counters(&self) -> HealthCounters {
         HealthCounters {
             throttled: self.throttled(),
@@ -239,7 +236,7 @@ impl CounterFiles {
         self.zones.read(&self.root)
     }
 
-    /// Reads the counters and returns the energy used since the reading `before`, `seconds` ago.
+    /// Reads the energy counters and returns the energy used since `before`, read `seconds` ago.
     pub fn energy_since(&self, before: &[Zone], seconds: f64) -> Energy {
         used(before, &self.energy(), seconds)
     }
@@ -277,8 +274,8 @@ impl CounterFiles {
 
 type ThrottleFiles = Vec<(String, PathBuf)>;
 
-/// Returns name (`0:3`, `0`) and file of the throttling counter of each core and each package, at
-/// its first CPU: a core's threads share one.
+/// Returns name (`0:3`, `0`) and file of the throttling counters: first those of cores, then those
+/// of packages. A core's threads share one counter.
 fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {

@@ -51,8 +51,8 @@ impl Zone {
     }
 }
 
-/// Returns the energy between two readings `seconds` apart; unknown for packages or memory if one
-/// of their zones is missing in `before` or its counter may have wrapped twice.
+/// Returns the energy between two readings `seconds` apart. It is `None` for packages or memory if
+/// one of their zones is missing in `before` or its counter may have wrapped twice.
 pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     let sum = |is_one: &dyn Fn(&Zone) -> bool| {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();
@@ -76,7 +76,6 @@ impl EnergyZones {
     pub(super) fn find(root: &Root) -> Self {
         let mut zones = Self::default();
         let names = root.names(POWERCAP).unwrap_or_default();
-        // `intel-rapl-mmio` repeats the same packages.
         for id in names.into_iter().filter(|name| name.starts_with("intel-rapl:")).take(MAX_ZONES) {
             let dir = Path::new(POWERCAP).join(&id);
             let counter = dir.join("energy_uj");
@@ -109,7 +108,6 @@ mod tests {
         Zone { id: format!("intel-rapl:{name}"), name: name.to_owned(), energy_uj, range_uj }
     }
 
-    /// A typical range of Intel's counter in µJ.
     const RANGE: u64 = 262_143_328_850;
 
     #[test]
@@ -118,7 +116,6 @@ mod tests {
         let after =
             [zone("package-0", 3_000_000, RANGE), zone("package-1", 5, RANGE), zone("core", 9, RANGE)];
         assert_eq!(used(&before, &after, 1.0), Energy { packages_j: Some(3.0), memory_j: None });
-        // A part of the packages gives no sum.
         assert_eq!(used(&before[..1], &after, 1.0).packages_j, None);
         assert_eq!(used(&[], &[], 1.0), Energy::default());
     }

@@ -1,10 +1,7 @@
-//! Hardware faults, each with a stable code and a sentence.
-
 use super::{Health, LinkPace};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Wear in % from which a drive has exceeded its rated endurance.
 const WORN: u8 = 100;
 const WARNINGS: [&str; 6] = [
     "few spare blocks left",
@@ -66,7 +63,7 @@ pub enum HardwareFault {
         now: LinkPace,
         /// Highest speed and width supported by both ends.
         possible: LinkPace,
-        /// Whether such a device may save power while idle, as it was.
+        /// Whether the device may save power while idle; it was read while idle.
         saves_power: bool,
     },
     /// PCI Express link slower than both ends support, of a device that keeps its speed while idle.
@@ -146,7 +143,7 @@ impl HardwareFault {
         "microcode-differs",
     ];
 
-    /// Returns the stable code, such as `nvme-worn`.
+    /// Returns the stable code of the fault, such as `nvme-worn`.
     pub fn code(&self) -> &'static str {
         let at = match self {
             Self::EdacUncorrected { .. } => 0,
@@ -161,7 +158,7 @@ impl HardwareFault {
         Self::FAULT_CODES[at]
     }
 
-    /// Returns the effect on results, as a sentence without advice.
+    /// Returns the effect of the fault on results, as a sentence without advice.
     pub fn meaning(&self) -> &'static str {
         match self {
             Self::EdacUncorrected { .. } => "Results computed on this memory may be wrong",
@@ -198,7 +195,7 @@ impl HardwareFault {
     }
 }
 
-/// Formats `8 GT/s ×4`.
+/// Formats speed and width of a link: `8 GT/s ×4`.
 fn pace(pace: LinkPace) -> String {
     format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
 }

@@ -1,5 +1,4 @@
-//! PCI Express links slower or narrower than the lesser maximum of device and port: a slot may have
-//! fewer lanes than the device. Unknown and emulated ports are skipped.
+//! PCI Express links slower or narrower than the lesser maximum of device and port.
 
 use crate::disk::link::transfers_per_s;
 use crate::root::Root;
@@ -37,12 +36,12 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// Returns whether it has fewer lanes than possible, which few devices do to save power.
+    /// Returns whether the link has fewer lanes than possible, which few devices do to save power.
     pub fn is_narrow(&self) -> bool {
         self.now.lanes < self.possible.lanes
     }
 
-    /// Returns whether its speed is lower than possible.
+    /// Returns whether the speed of the link is lower than possible.
     pub fn is_slow(&self) -> bool {
         self.now.transfers_per_s < self.possible.transfers_per_s
     }
@@ -56,7 +55,6 @@ pub(super) fn slower(root: &Root) -> Vec<PcieLink> {
     names.iter().take(MAX_PCI_DEVICES).filter_map(|name| of_device(root, name)).collect()
 }
 
-/// Returns whether the kernel reports a hypervisor, whose links are not real.
 fn is_guest(root: &Root) -> bool {
     let head = root.head(Path::new("proc/cpuinfo"), 1 << 16).unwrap_or_default();
     let text = String::from_utf8_lossy(&head);
@@ -88,7 +86,7 @@ fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
     (link.is_narrow() || link.is_slow()).then_some(link)
 }
 
-/// Returns whether no function of the device at `place`, below `port`, has a lower number.
+/// Returns whether the device at `place` has the lowest function number of its slot below `port`.
 fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
     let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((slot, function)) = name.rsplit_once('.') else { return false };
@@ -130,7 +128,7 @@ fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     }
 }
 
-/// Returns the kind (`NIC`) of a PCI class `0x020000` (PCI Code and ID Assignment Specification).
+/// Returns the kind of device (`NIC`) of a PCI class `0x020000` (PCI Code and ID Assignment).
 fn kind(class: &str) -> &'static str {
     let (class, rest) = (class.get(2..4), class.get(4..6));
     match (class, rest) {
@@ -144,7 +142,6 @@ fn kind(class: &str) -> &'static str {
     }
 }
 
-/// Returns whether a name is a PCI address such as `0000:41:00.0`.
 fn is_address(name: &str) -> bool {
     name.matches(':').count() == 2 && name.matches('.').count() == 1 && !name.starts_with("pci")
 }
@@ -154,7 +151,6 @@ mod tests {
     use super::*;
     use crate::fixture::Fixture;
 
-    /// Returns a tree of a device below a root port, with current and maximum speed and width.
     fn tree(class: &str, device: [&str; 4], port: [&str; 2]) -> String {
         let above = "sys/devices/pci0000:40/0000:40:01.1";
         let own = format!("{above}/0000:41:00.0");
@@ -178,7 +174,6 @@ mod tests {
     fn a_link_is_held_to_what_both_ends_can_do() {
         let fine = tree(NVME, ["16.0", "4", "16.0", "4"], ["16.0", "16"]);
         assert!(found(&fine).is_empty());
-        // The slot has fewer lanes and an older generation: the link reaches all that is possible.
         let old_slot = tree(NVME, ["8.0", "2", "32.0", "4"], ["8.0", "2"]);
         assert!(found(&old_slot).is_empty());
         let narrow = found(&tree(NVME, ["16.0", "2", "16.0", "4"], ["16.0", "4"]));

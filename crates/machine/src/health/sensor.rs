@@ -38,7 +38,8 @@ impl Sensor {
         !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
     }
 
-    /// Returns whether the critical limit is reached; false for unreliable sensors or without one.
+    /// Returns whether the critical limit is reached; false for unreliable sensors or without a
+    /// limit.
     pub fn is_critical(&self) -> bool {
         self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }
@@ -50,7 +51,7 @@ impl Sensor {
     }
 }
 
-/// Reads all temperatures; a zone that a driver also shows is read from the driver.
+/// Reads all temperatures; a thermal zone that a driver also shows is read from the driver.
 pub(super) fn all(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();
     for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
@@ -114,7 +115,7 @@ fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
     celsius(root, file, &CRITICAL)
 }
 
-/// Reads a temperature in °C, written by the kernel in m°C; `None` outside the range `believed`.
+/// Reads a temperature in °C (the kernel writes m°C); `None` outside the range `believed`.
 fn celsius(root: &Root, file: &Path, believed: &std::ops::RangeInclusive<f64>) -> Option<f64> {
     let millidegrees: i64 = root.parse(file, "a temperature in m°C").ok()?;
     Some(millidegrees as f64 / 1000.0).filter(|celsius| believed.contains(celsius))

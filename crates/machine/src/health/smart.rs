@@ -1,5 +1,5 @@
 //! SMART log page of NVMe drives (NVM Express Base Specification, Get Log Page, identifier 02h),
-//! readable by root only; `smart/nvmeN` in a saved tree. It has no serial number.
+//! readable by root only; `smart/nvmeN` in a saved tree.
 
 use crate::disk::numbered;
 use crate::root::Root;
@@ -24,7 +24,7 @@ pub struct Drive {
     pub smart: Smart,
 }
 
-/// The used part of the log page. Counts that do not fit are the largest number.
+/// The used values of the log page. Counts that do not fit are the largest number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Smart {
     /// Critical bits: 0 spare below threshold, 1 temperature, 2 reliability degraded, 3 read-only,
@@ -78,7 +78,8 @@ impl Smart {
     }
 }
 
-/// Reads the SMART data of all drives; also returns which data this user may not query.
+/// Returns the SMART data of all drives, and a description of the data that this user may not query
+/// (`None` if nothing is refused).
 pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     let mut denied = None;
     let mut found = Vec::new();
@@ -95,7 +96,7 @@ pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     (found, denied)
 }
 
-/// Returns names of responding local drives with the path of their page, without NVMe over Fabrics.
+/// Returns the names of responding local drives, each with the path of its log page.
 fn controllers(root: &Root) -> Vec<(String, PathBuf)> {
     let names = root.names(if root.is_live() { CONTROLLERS } else { SAVED }).unwrap_or_default();
     let names = names
@@ -113,7 +114,7 @@ fn is_here(root: &Root, name: &str) -> bool {
 }
 
 /// Returns whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a command
-/// to one that is resetting or dead would block.
+/// to a resetting or dead controller would block.
 fn answers(root: &Root, name: &str) -> bool {
     root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }
@@ -126,7 +127,7 @@ fn page(root: &Root, place: &Path) -> std::io::Result<Vec<u8>> {
     root.bytes(place, SMART_BYTES as u64).map_err(std::io::Error::other)
 }
 
-/// Reads the pages of all drives that this user may query, with their paths in a saved tree.
+/// Reads the log pages of all drives that this user may query, with their paths in a saved tree.
 pub(crate) fn pages(root: &Root) -> Vec<(PathBuf, Vec<u8>)> {
     let all = controllers(root).into_iter();
     all.filter_map(|(name, place)| Some((Path::new(SAVED).join(name), page(root, &place).ok()?))).collect()
@@ -137,7 +138,6 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Makes a page: critical warning, temperature in K, wear in %, media errors.
     pub(in crate::health) fn made(warning: u8, kelvin: u16, used: u8, errors: u64) -> Vec<u8> {
         let mut page = vec![0; SMART_BYTES];
         page[0] = warning;

@@ -1,5 +1,3 @@
-//! Saved machines as `FILE.tar.gz`: written from a list of files, read as untrusted.
-
 use super::super::tree::{Tree, TreeEntry};
 use super::{MARKS_OF_A_MACHINE, SavedContent, SavedError, shown};
 use flate2::Compression;
@@ -44,14 +42,13 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
         tar.into_inner()?.finish()?.flush()
     };
     pack().map_err(|cause| {
-        // A partial archive is no machine.
         let _ = fs::remove_file(to);
         failed(cause)
     })
 }
 
 /// Reads an archive into memory. Fails if it is unreadable or too large, or has anything but plain
-/// files, directories and links, a duplicate path, or one that leads out of it.
+/// files, directories and links, a duplicate path, or a path that leads out of it.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused { path: shown(from), why };
     let no_archive = |e: io::Error| unreadable(&e, refused);
@@ -91,7 +88,6 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
 fn unreadable(e: &io::Error, refused: impl Fn(String) -> SavedError) -> SavedError {
     let most = MAX_BYTES >> 20;
     match e.kind() {
-        // Without a gzip header it is no archive.
         io::ErrorKind::InvalidInput => {
             refused(format!("it is not a tar.gz that plimsoll machine --save wrote ({e})"))
         }

@@ -1,5 +1,3 @@
-//! Block devices of a saved machine below `/sys/devices`, without serial numbers and volume names.
-
 use std::path::{Path, PathBuf};
 
 use super::SavedContent;
@@ -24,7 +22,6 @@ const OF_DEVICE: [&str; 15] = [
     "ro",
     "size",
 ];
-/// Files of each device above it up to the bus root.
 const ABOVE: [&str; 6] =
     ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "speed"];
 const MOST_PARTS: usize = 256;
@@ -108,7 +105,7 @@ fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sav
     }
 }
 
-/// Adds the controllers of the NVMe disk at `place` if it is below a virtual subsystem.
+/// Adds the controllers of the NVMe disk at `place` if the disk is below a virtual subsystem.
 fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     let Some(subsystem) = place.parent().filter(|_| place.starts_with("/sys/devices/virtual/nvme-subsystem"))
     else {

@@ -1,5 +1,3 @@
-//! Control groups with their limits, and mount table of a saved machine, under numbered names.
-
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -11,7 +9,6 @@ use crate::mounts::{self, Mount};
 use crate::root::Root;
 use crate::storage::{Medium, device_by_source};
 
-/// Files of a group with limits and usage: numbers only.
 const OF_GROUP: [&str; 13] = [
     "cpu.cfs_period_us",
     "cpu.cfs_quota_us",
@@ -51,8 +48,8 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     }
 }
 
-/// Returns `/proc/self/cgroup` with the hierarchies of the wanted controllers and version 2 only,
-/// and with numbered names.
+/// Returns `/proc/self/cgroup` with numbered names, reduced to version 2 and the hierarchies of
+/// [`CONTROLLERS`].
 fn membership(table: &str, names: &mut NumberedNames) -> String {
     let mut text = String::new();
     for line in table.lines() {
@@ -81,7 +78,6 @@ fn is_wanted(mount: &Mount) -> bool {
 
 /// Returns a mount table's line with numbered names; only options that are words are kept.
 fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
-    // Some file systems have a number that is no device's.
     let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {
             let name = place.file_name().unwrap_or_default().to_string_lossy();

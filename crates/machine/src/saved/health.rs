@@ -1,5 +1,3 @@
-//! Temperatures, PCI Express links and SMART pages of a saved machine, without network counters.
-
 use std::path::Path;
 
 use super::SavedContent;
@@ -41,7 +39,6 @@ fn sensors(root: &Root, class: &str, prefix: &str, fixed: &[&str], content: &mut
     }
 }
 
-/// Adds PCI devices with a link, and the ports above them.
 fn links(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
     const PCI_DIRECTORY: &str = "sys/bus/pci/devices";
     for name in root.names(PCI_DIRECTORY).unwrap_or_default().into_iter().take(MAX_FILES) {

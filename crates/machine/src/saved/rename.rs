@@ -1,5 +1,3 @@
-//! Names in a saved machine: numbers replace names of users, volumes and device instances.
-
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -69,7 +67,8 @@ impl NumberedNames {
         self.numbered(word, kind)
     }
 
-    /// Numbers the components of a path below `/sys/devices` that identify or are user-given.
+    /// Replaces the components of a path below `/sys/devices` that identify or come from a user by
+    /// numbered names.
     pub(super) fn place(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),

@@ -25,7 +25,8 @@ pub struct StateChange {
 }
 
 impl StateSnapshot {
-    /// Returns the activity until `later`: shares of the time of `cpus`, the rest machine-wide.
+    /// Returns the activity from this snapshot to `later`: CPU shares of `cpus`, the rest
+    /// machine-wide.
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
@@ -74,7 +75,6 @@ mod tests {
         let fixture = Fixture::open("graviton2-container")?;
         let watch = StateWatch::new(&fixture.root);
         let before = watch.snapshot();
-        // CPU 0: 100 ticks more, 20 of them stolen and 30 idle; CPU 1: 100 idle; CPU 2 steps back.
         fixture.write(
             "proc/stat",
             b"cpu  0 0 0 0 0 0 0 0 0 0\n\
