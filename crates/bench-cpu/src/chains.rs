@@ -1,6 +1,5 @@
 //! Kernel of a `cpu.peak` case: an instruction set's fastest, or one with given chains and width. A
-//! chain is a sequence of dependent instructions. Few chains are limited by latency, many by the
-//! number of units; the two meet at latency × units chains.
+//! chain is a sequence of dependent instructions; latency × units chains occupy all units.
 
 use std::fmt;
 
@@ -28,7 +27,6 @@ impl VectorWidth {
         if kernel.is_scalar() { Self::Scalar } else { Self::Bits(kernel.vector_bits()) }
     }
 
-    /// Parses a vector width: `scalar` or a number of bits, such as `256`.
     fn read(word: &str) -> Result<Self, String> {
         match word.parse() {
             _ if word == SCALAR_WIDTH => Ok(Self::Scalar),
@@ -57,8 +55,7 @@ pub(super) struct RequestedChains {
 }
 
 impl RequestedChains {
-    /// Reads the requested instruction sets, widths and chains. Fails for too many chains, an
-    /// unusable width, or widths without chains.
+    /// Reads instruction sets, widths and chains. Fails for bad values, or widths without chains.
     pub(super) fn of(group: &Group) -> Result<Self, String> {
         let chains = group.asked_numbers("chains");
         let widths = group.words("width", &[FULL_WIDTH]);
@@ -144,8 +141,7 @@ fn of_pair(pair: TypedOp) -> impl Iterator<Item = &'static ComputeKernel> {
     kernel::chained().filter(move |kernel| (kernel.op, kernel.element) == (pair.op, pair.element))
 }
 
-/// Returns the vector widths that `word` requests, the widest first; `None` is the full width of
-/// each instruction set. Fails for an unknown word.
+/// Returns the widths that `word` requests, the widest first; `None` is the full width.
 fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String> {
     Ok(match word {
         FULL_WIDTH => vec![None],
@@ -157,8 +153,7 @@ fn widths(pair: TypedOp, word: &str) -> Result<Vec<Option<VectorWidth>>, String>
     })
 }
 
-/// Returns the best instruction set with kernels of this type and width that runs on this CPU, else
-/// the best that any CPU has; `None` if there is no kernel.
+/// Returns the best instruction set with a kernel of `pair` in `width` on this CPU, else on any.
 fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     let fits =
         || of_pair(pair).filter(move |kernel| width.is_none_or(|width| VectorWidth::of(kernel) == width));

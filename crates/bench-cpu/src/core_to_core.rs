@@ -1,8 +1,5 @@
-//! `cpu.core-to-core`: one-way latency between two CPUs, for every pair of allowed CPUs.
-//!
-//! A cache line moves between two pinned threads by compare-and-swap or by loads and stores
-//! (`plimsoll_metal::handover`, without PAUSE). Latency: half a round trip, median per pair, then
-//! over pairs.
+//! `cpu.core-to-core`: one-way latency between two CPUs, for every pair of allowed CPUs: half a
+//! round trip of a cache line between two pinned threads (`plimsoll_metal::handover`).
 
 use std::time::{Duration, Instant};
 
@@ -150,8 +147,8 @@ fn median(values: Vec<f64>) -> Option<f64> {
     Samples::new(values).ok().map(|samples| samples.median())
 }
 
-/// Returns the matrix entries of two CPUs in both directions, each with the latency `value` in
-/// seconds; `None` for CPU numbers beyond 32 bits.
+/// Returns the matrix entries of a pair of CPUs in both directions, each with the latency `value`
+/// in seconds; `None` for CPU numbers beyond 32 bits.
 fn cells(pair: &Marked, value: f64) -> Option<[Cell; 2]> {
     let [a, b] = pair.cpus.map(u32::try_from);
     let (a, b) = (a.ok()?, b.ok()?);

@@ -114,8 +114,7 @@ fn element(word: &str) -> Result<Element, String> {
     }
 }
 
-/// Returns the distance of two columns in elements: an odd number of cache lines, so no power of
-/// two.
+/// Returns the distance of columns in elements: an odd number of cache lines, no power of two.
 fn stride(rows: usize) -> usize {
     (rows.div_ceil(MAX_LINE_ELEMENTS) | 1).saturating_mul(MAX_LINE_ELEMENTS)
 }
@@ -199,8 +198,7 @@ impl<T: Real> GemmTeam<T> {
         Ok(running)
     }
 
-    /// Fills A and B with HPL's sequence and C with zeros; each thread first touches its own
-    /// columns.
+    /// Fills A and B with HPL's sequence, C with zeros; threads first touch their own columns.
     fn fill(&mut self) -> Result<(), CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
         let sequence = Sequence::new();
@@ -368,7 +366,6 @@ mod tests {
             assert!(sample.values["rate"] > 0.0 && sample.elapsed > 0.0);
             assert!(sample.values["residual"] < THRESHOLD && sample.values["time"] == sample.elapsed);
             running.verify().unwrap_or_else(|wrong| panic!("{isa} {rows}: {wrong}"));
-            // Changes B, so that the next product is wrong.
             let place = &mut T::of_mut(&mut running.b)[0];
             *place = T::from_f64(place.to_f64() + 0.5);
             running.sample(SampleAmount::Seconds(0.1)).unwrap();

@@ -1,7 +1,5 @@
-//! Detects siblings hidden by a hypervisor: two vCPUs on one core of the host.
-//!
-//! Two siblings together do the work of one, in every trial. Other slow-downs (guests, local
-//! processes, a quota) do not follow the work on one other CPU, and not by a factor of two.
+//! Detects siblings hidden by a hypervisor: two vCPUs on one core of the host. Together they do the
+//! work of one, in every trial; other load does not follow the work of one CPU that closely.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -47,8 +45,8 @@ pub(super) fn look(machine: &mut Machine) {
     machine.cpu.hidden_siblings = found;
 }
 
-/// Returns pairs of CPUs that may be siblings: neighbours, and CPUs half of the list apart, as
-/// hypervisors number them. Empty for more than [`MOST_CPUS`] CPUs.
+/// Returns pairs of CPUs that may be siblings, as hypervisors number them: neighbours, and CPUs
+/// half of the list apart. Empty for more than [`MOST_CPUS`] CPUs.
 fn pairs(machine: &Machine) -> Vec<[usize; 2]> {
     let cpu = &machine.cpu;
     let alone = |number: &usize| cpu.logical(*number).is_none_or(|logical| logical.siblings.len() <= 1);

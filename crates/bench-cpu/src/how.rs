@@ -34,8 +34,8 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
     case.with_count("threads", threads)
 }
 
-/// Returns all combinations of the requested affinities, amounts of work and scalings, at least
-/// one. Fails for no work, or for strong scaling without an amount.
+/// Returns all combinations of the requested affinities, amounts of work and scalings. Fails for an
+/// amount of 0, or for strong scaling without an amount.
 pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);

@@ -41,7 +41,6 @@ pub(super) fn core_of(machine: &Machine, cpus: &CpuSet) -> Result<Core, UnknownC
 }
 
 pub(super) struct Share {
-    /// Number of cores, or of CPUs of a quota.
     pub(super) cpus: f64,
     pub(super) is_quota: bool,
     pub(super) name: &'static str,

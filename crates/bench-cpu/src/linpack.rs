@@ -26,7 +26,6 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 use plimsoll_units::quantity::Unit;
 
-/// Some seconds per sample, the matrix plus a tenth for buffers.
 const WANTED: OrderTarget = OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
 
 /// The benchmark `cpu.linpack`.

@@ -24,8 +24,7 @@ impl TypedOp {
         self.kernels().next().is_some()
     }
 
-    /// Returns the best instruction set that has this operation and type on this CPU, else on any
-    /// CPU.
+    /// Returns the best instruction set with this operation and type on this CPU, else on any CPU.
     pub(super) fn best(self) -> Isa {
         let here = self.kernels().filter(|kernel| kernel.available().is_ok());
         let best = here.map(|kernel| kernel.isa).max();
@@ -47,8 +46,8 @@ impl TypedOp {
     }
 }
 
-/// Returns the requested combinations of operation and type that have a kernel; by default fma of
-/// f64 and f32. A default that does not fit a requested value is replaced by all that fit.
+/// Returns the requested operations and types that have a kernel; fma of f64 and f32 by default. A
+/// default that does not fit a requested value is replaced by all that fit.
 pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
     super::foreign::check(group)?;
     let typed = |key| group.lists.contains_key(key);

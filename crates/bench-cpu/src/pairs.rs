@@ -14,7 +14,7 @@ pub(super) const fn pairs_of(things: usize) -> usize {
     things * things.saturating_sub(1) / 2
 }
 
-/// Returns the pairs of `cpus` to measure: all. Above [`ALL_PAIRS_OF`] CPUs: SMT siblings, then
+/// Returns the pairs to measure: all, or above [`ALL_PAIRS_OF`] CPUs the SMT siblings and then
 /// pairs at random distances in the list (by `seed`), equally many per CPU.
 pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     let list: Vec<usize> = cpus.iter().collect();
@@ -43,8 +43,7 @@ pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     chosen.into_iter().take(MOST_PAIRS).collect()
 }
 
-/// Returns the nearest resource that CPUs `a` and `b` share: `smt` (a core), a cache such as `l2`,
-/// or `package`. `None` if they share none or are unknown.
+/// Returns what two CPUs share: `smt` (a core), the nearest cache (`l2`), `package`, or `None`.
 pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {
@@ -62,7 +61,6 @@ mod tests {
     use super::*;
     use plimsoll_machine::cpu::{CacheKind, CpuCache, Logical};
 
-    /// Two threads per core: CPU n and n + cores; four cores per L3, two packages.
     fn cpu(cores: usize) -> Cpu {
         let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
         let logical = (0..2 * cores).map(|id| Logical {

@@ -72,8 +72,7 @@ impl<L: SlicedLoad> Slices<L> {
         })
     }
 
-    /// Returns the number of cores; `None` if hidden siblings, which the host may have moved,
-    /// shared one.
+    /// Returns the number of cores; `None` with hidden siblings, which the host may have moved.
     pub(super) fn cores(&self) -> Option<usize> {
         self.hidden.is_empty().then_some(self.cores.max(1))
     }
@@ -149,8 +148,7 @@ impl<L: SlicedLoad> Slices<L> {
         facts.warnings.extend(clock_unknown.map(Note::from));
     }
 
-    /// Returns the loop iterations per thread that do at least `amount` operations over all
-    /// threads.
+    /// Returns the loop iterations per thread for at least `amount` operations over all threads.
     fn turns(&self, amount: u64) -> u64 {
         let per_turn = self.turns.counted.saturating_mul(self.sliced.cpus().len() as u64);
         amount.div_ceil(per_turn.max(1)).max(1)

@@ -1,5 +1,3 @@
-//! Causes of a low figure, found in the conditions recorded during its measurement.
-
 use std::fmt;
 
 use plimsoll_machine::Others;
@@ -50,8 +48,7 @@ pub enum LowCause {
 
 impl LowCause {
     /// Returns the most likely cause of a low figure; `None` if no condition is notable. `others`
-    /// is the CPU use of other processes during the measurement; `quota` is this machine's CPU
-    /// quota.
+    /// is the CPU use of other processes during the measurement.
     pub(super) fn of(measurement: &Measurement, others: &Others, quota: Quota) -> Option<Self> {
         let conditions = &measurement.conditions;
         let notable = |share: Option<f64>| share.filter(|share| *share >= NOTABLE);
@@ -94,9 +91,8 @@ impl LowCause {
     }
 }
 
-/// Returns the share of the time (0 to 1) in which a CPU quota stopped the threads; `None` if
-/// unknown. The kernel counts stops of the whole group; threads of CPU and memory cases waited at
-/// least as long as they were stopped.
+/// Returns the share of the time (0 to 1) in which a CPU quota stopped the threads, if known: what
+/// the kernel counts for the whole group, at most the time that CPU-bound threads waited.
 pub(super) fn throttled(measurement: &Measurement) -> Option<f64> {
     let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
     let conditions = &measurement.conditions;

@@ -82,8 +82,8 @@ pub struct FigureCheck {
     test: Sequential,
 }
 
-/// Returns the figures of a case to check, each with its threshold for detecting the lost share
-/// `loss` (0.1 is a tenth). The error is the reason why the case cannot be judged.
+/// Returns the figures to check, with thresholds for the lost share `loss` (0.1 is a tenth). The
+/// error is the reason why the case cannot be judged.
 pub(super) fn thresholds(
     case: &Case,
     usual: &[UsualFigures],
@@ -161,9 +161,8 @@ impl FigureCheck {
         }
     }
 
-    /// Sets the state from the first measurement. `is_alone`: no unseen user of the resource. If a
-    /// quota of known size explains a low figure, it counts as evidence; any other low figure only
-    /// causes repetitions, because the lowest of many figures is low by chance.
+    /// Sets the state from the first measurement. A low figure explained by a quota of known size
+    /// is evidence; any other only causes repetitions, because the lowest of many is low by chance.
     pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(state) => state,
@@ -222,8 +221,7 @@ impl FigureCheck {
         self.test.fewest()
     }
 
-    /// Returns the most frequent cause among the low measurements; `None` if most have no known
-    /// cause.
+    /// Returns the most frequent cause among the low measurements; `None` if it is unknown.
     pub fn cause(&self) -> Option<&LowCause> {
         let low = || self.rounds.iter().filter(|round| round.is_low);
         let count = |code: Option<&str>| {
@@ -233,8 +231,8 @@ impl FigureCheck {
         most.cause.as_ref()
     }
 
-    /// Returns whether the check shows that this machine is sick. If other guests or containers may
-    /// share its hardware (`shares`), only a cause of this machine itself counts.
+    /// Returns whether the check shows that this machine is sick. If guests may share its hardware
+    /// (`shares`), only a cause of this machine itself counts.
     pub(super) fn accuses(&self, shares: bool) -> bool {
         self.state == CheckProgress::Low && self.cause().map_or(!shares, LowCause::is_own)
     }
@@ -246,9 +244,8 @@ impl FigureCheck {
     }
 }
 
-/// Returns the figure as a share of its derived or documented limit, 0 to 1; the error is the
-/// reason why that is unknown. If a quota stopped threads, figure and limit are those of the quota,
-/// so the CPU time is judged instead.
+/// Returns the figure as a share of its limit, 0 to 1; the error is why that is unknown. If a quota
+/// stopped threads, their CPU time is judged instead.
 fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'static str> {
     const UNKNOWN_LIMIT: &str = "the limit of this chip is not known";
     let limit = metric.limit.as_ref().filter(|limit| limit.refuted.is_none()).ok_or(UNKNOWN_LIMIT)?;

@@ -1,5 +1,3 @@
-//! Resources that a machine has less of than usual: CPUs, memory, quota, rates allowed by settings.
-
 use std::fmt;
 
 use plimsoll_bench::Setting;

@@ -1,5 +1,3 @@
-//! JSON document of a gate: `schema/gate.v1.json`.
-
 use plimsoll_model::metric::Better;
 use plimsoll_model::sample::WrongAnswer;
 use serde::Serialize;

@@ -1,8 +1,6 @@
-//! Whether a machine does what it usually does: `plimsoll gate`.
-//!
-//! A low figure is measured again until Wald's sequential test decides between "usual" and "real
-//! loss". A machine is sick if a loss is real and a new quota or nothing outside the machine can be
-//! its cause, or by a [`MachineLoss`], a fault or a wrong answer.
+//! Whether a machine does what it usually does: `plimsoll gate`. A low figure is measured again
+//! until Wald's sequential test decides. A machine is sick by a real loss that nothing outside can
+//! have caused, or by a [`MachineLoss`], a fault or a wrong answer.
 #![forbid(unsafe_code)]
 
 mod cause;
@@ -187,8 +185,7 @@ impl Gate {
         self.nearest().filter(|check| !check.is_stated()).map_or(0, FigureCheck::needed)
     }
 
-    /// Records a repeated measurement of a case. `others` is the CPU use of other processes during
-    /// it.
+    /// Records a repeated measurement of a case and the CPU use of `others` during it.
     pub fn add(&mut self, measurement: &Measurement, others: &Others) {
         self.add_wrong(measurement);
         for check in &mut self.checks {
@@ -215,9 +212,7 @@ impl Gate {
     fn is_new(&self, fault: &HardwareFault) -> bool {
         let Some(before) = &self.before else { return false };
         match fault {
-            // Links of one kind with as few lanes are counted, because addresses may change and
-            // idle links are slower. A bridge without its GPU no longer saves power, so `before`
-            // counts all.
+            // Links are counted: addresses change. A bridge without its GPU no longer saves power.
             HardwareFault::PcieLink { what, now, possible, saves_power: false, .. } => {
                 let is_such = |of: &HardwareFault, all: bool| {
                     matches!(of, HardwareFault::PcieLink { what: a, now: b, possible: c, saves_power, .. }

@@ -151,7 +151,6 @@ fn a_quota_does_not_make_a_known_limit_unknown() {
 
 #[test]
 fn what_cannot_be_told_from_chance_is_not_judged() {
-    // No test has such an error rate.
     let gate = Gate::new(&[case()], &bare(), &[], Rates { false_alarms: 1.5, ..RATES });
     assert!(gate.checks.is_empty());
     assert_eq!(gate.unjudged.len(), 2);
@@ -233,7 +232,6 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     let mut each = now.metrics[0].clone();
     "await".clone_into(&mut each.name);
     now.metrics.push(each);
-    // Other work during one measurement and a stray write in another do not count.
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
     let usual = [UsualFigures::of_history(&runs, &machine).unwrap()];
@@ -431,7 +429,6 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
 fn the_history_finds_what_the_limit_cannot() {
     let values: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4) * 0.3).collect();
     let usual = [history(&values, &bare())];
-    // The clock is lower: the share of the limit at that clock is unchanged.
     let mut slower = made(0.99, |_| {});
     slower.metrics[0].summary.median = 80.0;
     let verdict = gated(&bare(), &usual, &slower, &slower, &nobody()).verdict();
@@ -478,7 +475,6 @@ fn a_shaper_below_what_is_usual_is_a_reason_where_it_is_new() {
     // One earlier run under the shaper does not make it usual.
     let before = [link(2e9, None), link(6e9, None), link(0.97e9, Some(1e9))];
     assert_eq!(after(&before, &bare(), &link(0.97e9, Some(1e9)), &bare()).cause, Some("shaper"));
-    // A usual figure has exceeded the limit.
     assert_eq!(of(None, link(5.8e9, Some(5e9))).answer, GateAnswer::Unknown);
 }
 

@@ -54,9 +54,7 @@ pub struct Threshold {
     pub source: ThresholdSource,
 }
 
-/// Losses tried until one exceeds the noise.
 const LOSSES: [f64; 5] = [0.1, 0.15, 0.2, 0.3, 0.5];
-/// Least number of runs or machines that define a usual figure.
 pub(super) const MIN_USUAL_COUNT: usize = 3;
 /// Assumed probability that a figure with a derived limit is low by chance: no measurement gives
 /// it, so this is the most cautious number with which repetitions still decide.
@@ -79,9 +77,9 @@ impl Threshold {
         }
     }
 
-    /// Returns the threshold from earlier `values` of a figure: between their median m and m × (1 −
-    /// `loss`), at the geometric mean. If noise hides that, a larger loss is used. `source` takes
-    /// the number of values; the error is the reason why they are not enough.
+    /// Returns the threshold m × √(1 − `loss`), or for a larger loss if noise hides that one; m is
+    /// the median of the earlier `values`. `source` takes their number; the error is the reason why
+    /// they are not enough.
     pub(super) fn usual(
         values: &[f64],
         better: Better,
@@ -112,8 +110,7 @@ impl Threshold {
                     Better::Lower => (middle / value).ln(),
                 };
                 let seen = values.iter().filter(|value| away(**value) < -half).count();
-                // An event unseen in n figures may happen once in n + 2 (Laplace's rule of
-                // succession).
+                // Laplace's rule of succession: an unseen event may happen once in n + 2 figures.
                 let by_chance = wider.beyond(half).max((seen + 1) as f64 / (n + 2) as f64);
                 let low = match better {
                     Better::Higher => middle * (-half).exp(),

@@ -1,5 +1,3 @@
-//! Usual figures: from earlier runs of this machine, or from machines of its kind.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_machine::health::Health;
@@ -30,8 +28,8 @@ pub struct UsualFigures {
 }
 
 impl UsualFigures {
-    /// Collects the usual figures from earlier `runs` of this machine, the oldest first, as far as
-    /// they apply to its present state `machine`. `None` without runs.
+    /// Collects the usual figures from earlier `runs`, the oldest first, that apply to `machine`
+    /// now. `None` without runs.
     pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
@@ -44,11 +42,12 @@ impl UsualFigures {
         })
     }
 
-    /// Collects usual figures from nodes of `run` with the same kind as `machine`, without
-    /// `machine` itself. A node with its host name gives the kind, so that a machine that has lost
-    /// a CPU or memory since is compared with its former kind.
+    /// Collects usual figures from nodes of `run` with the kind of `machine`, except `machine`
+    /// itself. A node with its host name gives the kind, because `machine` may have lost a CPU or
+    /// memory since.
     ///
     /// # Errors
+    ///
     /// The run has fewer than five such nodes.
     pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let then = named(run, machine).map(|node| run.machine_of(node));
@@ -146,8 +145,7 @@ impl UsualFigures {
     }
 }
 
-/// Returns whether two machine descriptions with the same host name belong to one machine, even if
-/// CPUs or memory were lost in between.
+/// Returns whether descriptions with one host name belong to one machine, even after a loss.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
         // Excluded: evidence (its wording may change) and instance type (not always known).
@@ -173,8 +171,7 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     kinds(then) == kinds(now)
 }
 
-/// Returns the measurements that apply to `now` from nodes whose name `is_of` accepts, each with
-/// the machine that was measured.
+/// Returns the measurements that apply to `now` of nodes that `is_of` accepts, with their machine.
 fn usual_values<'a>(
     runs: &'a [Run],
     now: &'a Machine,
@@ -235,8 +232,7 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// Returns the first machine of `all` with its CPUs and quota replaced by those of the majority, or
-/// by those of `machine` without a majority.
+/// Returns a machine of `all` with the CPUs and quota of the majority, or else of `machine`.
 fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;

@@ -1,6 +1,5 @@
-//! Limits of the control groups on this process, and throttling (Linux
-//! `Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/`). The tightest limit up to the mount
-//! counts.
+//! Limits of the control groups on this process (Linux `Documentation/admin-guide/cgroup-v2.rst`,
+//! `cgroup-v1/`). The tightest limit from its group up to the mount counts.
 
 mod hierarchy;
 pub(crate) mod io;

@@ -1,5 +1,4 @@
-//! Rate check of the clock that times all results, `CLOCK_MONOTONIC`, against other clocks. A step,
-//! suspension or migration affects one third of the watched time, a wrong rate all thirds.
+//! Compares the rate of `CLOCK_MONOTONIC`, which times all results, with other clocks.
 
 use std::fmt;
 use std::path::Path;
@@ -13,14 +12,12 @@ use super::Root;
 /// Highest core clock of any processor in Hz: overclocked under liquid helium, some 9.1 GHz.
 pub const HIGHEST_CORE_HZ: f64 = 9.2e9;
 
-/// RTC time in s since 1970 (Documentation/ABI: rtc).
 const RTC: &str = "sys/class/rtc/rtc0/since_epoch";
 const RTC_EVERY: f64 = 1.0;
 const LONGEST_RTC_READING: f64 = 0.05;
 
 /// Most readings kept: beyond, every second one is dropped.
 const MOST_READINGS: usize = 1024;
-/// Attempts to read all clocks at one moment, and the largest distance of the readings in s.
 const MAX_READ_ATTEMPTS: usize = 3;
 const MAX_READ_SECONDS: f64 = 1e-3;
 
@@ -175,8 +172,7 @@ impl ClockWatch {
         judge(&self.readings)
     }
 
-    /// Returns the reference clocks that agree with the monotonic clock; empty after too short a
-    /// time.
+    /// Returns the clocks that agree with the monotonic clock; empty if too little time has passed.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
         let known = |reference: &ReferenceClock| pace(*reference, &self.readings[*reference as usize]);
         ReferenceClock::ALL
@@ -199,8 +195,7 @@ enum ClockPace {
     Differs(f64),
 }
 
-/// Returns the first reference clock whose rate differs. An RTC overrules the counter's stated
-/// rate.
+/// Returns the first clock with another rate. An RTC overrules the counter's stated rate.
 fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
     let shown = |reference: ReferenceClock| pace(reference, &readings[reference as usize]);
     let overruled = |reference| {
@@ -215,7 +210,7 @@ fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<Wr
 }
 
 /// Compares the rates of the monotonic clock and `reference`; `None` if too little time passed, or
-/// the reference stands still or changed its rate.
+/// `reference` stands still or changed its rate.
 fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPace> {
     let (first, last) = (readings.first()?, readings.last()?);
     let span = last.monotonic - first.monotonic;

@@ -1,5 +1,4 @@
-//! Processors, from `/proc/cpuinfo` (names, flags), `/sys/devices/system/cpu` (topology, clock;
-//! Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`) and `/proc/self/status` (affinity).
+//! Processors, from `/proc` and sysfs (Linux `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 
 mod cache;
 mod clock;
@@ -110,8 +109,7 @@ impl Capability {
     const STEPS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0];
     const RATE_STEP_TOLERANCE: f64 = 0.03;
 
-    /// Returns whether this is a nominal rate of `per_cycle` fused multiply-adds per cycle with
-    /// vectors of `bits` bits.
+    /// Returns whether this is a nominal rate of `per_cycle` FMAs of vectors of `bits` bits.
     pub fn is_fma(&self, bits: u32, per_cycle: f64) -> bool {
         self.ability == Ability::Fma && self.bits == bits && self.per_cycle() == Some(per_cycle)
     }
@@ -154,8 +152,7 @@ pub struct CoreKind {
 }
 
 impl Cpu {
-    /// Returns the best vector instruction set with benchmark kernels according to the flags;
-    /// `None` if there is none.
+    /// Returns the best instruction set with benchmark kernels by the flags; `None` without any.
     pub fn best_isa(&self) -> Option<Isa> {
         const SETS: [(Isa, &[&str]); 5] = [
             (Isa::Avx512, &["avx512f", "avx512dq", "avx512bw", "avx512vl"]),
@@ -172,8 +169,7 @@ impl Cpu {
         self.flags.contains(flag)
     }
 
-    /// Returns the CPU with the kernel's number `id`, online or not; `None` if there is no such
-    /// CPU.
+    /// Returns the CPU with the kernel's number `id`, online or not; `None` if not present.
     pub fn logical(&self, id: usize) -> Option<&Logical> {
         self.logical.iter().find(|cpu| cpu.id == id)
     }
@@ -184,8 +180,8 @@ impl Cpu {
         kind.and_then(|kind| ArmId::named(&kind.name)).or_else(|| self.arm.clone())
     }
 
-    /// Returns the number of physical cores of `cpus`; `None` unless known for all of them.
-    /// Siblings that the hypervisor hides but that were measured count as one core.
+    /// Returns the number of physical cores of `cpus` if known for all; measured hidden siblings
+    /// count as one core.
     pub fn cores_of(&self, cpus: &CpuSet) -> Option<usize> {
         let shown = distinct_cores(self.logical.iter().filter(|cpu| cpus.contains(cpu.id)))?;
         let hidden = self.hidden_among(cpus).iter().map(|set| set.len() - 1).sum();
@@ -307,7 +303,6 @@ impl Logical {
     }
 }
 
-/// Sets the capacity of each CPU to the firmware's highest performance if the kernel gives none.
 fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
     if logical.iter().any(|cpu| cpu.capacity.is_some()) {
         return;

@@ -17,7 +17,6 @@ use std::path::Path;
 pub const CPUID_FILE: &str = "cpuid.txt";
 /// Largest size of that file in bytes: 512 CPUs of cpuid(1) output.
 const FILE_CAP: u64 = 32 << 20;
-/// Variable with a file in `cpuid -r` format that replaces the processor in tests.
 const OVERRIDE: &str = "PLIMSOLL_TEST_CPUID";
 
 /// One leaf and subleaf; as text a line of `cpuid -r`.
@@ -54,8 +53,7 @@ impl CpuidLeaves {
 }
 
 impl Cpuid {
-    /// Returns the CPUID of `cpu`: its own, or the only group's if all cores are identical; else
-    /// `None`.
+    /// Returns the CPUID of `cpu`: its own, or that of all CPUs if they are identical; else `None`.
     pub fn of(&self, cpu: usize) -> Option<&CpuidLeaves> {
         match self.0.as_slice() {
             [only] if !only.is_hybrid() => Some(only),
@@ -93,7 +91,6 @@ impl Cpuid {
         s.keep("cpu.cpuid", parsed).unwrap_or_default()
     }
 
-    /// Queries the first of these CPUs, and all of them if the chip has several kinds of core.
     fn ask(allowed: &CpuSet) -> Self {
         let Some(first) = allowed.first() else { return Self::default() };
         let mut found = Self::default();

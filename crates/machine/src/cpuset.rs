@@ -106,7 +106,6 @@ impl FromStr for CpuSet {
     }
 }
 
-/// Parses one number below [`MAX_CPUS`]; errors quote `part`, the number or its range.
 fn number(digits: &str, part: &str) -> Result<usize, CpuListError> {
     let digits = digits.trim();
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -122,7 +122,6 @@ impl DiskKind {
         matches!(self, Self::Loop | Self::DeviceMapper | Self::Md)
     }
 
-    /// Derives the kind from the kernel's name and the resolved sysfs directory `place`.
     fn of(name: &str, place: &Path) -> Self {
         let by_name = [
             ("nvme", Self::Nvme),
@@ -216,7 +215,6 @@ impl Disk {
 fn model(root: &Root, place: &Path) -> Option<String> {
     let line = |name: &str| root.line(place.join("device").join(name)).ok();
     let model = line("model").or_else(|| line("name"))?;
-    // A virtio or NVMe "vendor" is a PCI number.
     match line("vendor").filter(|v| v != "ATA" && !v.starts_with("0x")) {
         Some(vendor) => Some(shown(&format!("{vendor} {model}"))),
         None => Some(model),

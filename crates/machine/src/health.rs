@@ -1,5 +1,4 @@
-//! Health of the hardware: wear, temperature, throttling and faults. [`Health::read`] reads
-//! everything, once per stored run; [`CounterFiles`] reads counters cheaply around a case.
+//! Health of the hardware: wear, temperature, throttling and faults.
 
 mod counters;
 mod energy;
@@ -56,8 +55,7 @@ pub fn temperatures(root: &Root) -> Vec<f64> {
 }
 
 impl Health {
-    /// Reads all health values below `root`, without opening files for writing. Live NVMe
-    /// controllers are queried for their SMART log page, if permitted.
+    /// Reads all health values below `root`; queries live NVMe drives for their SMART log page.
     pub fn read(root: &Root) -> Self {
         let probe = CounterFiles::whole(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
@@ -89,8 +87,8 @@ impl Health {
         *self == Self::default()
     }
 
-    /// Returns the values to store: no counters that need a second snapshot (energy, interfaces),
-    /// and only the hottest and the critical sensors of each chip.
+    /// Returns the values to store: without counters that need a second snapshot, and with only the
+    /// hottest and the critical sensors of each chip.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         let mut hottest: BTreeMap<String, f64> = BTreeMap::new();

@@ -118,8 +118,7 @@ impl Machine {
         machine
     }
 
-    /// Sets [`Machine::storage`] to file system and disks of `path`, the directory, file or block
-    /// device under test, read below `root`.
+    /// Sets [`Machine::storage`] to file system and disks of `path`, the file or device under test.
     pub fn look_behind(&mut self, root: &Root, path: &Path) {
         self.storage = Some(storage_behind(root, path));
     }
@@ -130,8 +129,8 @@ impl Machine {
         self.disks.iter().find(has_it).map_or(number, |disk| &disk.name)
     }
 
-    /// Returns the bytes of memory usable without evicting other processes: the lesser of the
-    /// kernel's estimate and what the control group leaves; `None` if both are unknown.
+    /// Returns the bytes usable without evicting other processes: the lesser of the kernel's
+    /// estimate and what the control group leaves; `None` if both are unknown.
     pub fn memory_available_bytes(&self) -> Option<u64> {
         let group = self.cgroup.memory.as_ref().map(cgroup::MemoryLimit::available_bytes);
         match (self.memory.available_bytes, group) {
@@ -146,9 +145,8 @@ impl Machine {
         self.cgroup.cpu_quota.as_ref().map_or(allowed, |quota| quota.cpus().min(allowed))
     }
 
-    /// Returns whether QEMU emulates each instruction (TCG): by its name in CPUID or, on Arm, by
-    /// the machine name, which differs under KVM (QEMU, `hw/arm/virt.c`). On Apple's CPUs macOS may
-    /// be the hypervisor, so the name is no evidence.
+    /// Returns whether QEMU emulates each instruction (TCG): by CPUID or, on Arm, by the machine
+    /// name, which differs under KVM (QEMU, `hw/arm/virt.c`), except on Apple's CPUs (macOS).
     pub fn is_emulated(&self) -> bool {
         const APPLE: u32 = 0x61;
         let on_arm = self.cpu.arm.as_ref().is_some_and(|arm| arm.implementer != APPLE)
@@ -157,13 +155,13 @@ impl Machine {
     }
 
     /// Returns the default maximum of threads: the CPU quota, rounded up and at least two, or the
-    /// number of allowed CPUs if smaller. Further threads would be throttled most of the time.
+    /// number of allowed CPUs if smaller.
     pub fn most_threads(&self) -> usize {
         (self.cpu_capacity().ceil() as usize).max(2).min(self.cpu.allowed.len()).max(1)
     }
 
-    /// Returns the thread count that represents all CPUs among the counts `of_cases`: the number of
-    /// allowed CPUs, or [`Machine::most_threads`] if that is not among them.
+    /// Returns the thread count among `of_cases` that represents all CPUs: the number of allowed
+    /// CPUs, or [`Machine::most_threads`] if that is not among them.
     pub fn all_threads(&self, mut of_cases: impl Iterator<Item = usize>) -> usize {
         let cpus = self.cpu.allowed.len();
         if of_cases.any(|threads| threads == cpus) { cpus } else { self.most_threads() }

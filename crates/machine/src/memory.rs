@@ -116,8 +116,8 @@ impl Memory {
     }
 }
 
-/// Returns the page size in bytes for a size of transparent huge pages: one page of 8-byte entries
-/// maps a huge page (Linux, `HPAGE_PMD_SIZE`; x86-64, AArch64). `None` for an unknown size.
+/// Returns the page size in bytes for transparent huge pages of this size, each of which one page
+/// of 8-byte entries maps (Linux, `HPAGE_PMD_SIZE`). `None` for an unknown size.
 fn page_below(huge_page: u64) -> Option<u64> {
     [4_u64, 16, 64].map(|kib| kib << 10).into_iter().find(|page| page * (page / 8) == huge_page)
 }

@@ -87,8 +87,7 @@ impl Mount {
     }
 }
 
-/// Reads the mounts of this process's namespace in the order of the table; invalid lines are
-/// skipped.
+/// Reads the valid mounts of this process's namespace in the order of the table.
 pub fn read(root: &Root) -> Result<Vec<Mount>, ReadError> {
     let bytes = root.bytes(Path::new(MOUNTINFO), MOUNTS_CAP)?;
     Ok(parse(&bytes))
@@ -145,8 +144,7 @@ fn parse(table: &[u8]) -> Vec<Mount> {
     table.split(|&b| b == b'\n').filter_map(parse_line).take(MAX_MOUNTS).collect()
 }
 
-/// Returns the mount of `path` (absolute, without links): the last mount at the longest mount
-/// point; `None` if there is none.
+/// Returns the last mount at the longest mount point above `path` (absolute, no links), if any.
 pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts.iter().filter(|m| path.starts_with(&m.point)).max_by_key(|m| m.point.components().count())
 }

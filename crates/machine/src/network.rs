@@ -87,8 +87,7 @@ impl Nic {
 }
 
 impl Nic {
-    /// Returns whether this is hardware or a hypervisor's device: the speed of software is
-    /// fictitious.
+    /// Returns whether this is hardware or a hypervisor's device, so that the speed is real.
     pub fn has_line(&self) -> bool {
         match self.kind {
             NicKind::Physical | NicKind::Paravirtual => true,
@@ -128,8 +127,8 @@ impl NicKind {
     }
 }
 
-/// Reads the line rate in bit/s of the interface with sysfs directory `dir`. The kernel writes
-/// Mbit/s, -1 if unknown, and fails while the link is down.
+/// Reads the line rate in bit/s from `dir` in sysfs. The kernel writes Mbit/s, -1 if unknown, and
+/// fails while the link is down.
 fn speed(root: &Root, dir: &Path) -> Result<u64, String> {
     let mbit: i64 = root.parse(dir.join("speed"), "a speed in Mbit/s").map_err(|e| e.to_string())?;
     match u64::try_from(mbit) {

@@ -61,8 +61,8 @@ impl Processes {
         }
     }
 
-    /// Returns the CPU usage from this reading to `later` of all processes except `own` (a process
-    /// ID) and its descendants; `second` is the number of clock ticks per second.
+    /// Returns the CPU usage until `later` of all processes except `own` (ID) and its descendants;
+    /// `second` is the number of clock ticks per second.
     pub fn until(&self, later: &Self, own: u32, second: u64) -> Others {
         let elapsed = later.at.saturating_duration_since(self.at).as_secs_f64();
         let whole = elapsed * second as f64;

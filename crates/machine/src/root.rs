@@ -219,8 +219,8 @@ impl Root {
         Ok(numbers)
     }
 
-    /// Returns the path with all links followed, relative to the root but with a leading slash.
-    /// Fails if it is missing or a link leaves the root.
+    /// Returns the path below the root, links followed, with a leading slash. Fails if the path is
+    /// missing or a link leaves the root.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Result<PathBuf, ReadError> {
         let path = path.as_ref();
         let resolved = match &self.0 {
@@ -246,7 +246,7 @@ impl Root {
     }
 
     /// Returns the status of a path (statx(2)), links followed, without querying a server or
-    /// automounter; `None` if the path is missing or in memory.
+    /// automounter; `None` if missing or in memory.
     pub fn about(&self, path: impl AsRef<Path>) -> Option<Statx> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         rustix::fs::statx(CWD, self.on_disk(path.as_ref())?, flags, StatxFlags::BASIC_STATS).ok()

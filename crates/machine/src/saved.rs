@@ -1,5 +1,4 @@
-//! A machine saved for reports and tests: the files that discovery reads, and CPUID as `cpuid.txt`.
-//! Numbers replace names, and serial numbers are removed: no host name or address is included.
+//! A machine saved for reports and tests, without serial numbers, host names and addresses.
 
 mod archive;
 mod disks;
@@ -153,8 +152,7 @@ impl SavedContent {
         }
     }
 
-    /// Returns the links with their targets relative to their own directories, except links that
-    /// collide with a file or directory.
+    /// Returns links with relative targets, except links that collide with a file or directory.
     fn relative_links(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
         let is_free = |path: &Path| {
             self.files.range(path.to_owned()..).next().is_none_or(|(next, _)| !next.starts_with(path))
@@ -261,8 +259,7 @@ fn without_serial(text: &[u8]) -> Vec<u8> {
     lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial")).flatten().copied().collect()
 }
 
-/// Saves `machine`, discovered below `root`, as the directory `to`, or as an archive if `to` ends
-/// in `.tar.gz` or `.tgz`. Fails if `to` exists.
+/// Saves `machine`, discovered below `root`, as a directory or `.tar.gz`. Fails if `to` exists.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);
     if archive::is_named(to) {

@@ -93,8 +93,7 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
     modules
 }
 
-/// Returns a table with only the memory devices, and of their strings only slot and bank names:
-/// others are serial numbers and makers.
+/// Returns the table with only the memory devices, and of strings only slot and bank names.
 pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
@@ -151,8 +150,7 @@ fn module(structure: &Structure<'_>) -> Option<Module> {
 }
 
 /// Returns the channel by the names of slot and bank: the word channel (`P0 CHANNEL A`) or a letter
-/// after the socket (`P1-DIMMA1`, `CPU0_DIMM_C1`). `None` for a letter alone, which is ambiguous:
-/// `DIMM_A12` may be a slot of a socket.
+/// after the socket (`P1-DIMMA1`). A letter alone may mean a slot: `None`.
 fn channel(slot: &str, bank: &str) -> Option<String> {
     // Bank numbers differ between the slots of a channel.
     let bank = if bank.to_uppercase().starts_with("BANK") { "" } else { bank };

@@ -135,7 +135,7 @@ impl Medium {
 
 const BCACHEFS: &str = "bcachefs";
 
-/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table; failures
+/// Finds the storage behind `path`, by the kernel or, in a saved tree, by the mount table. Failures
 /// are listed in [`Storage::unknown`].
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
@@ -168,8 +168,7 @@ impl StoragePath {
 }
 
 impl Storage {
-    /// Returns the numbers of all devices of the file system, or of the device itself; each `None`
-    /// if unknown.
+    /// Returns the number, if known, of each device of the file system, or of the device itself.
     pub fn top(&self) -> Vec<Option<DeviceNumber>> {
         match self.members.as_slice() {
             [] => vec![self.number],
@@ -216,7 +215,6 @@ impl Storage {
         }
     }
 
-    /// Sets device, members, layers and disks from `top`, the sysfs directory of the device.
     fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
         let Some(top) = s.keep("storage.device", top) else { return };
         self.device = top.file_name().map(|name| show(Path::new(name)));
@@ -235,8 +233,7 @@ impl Storage {
         }
     }
 
-    /// Returns the sysfs directories of all devices of the file system, at least `top`: btrfs gives
-    /// one of them as its source, bcachefs all.
+    /// Returns the sysfs directories of all devices of the file system, at least `top`.
     fn find_members(&self, s: &Survey, top: &Path) -> Vec<PathBuf> {
         if let Some(fs) = self.file_system.as_ref().filter(|fs| fs.fs_type == BCACHEFS) {
             let named =
@@ -257,7 +254,6 @@ impl Storage {
         if all.is_empty() { vec![top.into()] } else { all }
     }
 
-    /// Descends from the sysfs directories `level` to the disks, breadth first (top-down layers).
     fn descend(&mut self, s: &mut Survey, mut level: Vec<PathBuf>) {
         let mut seen = level.clone();
         for _ in 0..MAX_DEPTH {
@@ -344,8 +340,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
 }
 
-/// Returns the sysfs directory of a file system's device, by number or (btrfs, ZFS, bcachefs) by
-/// mount source.
+/// Returns the sysfs directory of a file system's device, by number or by mount source.
 fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {

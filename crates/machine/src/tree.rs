@@ -33,8 +33,8 @@ pub(super) enum Misplaced {
 }
 
 impl Tree {
-    /// Adds an entry and missing parent directories; returns the number of new entries. Fails if it
-    /// exists or is too long, or leads out of the tree or through a non-directory.
+    /// Adds an entry and missing parents; returns the number of new entries. Fails if it exists, is
+    /// too long, or leads out of the tree or through a non-directory.
     pub(super) fn insert(&mut self, path: &Path, node: TreeEntry) -> Result<usize, Misplaced> {
         let target = if let TreeEntry::Link(target) = &node { target.as_path() } else { path };
         if [path, target].iter().any(|path| path.as_os_str().len() > MAX_PATH) {
@@ -75,7 +75,6 @@ impl Tree {
         }
     }
 
-    /// Returns the only directory in this one if there is nothing else, otherwise this one.
     pub(super) fn only_directory(mut self) -> Self {
         match self.0.pop_first() {
             Some((_, TreeEntry::Directory(only))) if self.0.is_empty() => only,

@@ -90,9 +90,8 @@ pub(super) fn is_gvisor(banner: &str) -> bool {
 /// CPUID name of QEMU when it emulates each instruction.
 pub(super) const TCG: &str = "TCGTCGTCGTCG";
 
-/// Hypervisor names in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu/{kvm,mshyperv,vmware}.c
-/// and xen/enlighten_hvm.c; QEMU, target/i386/cpu.c; bhyve, x86.c). KVM may show Hyper-V for
-/// Windows guests; a Linux guest then has the clock of Hyper-V.
+/// Hypervisor names in CPUID leaf 0x4000_0000 (Linux, arch/x86/kernel/cpu; QEMU, target/i386/cpu.c;
+/// bhyve, x86.c). For Windows guests KVM may show Hyper-V.
 const BY_SIGNATURE: [(&str, &str); 6] = [
     ("KVMKVMKVM", "KVM"),
     ("Microsoft Hv", "Hyper-V"),
@@ -137,7 +136,6 @@ impl Virtualisation {
         by_firmware.or(self.instance.as_deref()).map(str::trim)
     }
 
-    /// Reads the instance type from cloud-init if the firmware (Xen's) has none.
     fn look_at_metadata(&mut self, root: &Root) {
         const KEPT: &str = METADATA;
         if self.system_vendor.as_deref() == Some(EC2) {
@@ -264,15 +262,13 @@ impl Virtualisation {
     }
 }
 
-/// Returns whether this process's namespace `name` (`pid`, `cgroup`) is the kernel's initial one,
-/// as outside containers; `None` if unknown.
+/// Returns whether this process's namespace, `pid` or `cgroup`, is the kernel's first, if known.
 pub(super) fn is_first_namespace(root: &Root, name: &str) -> Option<bool> {
     let first = FIRST_NAMESPACES.iter().find(|(of, _)| *of == name)?.1;
     Some(namespace(root, name)? == format!("{name}:[{first}]"))
 }
 
-/// Returns this process's namespace `name` as text, such as `pid:[4026531836]`; `None` if
-/// unreadable.
+/// Returns this process's namespace, such as `pid:[4026531836]`; `None` if unreadable.
 pub(super) fn namespace(root: &Root, name: &str) -> Option<String> {
     let path = Path::new("proc/self/ns").join(name);
     let link = root.link_text(&path).map(|link| link.display().to_string());

@@ -1,5 +1,3 @@
-//! Finding: an operation runs without instructions that the core has but the system hides.
-
 use serde_json::json;
 
 use super::{Crypto, INSTRUCTIONS, NO_INSTRUCTIONS};

@@ -161,8 +161,8 @@ impl CryptoUnits {
         self.waiting().map_or(self.started, |(chains, latency)| chains / latency)
     }
 
-    /// Returns the number of dependent chains on a core and their latency in cycles; `None` if not
-    /// these but the units limit the rate.
+    /// Returns the number of dependent chains on a core and their latency in cycles; `None` if the
+    /// units limit the rate instead.
     fn waiting(&self) -> Option<(f64, f64)> {
         self.chained.filter(|(chains, latency)| chains / latency < self.started)
     }
@@ -237,7 +237,6 @@ mod tests {
         machine
     }
 
-    /// At 1 Hz: bytes per cycle.
     fn all(machine: &Machine, op: &str, how: &str) -> Vec<Limit> {
         let case = format!("cpu.crypto/op={op}/{how}").parse().unwrap();
         let conditions = Conditions { clock_hz: Some(1.0), ..Conditions::default() };

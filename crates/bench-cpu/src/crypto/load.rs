@@ -1,5 +1,4 @@
-//! Calls on one block as sliced work. Slices of equal length start and end with equal blocks; one
-//! slice of each length is compared with the reference.
+//! Calls on one block as sliced work. Slices of equal length must end with equal blocks.
 
 use std::ops::Range;
 
@@ -15,7 +14,6 @@ use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
 /// A full slice and the two lengths of a fixed amount.
 const RESULTS_KEPT: usize = 3;
 const ALIGNMENT: usize = 64;
-/// Largest block in bytes that stays in private caches.
 const MAX_CACHED_BLOCK_BYTES: usize = 256 << 10;
 const FAR_SPREAD: f64 = 0.25;
 
@@ -23,7 +21,6 @@ const FAR_SPREAD: f64 = 0.25;
 pub(super) struct Blocks {
     op: CryptoOp,
     means: Option<CryptoInstructions>,
-    /// `None` if the library refused the key.
     cipher: Option<Cipher<'static>>,
     initial: Vec<u8>,
     memory: Vec<u8>,
@@ -58,8 +55,7 @@ impl Blocks {
         Self { op, means, cipher, initial, memory, place, left, refused: false, results, deviant: None }
     }
 
-    /// Checks that all slices on CPU number `cpu` agreed with each other and with the reference.
-    /// `proven` collects the results that are already checked.
+    /// Checks the slices on CPU `cpu` against the reference; `proven` collects checked results.
     pub(super) fn verify(&self, cpu: usize, proven: &mut Vec<Left>) -> Result<(), CannotMeasure> {
         if self.refused {
             return Err(

@@ -1,8 +1,5 @@
-//! `cpu.crypto`: encryption and digest rate of cores, one block per call.
-//!
-//! A call takes nonce and 13 header bytes, encrypts the block in place and makes the tag, or
-//! digests the block with padding. Only the bytes of the block count. Calls are sliced as in
-//! `cpu.peak`.
+//! `cpu.crypto`: encryption and digest rate of cores. A call takes nonce and 13 header bytes,
+//! encrypts the block in place and makes the tag, or digests it. Only the bytes of the block count.
 
 mod findings;
 mod limit;
@@ -110,7 +107,6 @@ impl Benchmark for Crypto {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct CryptoJob {
     op: CryptoOp,
-    /// Block size in bytes.
     block: usize,
     threads: Threads,
 }
@@ -215,7 +211,6 @@ mod tests {
         let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];
         for candidate in Crypto.cases(&machine, &group(&lists)).unwrap() {
             let mut running = Crypto.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
-            // On a busy machine a sample may have no undisturbed slice.
             let sample = (0..200).find_map(|_| running.sample(SampleAmount::Seconds(0.002)).ok()).unwrap();
             assert!(sample.values[THROUGHPUT_METRIC] > 1e4, "{}: {sample:?}", candidate.case);
             assert!(sample.conditions.delivered.unwrap() > 0.0);

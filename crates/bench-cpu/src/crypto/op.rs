@@ -1,6 +1,5 @@
-//! Operations of `cpu.crypto` and their instructions. AES-256-CTR comes from `aes` and `ctr`
-//! (compiled in `metal` as one piece), all other operations from `ring`; both use the widest
-//! vectors of the processor that they support.
+//! Operations of `cpu.crypto` and their instructions. AES-256-CTR comes from `aes` and `ctr`, all
+//! other operations from `ring`, with the widest vectors that they support.
 
 use std::fmt;
 
@@ -23,7 +22,6 @@ pub(super) enum CryptoOp {
 impl CryptoOp {
     pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
 
-    /// Returns the name of the operation in `openssl` and as the case's parameter `op`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Gcm => "aes-128-gcm",
@@ -109,9 +107,8 @@ impl<'a> Cipher<'a> {
         Ok(Self { setup, by })
     }
 
-    /// Runs call number `number` on the block in place and returns its tag. A digest overwrites the
-    /// start of the block, so calls are dependent. Fails for a block longer than the algorithm
-    /// allows.
+    /// Runs call `number` on the block in place and returns its tag. Fails for too long a block. A
+    /// digest overwrites the start of the block, so calls are dependent.
     pub(super) fn call(&mut self, number: u64, block: &mut [u8]) -> Result<Tag, Unspecified> {
         let mut left = [0; 32];
         match &mut self.by {

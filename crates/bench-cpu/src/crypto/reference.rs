@@ -1,7 +1,5 @@
-//! Reference implementations: published test vectors, and another library per operation.
-//!
-//! AES-128-GCM: keystream by single calls of `aes`, tag by bitwise multiplication. AES-256-CTR:
-//! keystream of `ring`'s AES-256-GCM. SHA-256: `sha2`. ChaCha20-Poly1305: the crate of that name.
+//! Reference implementations: published test vectors, and another library per operation (for
+//! AES-128-GCM single calls of `aes`, for AES-256-CTR the keystream of `ring`'s AES-256-GCM).
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -130,7 +128,6 @@ struct Vector {
     start: &'static str,
     aad: &'static str,
     text: &'static str,
-    /// Resulting block; empty for a digest.
     sealed: &'static str,
     tag: &'static str,
 }

@@ -139,7 +139,6 @@ mod tests {
         numbers
     }
 
-    /// Step by step, in integers that cannot overflow.
     fn slowly(count: usize) -> Vec<f64> {
         let next = |x: u128| (x * 6_364_136_223_846_793_005 + 1) % (1 << 64);
         let states = std::iter::successors(Some(next(100)), |x| Some(next(*x)));

@@ -48,8 +48,8 @@ pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Resul
         .collect())
 }
 
-/// Returns the operations per byte of solving the case's system: 2/3 n³ on a matrix of n² numbers
-/// read and written once. `None` if the case has no order `n`.
+/// Returns the operations per byte of solving the case's system, 2/3 n³ ÷ 16 n²; `None` without
+/// `n`.
 pub(super) fn of_a_system(case: &Case) -> Option<f64> {
     Some(2.0 * case.number("n")? as f64 / 3.0 / (2.0 * 8.0))
 }
@@ -82,7 +82,6 @@ pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: HeldClo
 pub(super) struct HeldClocks<'a> {
     pub(super) cpus: &'a [usize],
     pub(super) clocks: &'a TeamClocks,
-    /// Kinds of core among the CPUs; empty if the machine has one kind.
     pub(super) kinds: &'a [CoreKind],
 }
 
@@ -90,8 +89,7 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
     kinds(machine, &team.cpus().iter().copied().collect())
 }
 
-/// Returns the distinct requested instruction sets, with `best` and `all` resolved. Fails for an
-/// unknown name.
+/// Returns the distinct requested instruction sets. Fails for an unknown name.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
     let mut isas = Vec::new();
@@ -123,8 +121,7 @@ fn assumed_rate(isa: Isa) -> f64 {
     }
 }
 
-/// Returns the matrix order that takes the `wanted` seconds on all allowed CPUs with `isa`, but no
-/// more than the run's time budget and the memory allow.
+/// Returns the matrix order that takes the `wanted` seconds, lowered to fit time budget and memory.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
     let share =
@@ -142,7 +139,6 @@ pub(super) struct OrderTarget {
     pub(super) work: f64,
     pub(super) seconds: f64,
     pub(super) cases: usize,
-    /// Total bytes per element of a square matrix.
     pub(super) bytes_per_element: f64,
 }
 
@@ -151,8 +147,8 @@ pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), Can
     fits_or(machine, bytes, sum, "a smaller --n")
 }
 
-/// Fails if `bytes` exceed the memory budget. In the error, `sum` explains what adds up to them,
-/// and `less` is the remedy, such as "a smaller --n".
+/// Fails if `bytes` exceed the memory budget; in the error `sum` explains the amount and `less` is
+/// the remedy, such as "a smaller --n".
 pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
@@ -177,8 +173,7 @@ pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotM
     Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
 }
 
-/// Returns the first- and second-level cache sizes per core of the first thread's CPU; small
-/// defaults if unknown.
+/// Returns the L1 and L2 cache sizes per core of the first thread's CPU; small defaults if unknown.
 pub(super) fn caches(machine: &Machine, threads: &Threads) -> CoreCaches {
     let modest = CoreCaches::default();
     let Some(cpu) = threads.cpus(machine).first().copied() else { return modest };

@@ -34,7 +34,6 @@ fn kind(measurement: &Measurement) -> (Vec<String>, &str, u32) {
 struct ChainsPoint<'a> {
     chains: u64,
     rate: f64,
-    /// Steps of all chains per cycle of a core.
     steps: Option<f64>,
     measurement: &'a Measurement,
 }
@@ -93,14 +92,13 @@ fn name(measurement: &Measurement) -> String {
     crate::SUBSYSTEM.label(&measurement.case).replacen(&format!(" chains {chains}"), "", 1)
 }
 
-/// Little's law: in flight = throughput × latency.
 struct Little {
     latency: f64,
     throughput: f64,
 }
 
-/// Applies Little's law to a curve whose first point is limited by latency; `most` is its highest
-/// rate in steps per cycle. `None` if the curve does not rise from there.
+/// Applies Little's law, in flight = throughput × latency; `most` is the highest rate in steps per
+/// cycle. `None` if the first point is not limited by latency.
 fn little(first: &ChainsPoint<'_>, most: Option<f64>) -> Option<Little> {
     let (few, throughput) = (first.steps?, most?);
     let threads = first.measurement.case.threads();

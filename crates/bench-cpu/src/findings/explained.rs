@@ -1,5 +1,3 @@
-//! Finding: why a kernel stays below the limit of its units, shown by another kernel.
-
 use serde_json::json;
 
 use crate::Peak;
@@ -14,7 +12,6 @@ const EXPLAINED_LIMIT_SHARE: f64 = 0.97;
 
 const LESS_OF_A_CORE: [&str; 3] = [Warning::QUOTA, "hidden-siblings", "sibling-busy"];
 
-/// Smallest relative difference that counts as a higher clock.
 const HIGHER: f64 = 0.03;
 const AS_MANY: f64 = 0.03;
 
@@ -34,8 +31,7 @@ fn has_its_cores(low: &Measurement) -> bool {
     low.case.number("chains").is_none() && !less
 }
 
-/// Returns a finding if another operation with the same instruction set reaches its limit at a
-/// lower clock.
+/// Returns a finding if another operation reaches its limit at a lower clock.
 fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);

@@ -1,5 +1,3 @@
-//! Finding: two CPUs share a core, as two threads of pure arithmetic are no faster than one.
-
 use serde_json::json;
 
 use crate::Peak;
@@ -11,12 +9,10 @@ use plimsoll_model::warning::Warning;
 
 /// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.
 const NO_FASTER: f64 = 1.1;
-/// Largest upper confidence bound of such a speed-up.
 const SURELY: f64 = 1.25;
 const OTHERWISE: &[&str] = &[Warning::CROWDED, Warning::QUOTA];
 
-/// Returns a finding for each node on which two threads are never faster than one in `cpu.peak`,
-/// unless a quota or other load explains it.
+/// Returns a finding per node where two undisturbed `cpu.peak` threads are never faster than one.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let all = run.compared();
     let pair = |c: &&Compared<'_>| {

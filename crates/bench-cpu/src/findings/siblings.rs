@@ -12,8 +12,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
-/// Returns a finding per `cpu.core-to-core` case with pairs of CPUs as near as SMT siblings that
-/// the system does not show as siblings.
+/// Returns a finding per case with pairs of CPUs as near as siblings but not shown as siblings.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }

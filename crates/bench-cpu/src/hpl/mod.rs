@@ -1,5 +1,4 @@
-//! `cpu.hpl`: HPL on all machines of a run with `--hosts` together, by the installed `xhpl` or
-//! `hpcc`.
+//! `cpu.hpl`: HPL on all machines of a run with `--hosts`, by the installed `xhpl` or `hpcc`.
 
 mod limit;
 

@@ -1,8 +1,6 @@
-//! Limit of `cpu.peak`: instructions per cycle of the units at the clock of the same slices.
-//!
-//! rate ≤ instructions per cycle × lanes × operations each × clock × cores, per sample. Cores count
-//! and not threads: siblings share the units. For (dependent) chains also instructions per cycle ≤
-//! chains ÷ latency.
+//! Limit of `cpu.peak`: rate ≤ instructions per cycle × lanes × operations each × clock × cores,
+//! per sample. Siblings share the units of a core. For chains also instructions per cycle ≤ chains
+//! ÷ latency.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
@@ -166,8 +164,8 @@ fn at_the_clock(
     Ok(limit)
 }
 
-/// Returns the limit from the capability measured before the run, for chips without listed rates.
-/// Serves other cases, and never to doubt a result. Empty if not measured.
+/// Returns the limit from the capability measured before the run, for chips without listed rates;
+/// empty if not measured. It never casts doubt on a result.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
     wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
@@ -265,8 +263,7 @@ fn compiled_by_us(kernel: &ComputeKernel) -> Result<(), UnknownChip> {
     Err(UnknownChip(why.to_owned()))
 }
 
-/// Returns the units that limit `kernel` on the cores of `cpus`, all of one kind. `threads` is the
-/// most threads per core.
+/// Returns the units of these CPUs' cores, all of one kind, with at most `threads` per core.
 fn units(
     machine: &Machine,
     cpus: &CpuSet,
@@ -289,9 +286,8 @@ fn units(
 
 const LEAST_VECTOR_BITS: u32 = 128;
 
-/// Returns the instructions per cycle with chains, each waiting for one latency (two if a step is a
-/// multiplication and an addition), and whether these limit it. `started` is the most that a core
-/// starts per cycle; `threads` share the core.
+/// Returns the instructions per cycle of `threads` on a core that starts at most `started`, and
+/// whether chains limit them: each waits for one latency (two if a step is two instructions).
 fn in_chains(core: &Core, kernel: &ComputeKernel, started: f64, threads: usize) -> (f64, Chains) {
     if !kernel.chains {
         return (started, Chains::Enough);
@@ -423,7 +419,6 @@ mod tests {
         let more = &mut samples[0].conditions.more;
         more.set_of(&KIND_CLOCK, "cpu_core", 5e9);
         more.set_of(&KIND_CLOCK, "cpu_atom", 4e9);
-        // 256 bits: four lanes, two operations; two per cycle on Golden Cove, one on Gracemont.
         assert_eq!(ask(&samples).value, Some(2.0 * 2.0 * 8.0 * 5e9 + 2.0 * 8.0 * 4e9));
     }
 
@@ -445,7 +440,6 @@ mod tests {
         assert_eq!(middle, [0.25, 1.75, 2.0, 2.0]);
         assert_eq!([1, 8].map(|n| rate("isa=avx2/width=128", n) / 4.0), [0.25, 2.0]);
         assert_eq!([1, 8].map(|n| rate("isa=avx2/width=scalar", n) / 2.0), [0.25, 2.0]);
-        // A multiplication and an addition, three cycles each, two of each per cycle.
         let apart = [1, 6, 12, 14].map(|n| rate("isa=sse2/width=128", n) / 4.0);
         assert_eq!(apart, [1.0 / 6.0, 1.0, 2.0, 2.0]);
         let both = |chains: u32| {

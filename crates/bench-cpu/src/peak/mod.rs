@@ -1,7 +1,5 @@
-//! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers.
-//!
-//! Rate and clock come from the same undisturbed slices, so the result compares with its limit to a
-//! per mille even on a busy machine.
+//! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers. Rate and
+//! clock come from the same undisturbed slices.
 
 use plimsoll_metal::capability::quickest;
 use plimsoll_metal::kernel::{ComputeKernel, WrongResult, chained, kernels};
@@ -147,7 +145,6 @@ impl Benchmark for Peak {
 struct PeakJob {
     kernel: String,
     threads: Threads,
-    /// Operations per thread and sample, if fixed.
     work: Option<u64>,
 }
 
@@ -167,8 +164,7 @@ impl PeakJob {
     }
 }
 
-/// Returns the fastest of the equivalent kernels on the first of `cpus`, measured by a thread
-/// pinned there; `kernel` itself if that fails.
+/// Returns the fastest of the equivalent kernels on the first of `cpus`; else `kernel` itself.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
     let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
@@ -192,8 +188,7 @@ fn wrong_answer(cpu: usize, load: &KernelLoad, wrong: &WrongResult) -> WrongAnsw
 const FULL: &[(&str, &str)] =
     &[("sse2", "128"), ("avx2", "256"), ("avx512", "512"), ("amx", "8192"), ("neon", "128"), ("mmla", "128")];
 
-/// Returns the vector width for display, such as `256 bits`; `None` if the case has no width or the
-/// instruction set implies it.
+/// Returns the vector width, such as `256 bits`; `None` if absent or implied by the case.
 fn width_in_words(case: &Case) -> Option<String> {
     let (isa, width) = (case.word("isa").unwrap_or_default(), case.word("width")?);
     match width.starts_with(|c: char| c.is_ascii_digit()) {
@@ -400,7 +395,6 @@ mod tests {
             let case = &candidate.case;
             let mut running = Peak.prepare(case, &candidate.parsed, &cx).unwrap();
             for amount in [SampleAmount::Seconds(0.005), SampleAmount::Work(10_000_000)] {
-                // On a busy machine a sample may have no undisturbed slice.
                 let mut sample = running.sample(amount);
                 for _ in 0..200 {
                     sample = sample.or_else(|_| running.sample(amount));

@@ -26,8 +26,7 @@ impl Groups {
         &self.dirs
     }
 
-    /// Finds the groups of this process for a `controller` such as `cpu`; `Ok(None)` if control
-    /// groups are not in use.
+    /// Finds this process's groups for a `controller` such as `cpu`; `Ok(None)` without any.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;
         let mounts = mounts::read(root)?;

@@ -116,7 +116,6 @@ fn stated_limits(root: &Root, version: Version, dir: &Path) -> Vec<(String, Stri
     }
 }
 
-/// Returns the text if it is a device number such as `254:0`, else `None`.
 fn number(text: &str) -> Option<String> {
     let (major, minor) = text.split_once(':')?;
     let is_number = |part: &str| part.parse::<u32>().is_ok();

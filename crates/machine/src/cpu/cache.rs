@@ -1,5 +1,3 @@
-//! Caches, from `/sys/devices/system/cpu/cpu*/cache` (`ABI/testing/sysfs-devices-system-cpu`).
-
 use super::sys_cpu;
 use crate::{CpuSet, Cpuid, Survey};
 use serde::{Deserialize, Serialize};
@@ -19,8 +17,8 @@ impl EffectiveCache {
     /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
     const STEP: f64 = 2.0;
 
-    /// Returns, for each value, that of the `earlier` run, or the new one if they differ by more
-    /// than a factor of 2: case names contain the values and should stay the same.
+    /// Returns each value of the `earlier` run, or the new one if it differs by more than a factor
+    /// of 2: case names contain the values and should stay the same.
     #[must_use]
     pub fn settled(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
@@ -99,7 +97,6 @@ pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64
     (total > 0).then_some((total, counted.len() as u64))
 }
 
-/// Returns the total bytes of the distinct L2 caches of `cpus` with a further level behind them.
 pub(super) fn inner_level_2(caches: &[CpuCache], cpus: &CpuSet) -> u64 {
     let has_further = |cpu: usize| caches.iter().any(|c| c.level > 2 && c.holds_data() && c.serves(cpu));
     let of_level_2 = caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());

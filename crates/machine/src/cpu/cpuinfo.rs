@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const CPUINFO: &str = "proc/cpuinfo";
-/// Most flags kept; x86 has about 250.
 const MAX_FLAGS: usize = 1024;
 
 /// Identification of an Arm core (Arm Architecture Reference Manual, MIDR_EL1).
@@ -169,8 +168,8 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns the identification of CPU `cpu` if it is an Arm core, from its register or else from
-/// cpuinfo; else `None`.
+/// Returns the identification of an Arm CPU, from its register or cpuinfo; `None` on other
+/// machines.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
     let Some(midr) = midr(s.root, cpu) else {
         let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
@@ -202,7 +201,6 @@ fn midrs(text: &str) -> Vec<(usize, u64)> {
     found
 }
 
-/// Reads the value of MIDR_EL1 of the Arm CPU `cpu`; `None` if sysfs does not show it.
 pub(super) fn midr(root: &Root, cpu: usize) -> Option<u64> {
     let path = super::sys_cpu(cpu).join("regs/identification/midr_el1");
     let text = root.text(path).ok()?;

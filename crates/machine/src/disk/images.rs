@@ -8,7 +8,6 @@ use crate::root::Root;
 
 const EROFS: &str = "erofs";
 
-/// Offset and magic of the superblock (fs/erofs/erofs_fs.h).
 const SUPERBLOCK: u64 = 1024;
 const MAGIC: [u8; 4] = 0xe0f5_e1e2_u32.to_le_bytes();
 
@@ -34,14 +33,12 @@ struct Image {
     whole: bool,
 }
 
-/// Returns whether a mount is an erofs without a block device.
 pub(super) fn is_one(mount: &Mount) -> bool {
     mount.fs_type == EROFS && mount.device.major == 0
 }
 
 impl Images {
-    /// Finds the erofs images among `mounts`: each with its source path, if readable, and a phrase
-    /// on the mount point (`is mounted on /mnt`).
+    /// Finds the erofs images among `mounts` (mount, readable source, phrase on mount point).
     pub(super) fn among<'a>(
         root: &Root,
         mounts: impl Iterator<Item = (&'a Mount, Option<PathBuf>, String)>,
@@ -63,8 +60,8 @@ impl Images {
         Images { unseen: listed.saturating_sub(mounted.len()), mounted }
     }
 
-    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source:
-    /// its superblock fits, or nothing contradicts. `path` is a readable path to the file, if any.
+    /// Returns a phrase if a file may be mounted as erofs although no mount has it as its source,
+    /// else `None`. `path` is a readable path to the file, if any.
     pub(super) fn user(&self, root: &Root, path: Option<&Path>) -> Option<String> {
         let may_be = |image: &&Image| {
             let holds_it = path.is_none_or(|path| superblock(root, path, image.offset).is_some());

@@ -85,8 +85,7 @@ impl DeviceLink {
         }
     }
 
-    /// Reads the link of the disk of this `kind` with sysfs directory `place`; `None` if unknown or
-    /// fictitious (virtio).
+    /// Reads the link of a disk with sysfs directory `place`; `None` if unknown or fictitious.
     pub(super) fn of(root: &Root, kind: DiskKind, place: &Path) -> Option<Self> {
         match kind {
             DiskKind::Nvme => pcie(root, &nvme_controller(root, place)),
@@ -98,8 +97,8 @@ impl DeviceLink {
     }
 }
 
-/// Returns the sysfs directory of the controller of the NVMe disk with directory `place`. A virtual
-/// subsystem of several paths links to it; otherwise `place` itself is returned.
+/// Returns the sysfs directory of the NVMe controller to which the disk's virtual subsystem links;
+/// otherwise `place`, the directory of the disk.
 fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     let Some(subsystem) = place.parent() else { return place.into() };
     let controllers = root.names(subsystem).unwrap_or_default();
@@ -110,8 +109,7 @@ fn nvme_controller(root: &Root, place: &Path) -> PathBuf {
     real.filter(|_| virtual_place).unwrap_or_else(|| place.into())
 }
 
-/// Returns the slowest PCI Express link from the sysfs directory `place` up to the root; `None`
-/// without any.
+/// Returns the slowest PCI Express link from the sysfs directory `place` up to the root, if any.
 pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mut slowest: Option<DeviceLink> = None;
     let mut own: (Option<u64>, Option<u32>) = (None, None);
@@ -126,8 +124,7 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
         if slowest.is_none() {
             own = (speed("max_link_speed"), width("max_link_width"));
         }
-        // A Thunderbolt or USB4 tunnel always reports 2.5 GT/s (linux-pci, November 2023, on
-        // `pcie_bandwidth_available` and USB4).
+        // A Thunderbolt or USB4 tunnel always reports 2.5 GT/s (linux-pci, November 2023).
         let is_slowest = transfers_per_s == 2_500_000_000 && speed("max_link_speed") == Some(transfers_per_s);
         if is_slowest && slowest.as_ref().is_some_and(|below| below.transfers_per_s() > Some(transfers_per_s))
         {
@@ -170,8 +167,7 @@ fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
     Some(DeviceLink::Sata { line_bit_per_s })
 }
 
-/// Reads the SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate` =
-/// `12.0 Gbit`; `None` if the rate of a phy is unknown.
+/// Reads the SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate`.
 fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     let port = place.ancestors().find(|dir| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("port-"))

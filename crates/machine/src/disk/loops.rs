@@ -18,7 +18,6 @@ pub(super) struct Looped {
     pub(super) partial: bool,
 }
 
-/// Returns all loop devices in use. Fails if the block devices cannot be listed.
 pub(super) fn all(root: &Root) -> Result<Vec<Looped>, ReadError> {
     let names = root.names("sys/block")?;
     Ok(names.into_iter().filter(|name| name.starts_with("loop")).filter_map(|n| of(root, n)).collect())
@@ -55,8 +54,7 @@ fn thing(known: &Backing) -> Thing {
     }
 }
 
-/// Returns the file or device at `path`; `None` for a deleted file, whose path another may have
-/// now.
+/// Returns the file or device at `path`; `None` if deleted: another may have the path now.
 fn by_path(root: &Root, path: &Path) -> Option<Thing> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
     if deleted { None } else { Thing::at(root, path) }

@@ -41,8 +41,8 @@ pub struct WatchedFile {
 }
 
 impl WatchedFile {
-    /// Returns whether the open file `open` with this `name` may be this one shown by an overlay:
-    /// the inodes or the names are equal.
+    /// Returns whether an open file may be this one, shown by an overlay: the inode or `name` is
+    /// equal.
     pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
             (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
@@ -65,8 +65,8 @@ pub struct OpenerSearch {
     pub unlisted: Option<Opener>,
 }
 
-/// Finds the first process outside this run that holds one of the `watched` files or devices open
-/// or mapped, and counts the processes that cannot be examined.
+/// Finds the first process outside this run that holds one of the `watched` files, and counts the
+/// processes that cannot be examined.
 pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
     let mut seen = OpenerSearch::default();
@@ -135,8 +135,8 @@ pub fn name(root: &Root, process: u32) -> String {
     shown_bytes(comm.trim_ascii_end())
 }
 
-/// Returns descriptor path (`proc/PID/fd/N`) and identity of each open file or device of a process;
-/// `None` if denied or too many.
+/// Returns descriptor path (`proc/PID/fd/N`) and identity of each open file or device; `None` if
+/// denied or too many.
 pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
     Some(opened(root, process)?.files)
 }
@@ -148,8 +148,7 @@ struct OpenFiles {
     unlisted: bool,
 }
 
-/// Returns the open files of all threads, which may not share descriptors (`CLONE_FILES`,
-/// clone(2)); `None` if denied or too many.
+/// Returns the open files of all threads, which may have their own; `None` if denied or too many.
 fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
@@ -169,8 +168,7 @@ fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     Some(all)
 }
 
-/// Returns a thread of the process with readable mappings, as the first may have ended; else
-/// `process`.
+/// Returns a thread with readable mappings, as the first may have ended; else `process`.
 fn living(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
@@ -181,8 +179,7 @@ fn living(root: &Root, process: u32) -> u32 {
     root.threads(process).into_iter().find(has_maps).unwrap_or(process)
 }
 
-/// Adds the open files and io_uring registrations of `thread`, a directory below `/proc`, to `all`;
-/// `None` if denied.
+/// Adds the open files of `thread`, a directory below `/proc`, to `all`; `None` if denied.
 fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
     for link in links(root, thread)? {
         if let Some(thing) = Thing::open_at(root, &link) {
@@ -214,8 +211,7 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
     }
 }
 
-/// Returns the value of a line, such as `flags:`, in the fdinfo of the descriptor `link`
-/// (`proc/PID/fd/N`); `None` without it.
+/// Returns the value of `line`, such as `flags:`, in the fdinfo of a descriptor `proc/PID/fd/N`.
 pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
@@ -281,8 +277,8 @@ fn on_btrfs(root: &Root, link: &Path) -> bool {
     root.is_live() && root.magic(link) == Some(BTRFS)
 }
 
-/// Returns the index, by `place`, of a watched file that the process maps (a mapping outlives its
-/// descriptor); `Some(None)` if it maps none, `None` if the list of mappings is too long.
+/// Returns the index, by `place`, of a watched file that the process maps; `Some(None)` if there is
+/// none, `None` if the list of mappings is too long.
 fn mapped(
     root: &Root,
     process: u32,

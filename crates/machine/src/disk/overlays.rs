@@ -23,8 +23,8 @@ pub struct BlindOverlays {
 }
 
 impl BlindOverlays {
-    /// Returns whether a file on the file system `system` may be on such an overlay. Its device
-    /// number may also be in no mount table (layers on several file systems).
+    /// Returns whether a file on file system `system` may be on such an overlay. Files of layers on
+    /// several file systems have device numbers that are in no mount table.
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())
@@ -38,8 +38,7 @@ pub(super) struct Overlays<'a> {
 
 impl Overlays<'_> {
     /// Returns the other files with the bytes of `file`: layer files of an overlay file, or the
-    /// reverse. `None` if a layer file is not found. `written` is the file's path in any mount
-    /// namespace.
+    /// reverse. `None` if one is not found. `written` is the path in any mount namespace.
     pub(super) fn aliases(&self, file: FileId, written: &Path) -> Option<Vec<Alias>> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
@@ -76,9 +75,8 @@ impl Overlays<'_> {
             .flat_map(|table| table.mounts.iter().filter(|mount| is_overlay(mount)).map(move |m| (table, m)))
     }
 
-    /// Returns whether the file is on an overlay. If its device number is in no mount table (layers
-    /// on several file systems, or btrfs), the path `written` decides; without a path it is
-    /// assumed.
+    /// Returns whether the file is on an overlay. If no mount table has its device number, the path
+    /// `written` decides; without a path the answer is yes.
     pub(super) fn is_on_one(&self, file: FileId, written: &Path) -> bool {
         let mut all = self.tables.all.iter().flat_map(|table| &table.mounts);
         match all.find(|mount| mount.device == file.system) {
@@ -117,7 +115,7 @@ impl Overlays<'_> {
     }
 
     /// Returns the file with path `inner` in the overlay `mount`, from the uppermost layer that has
-    /// it. Layer paths are tried in this namespace and that of `table`, else in all.
+    /// it, by layer paths in this namespace and that of `table`, else in all.
     fn in_layers(&self, table: &MountTable, mount: &Mount, inner: &Path) -> Vec<Alias> {
         let layers = layers(mount);
         let inner = inner.strip_prefix("/").unwrap_or(inner);
@@ -134,8 +132,7 @@ impl Overlays<'_> {
         if near.is_empty() { self.tables.all.iter().filter_map(in_namespace).collect() } else { near }
     }
 
-    /// Returns the files under which overlays show `file`, one of their layer files with path
-    /// `written`.
+    /// Returns the files under which overlays show the layer file `file` with path `written`.
     fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let place = |table: &MountTable| located(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
@@ -177,8 +174,7 @@ fn is_overlay(mount: &Mount) -> bool {
     mount.fs_type == "overlay"
 }
 
-/// Returns the path as readable from this namespace, `/proc/PID/root/…`; `written` is the path in
-/// the namespace of `table`.
+/// Returns the path `written` in the namespace of `table` as readable here: `/proc/PID/root/…`.
 fn seen(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
@@ -192,14 +188,12 @@ fn located(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     Some((mount.device, moved(path, &mount.point, &mount.root)?))
 }
 
-/// Replaces the leading directory `from` of a path by `to`; `None` if the path is not below `from`.
 fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) })
 }
 
-/// Returns the absolute layer paths of an overlay, the upper first (filesystems/overlayfs.rst);
-/// since Linux 6.5 each lower one may have its own option.
+/// Returns the absolute layer paths of an overlay, the upper first (filesystems/overlayfs.rst).
 fn layers(mount: &Mount) -> Vec<PathBuf> {
     all_layers(mount).into_iter().filter(|layer| layer.is_absolute()).collect()
 }

@@ -25,8 +25,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Returns whether this may be the file at `path`: it could not be resolved, and the names are
-    /// equal.
+    /// Returns whether this may be the file at `path`: unresolved, and the names are equal.
     pub(super) fn may_be(&self, path: &str) -> bool {
         let name = |path: &Path| {
             let name = path.file_name()?.to_string_lossy().into_owned();
@@ -70,8 +69,8 @@ fn tells_all(root: &Root) -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(17))
 }
 
-/// Returns the paths in lines `    0: /path` between `UserFiles:` and `UserBufs:`; `None` if a busy
-/// ring lists none (see `tells_all`). Before Linux 6.7 a name may contain a line break.
+/// Returns the paths in lines `    0: /path` from `UserFiles:` to `UserBufs:`; `None` if a busy
+/// ring lists none. Before Linux 6.7 a name may contain a line break.
 fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     let mut lines = info.split(|byte| *byte == b'\n');
     let count = lines.find_map(|line| line.strip_prefix(b"UserFiles:"))?;

@@ -22,8 +22,7 @@ pub(super) struct ServedFile {
 /// Prefixes of names of NBD servers, as truncated by the kernel.
 const SERVERS: [&str; 4] = ["nbd-server", "nbdkit", "qemu-nbd", "qemu-storage"];
 
-/// Finds the storage of the NBD or ublk device `name` with sysfs directory `place`; `None` for
-/// devices without a server.
+/// Finds the storage of an NBD or ublk device with sysfs directory `place`; else `None`.
 pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
     if name.starts_with("ublkb") {
         return Some(by_ublk(root, name));
@@ -62,8 +61,7 @@ fn other_clients(root: &Root, name: &str) -> Vec<String> {
     root.names("sys/block").unwrap_or_default().into_iter().filter(connected).collect()
 }
 
-/// Finds the storage of a ublk device: its server has the control device open
-/// (Documentation/block/ublk.rst).
+/// Finds a ublk device's storage: its server has the control device open (block/ublk.rst).
 fn by_ublk(root: &Root, name: &str) -> Served {
     let number = name.trim_start_matches("ublkb");
     let control =
@@ -77,8 +75,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
     Served { files, certain: server.is_some(), alike: Vec::new() }
 }
 
-/// Finds the storage of the FUSE file system `system`: its server has `/dev/fuse` open, with (on
-/// newer kernels) the minor number of the device as the connection in fdinfo.
+/// Finds the storage of a FUSE file system: its server has `/dev/fuse` open, on newer kernels with
+/// the minor number of the device as the connection in fdinfo.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
         let info = openers::info(root, link, "fuse_connection:")?;

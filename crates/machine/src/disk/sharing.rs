@@ -16,9 +16,9 @@ pub(super) fn partitions_overlap(root: &Root, one: &Path, other: &Path) -> bool 
     }
 }
 
-/// Returns whether devices `one` and `other`, both on the device `below` (sysfs directories), have
-/// separate data: LVM volumes of one group on its disks or thin pool (not a snapshot and its
-/// origin), kpartx partitions, arrays of one container and the container itself.
+/// Returns whether devices `one` and `other` on the device `below` (sysfs directories) share no
+/// data: LVM volumes of one group (not a snapshot and its origin), kpartx partitions, arrays of one
+/// mdadm container.
 pub(super) fn are_separate(root: &Root, below: &Path, one: &Path, other: &Path) -> bool {
     if let Some((container, array)) = array(root, one) {
         return match self::array(root, other) {

@@ -1,5 +1,4 @@
-//! Composition of a block device, down to the disks and files with its bytes. Each step is one that
-//! a write takes, such as from a partition to its disk or from a loop device to its file.
+//! Composition of a block device, down to the disks and files with its bytes.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -105,8 +104,7 @@ impl Stack {
         stack
     }
 
-    /// Returns each node that is not behind an unknown server: the node, the step that led to it,
-    /// and the node from which it was reached.
+    /// Returns each node that is not behind an unknown server, with the step to it and its origin.
     pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();

@@ -50,8 +50,7 @@ impl<'a> DiskSurvey<'a> {
         DiskSurvey { root, tables, sources, loops, swaps, others: others(root), images }
     }
 
-    /// Returns whether both are one file or device. Stacked file systems change the device number
-    /// of a file, not the inode.
+    /// Returns whether both are one: stacked file systems change the device number, not the inode.
     fn same(&self, one: Thing, other: Thing) -> bool {
         match (one, other) {
             (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
@@ -141,8 +140,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Returns a phrase on the use of the device `name`, ` (dm-0 is mounted on /)`, following at
-    /// most `deeper` devices built on it; empty if unused.
+    /// Returns a phrase on the use of a device, ` (dm-0 is mounted on /)`, or of devices built on
+    /// it, at most `deeper` levels; empty if unused.
     fn purpose(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
@@ -166,8 +165,7 @@ impl<'a> DiskSurvey<'a> {
         used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
     }
 
-    /// Returns the phrase `is mounted on /data` for a mount in any namespace, or one on a mounted
-    /// btrfs or bcachefs with the device; `None` if not mounted.
+    /// Returns the phrase `is mounted on /data`, also for members of btrfs and bcachefs, or `None`.
     fn mounted(&self, thing: Thing, place: Option<&Path>) -> Option<String> {
         let name = place.map(name_of);
         let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
@@ -189,8 +187,7 @@ impl<'a> DiskSurvey<'a> {
         })
     }
 
-    /// Returns whether the file system with devices in `dir` has the device with sysfs directory
-    /// `place`, by name (btrfs) or link `dev-N/block` (bcachefs).
+    /// Returns whether `dir`, a file system's devices, lists the one with sysfs directory `place`.
     fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
         let Some(place) = place else { return false };
         let name = name_of(place);
@@ -232,8 +229,7 @@ fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<Thing>> {
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
-/// Returns a readable path and the identity of a mount's source; `None` if the source is not a path
-/// to a file or device.
+/// Returns readable path and identity of a mount's source; `None` if that is no file or device.
 fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
@@ -242,7 +238,7 @@ fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Opt
 }
 
 /// Returns devices and files in kernel use: zram backing, storage targets (configfs), the RNBD
-/// server (Documentation/ABI/testing/sysfs-class-rnbd-server) and pstore.
+/// server (ABI/testing/sysfs-class-rnbd-server) and pstore.
 fn others(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, phrases: String| {

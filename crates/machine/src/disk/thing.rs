@@ -40,8 +40,8 @@ impl Thing {
         })
     }
 
-    /// Returns the open file or device of the descriptor `link` (`proc/PID/fd/N`), on the live
-    /// machine even of an unlinked file; `None` for anything else.
+    /// Returns the open file or device of a descriptor `proc/PID/fd/N`, on the live machine even if
+    /// unlinked; `None` for anything else.
     pub fn open_at(root: &Root, link: &Path) -> Option<Thing> {
         match root.is_live() {
             true => Thing::of(&root.about(link)?),

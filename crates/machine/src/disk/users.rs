@@ -1,5 +1,4 @@
-//! Users of a block device's bytes and of everything below it, found before any write. What is
-//! unreadable counts as a user.
+//! Users of a block device and of all below it. What is unreadable counts as a user.
 
 use std::path::{Path, PathBuf};
 
@@ -101,8 +100,7 @@ pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
     of(&place).or_else(|| of(place.parent()?))
 }
 
-/// Returns the number in the queue file `name` (such as `discard_max_bytes`) of the device or its
-/// disk; `None` if missing.
+/// Returns the number in the queue file `name`, such as `discard_max_bytes`, if there is one.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
     let place = place_of(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
@@ -148,8 +146,7 @@ impl SurveyedStack<'_> {
         phrases.into_iter().map(|phrases| format!("{lead}{phrases}")).collect()
     }
 
-    /// Returns whether the device `other`, built on the node, shares no data with the stack's
-    /// device on that node.
+    /// Returns whether the device `other`, built on the node, shares no data with the stack.
     fn separates(&self, node: &StackMember, other: &str) -> bool {
         let root = self.survey.root;
         let (Some(place), Some(above)) = (&node.place, &self.stack.nodes[node.from].place) else {
@@ -228,8 +225,7 @@ impl SurveyedStack<'_> {
         phrases
     }
 
-    /// Returns the files and devices below the device that must be claimed or checked for
-    /// signatures.
+    /// Returns the files and devices below the device, to be claimed or checked for signatures.
     fn below(&self) -> Vec<LowerDevice> {
         let root = self.survey.root;
         let mut partial = vec![false; self.stack.nodes.len()];

@@ -109,8 +109,7 @@ impl HealthCounters {
         *self == Self::default()
     }
 
-    /// Returns the events since the earlier reading `before`. A counter that fell was reset (module
-    /// reload) and counts from 0.
+    /// Returns the events since `before`; a counter that fell was reset and counts from 0.
     pub fn since(&self, before: &Self) -> HealthChange {
         let throttled = self.throttled.as_ref().zip(before.throttled.as_ref());
         let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
@@ -191,8 +190,8 @@ pub struct CounterFiles {
 }
 
 impl CounterFiles {
-    /// Finds the counters readable within a millisecond. With many cores these are the counters of
-    /// packages only, because a hot core makes its package hot.
+    /// Finds the counters readable within a millisecond: of many cores only those of packages,
+    /// because a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
         let mut probe = Self::whole(root);
         if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
@@ -274,8 +273,7 @@ impl CounterFiles {
 
 type ThrottleFiles = Vec<(String, PathBuf)>;
 
-/// Returns name (`0:3`, `0`) and file of the throttling counters: first those of cores, then those
-/// of packages. A core's threads share one counter.
+/// Returns name (`0:3`, `0`) and file of the throttling counters of cores, and of packages.
 fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {

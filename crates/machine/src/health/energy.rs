@@ -51,8 +51,8 @@ impl Zone {
     }
 }
 
-/// Returns the energy between two readings `seconds` apart. It is `None` for packages or memory if
-/// one of their zones is missing in `before` or its counter may have wrapped twice.
+/// Returns the energy between readings `seconds` apart: `None` for packages or memory if one of
+/// their zones is missing in `before` or may have wrapped twice.
 pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
     let sum = |is_one: &dyn Fn(&Zone) -> bool| {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();

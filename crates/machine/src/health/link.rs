@@ -86,7 +86,6 @@ fn of_device(root: &Root, name: &str) -> Option<PcieLink> {
     (link.is_narrow() || link.is_slow()).then_some(link)
 }
 
-/// Returns whether the device at `place` has the lowest function number of its slot below `port`.
 fn is_first(root: &Root, place: &Path, port: &Path) -> bool {
     let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((slot, function)) = name.rsplit_once('.') else { return false };
@@ -113,8 +112,8 @@ const MOST_DEEP: usize = 4;
 const GPU: &str = "GPU";
 const ACCELERATOR: &str = "accelerator";
 
-/// Returns whether the device at `place` slows its link while idle: a GPU or accelerator, or a
-/// bridge with one at most `deep` levels below.
+/// Returns whether the device slows its link while idle: a GPU or accelerator, or a bridge with one
+/// at most `deep` levels below.
 fn saves_power(root: &Root, place: &Path, deep: usize) -> bool {
     let class = root.line(place.join("class")).unwrap_or_default();
     match kind(&class) {

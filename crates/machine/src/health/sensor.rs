@@ -38,8 +38,7 @@ impl Sensor {
         !UNSURE.iter().any(|chip| self.chip.starts_with(chip))
     }
 
-    /// Returns whether the critical limit is reached; false for unreliable sensors or without a
-    /// limit.
+    /// Returns whether the critical limit is reached; false for unreliable sensors or if unknown.
     pub fn is_critical(&self) -> bool {
         self.is_sure() && self.critical.is_some_and(|critical| self.celsius >= critical)
     }

@@ -78,8 +78,7 @@ impl Smart {
     }
 }
 
-/// Returns the SMART data of all drives, and a description of the data that this user may not query
-/// (`None` if nothing is refused).
+/// Returns the SMART data of all drives, and which data this user may not query, if any.
 pub(super) fn drives(root: &Root) -> (Vec<Drive>, Option<&'static str>) {
     let mut denied = None;
     let mut found = Vec::new();
@@ -113,8 +112,8 @@ fn is_here(root: &Root, name: &str) -> bool {
     !["tcp", "rdma", "fc", "loop"].contains(&transport.as_str())
 }
 
-/// Returns whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a command
-/// to a resetting or dead controller would block.
+/// Returns whether a controller is up or unknown (`state` of drivers/nvme/host/sysfs.c): a
+/// resetting or dead one would block.
 fn answers(root: &Root, name: &str) -> bool {
     root.line(Path::new(CONTROLLERS).join(name).join("state")).map_or(true, |state| state == "live")
 }

@@ -47,8 +47,8 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
     })
 }
 
-/// Reads an archive into memory. Fails if it is unreadable or too large, or has anything but plain
-/// files, directories and links, a duplicate path, or a path that leads out of it.
+/// Reads an archive into memory. Fails if too large, or for anything but plain files, directories
+/// and links, a duplicate path, or a path that leads out of the archive.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
     let refused = |why: String| SavedError::Refused { path: shown(from), why };
     let no_archive = |e: io::Error| unreadable(&e, refused);

@@ -48,8 +48,7 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     }
 }
 
-/// Returns `/proc/self/cgroup` with numbered names, reduced to version 2 and the hierarchies of
-/// [`CONTROLLERS`].
+/// Returns `/proc/self/cgroup` with numbered names, reduced to the controllers that are saved.
 fn membership(table: &str, names: &mut NumberedNames) -> String {
     let mut text = String::new();
     for line in table.lines() {

@@ -38,7 +38,6 @@ const IMPERSONAL_WORDS: &[&str] = &[
     "var",
     "wal",
 ];
-/// Parts of group names that identify kinds of container.
 const CONTAINERS: [&str; 5] = ["kubepods", "docker", "libpod", "lxc", "garden"];
 /// Hexadecimal digits from which a word identifies a single thing: a GUID, a world-wide name.
 const IDENTIFYING: usize = 12;
@@ -67,8 +66,7 @@ impl NumberedNames {
         self.numbered(word, kind)
     }
 
-    /// Replaces the components of a path below `/sys/devices` that identify or come from a user by
-    /// numbered names.
+    /// Replaces identifying or user-given components of a sysfs path by numbered names.
     pub(super) fn place(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),

@@ -25,8 +25,7 @@ pub struct StateChange {
 }
 
 impl StateSnapshot {
-    /// Returns the activity from this snapshot to `later`: CPU shares of `cpus`, the rest
-    /// machine-wide.
+    /// Returns the activity until `later`: CPU shares of `cpus`, everything else machine-wide.
     pub fn until(&self, later: &Self, cpus: &CpuSet) -> StateChange {
         let elapsed = later.at.saturating_duration_since(self.at);
         let time = self.time_until(later, cpus);
@@ -48,7 +47,6 @@ impl StateSnapshot {
         }
     }
 
-    /// Returns the CPU time that passed on `cpus`. A counter that steps back (iowait) counts as 0.
     fn time_until(&self, later: &Self, cpus: &CpuSet) -> CpuTime {
         let mut sum = CpuTime::default();
         for cpu in cpus.iter() {
