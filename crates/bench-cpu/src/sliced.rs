@@ -154,7 +154,7 @@ impl<L: SlicedLoad> Slices<L> {
         amount.div_ceil(per_turn.max(1)).max(1)
     }
 
-    /// Returns at least `seconds`, in whole quota periods, so that samples have equal shares.
+    /// Returns `seconds` rounded up to whole quota periods, so that samples have equal shares.
     fn whole_periods(&self, seconds: f64) -> Duration {
         let period = self.quota.as_ref().map_or(0.0, |quota| quota.period_us as f64 * 1e-6);
         let seconds = seconds.clamp(0.0, MAX_SECONDS);

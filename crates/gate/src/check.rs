@@ -161,8 +161,9 @@ impl FigureCheck {
         }
     }
 
-    /// Sets the state from the first measurement. A low figure explained by a quota of known size
-    /// is evidence; any other only causes repetitions, because the lowest of many is low by chance.
+    /// Sets the state from the first measurement. If a quota of known size explains a low figure,
+    /// that is evidence; any other low figure is only repeated, because the lowest of many is low
+    /// by chance. `is_alone`: no unseen user of the measured resource.
     pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(state) => state,

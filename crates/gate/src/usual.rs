@@ -145,7 +145,7 @@ impl UsualFigures {
     }
 }
 
-/// Returns whether descriptions with one host name belong to one machine, even after a loss.
+/// Returns whether both, with one host name, describe one machine, even if it has lost CPUs.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
         // Excluded: evidence (its wording may change) and instance type (not always known).
@@ -157,7 +157,7 @@ pub fn is_same(before: &Machine, now: &Machine) -> bool {
     before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
-/// Returns whether disk figures of `then` are valid for `now`: a case does not name its disk.
+/// Returns whether `then` has the file system and kinds of disks of `now`, as disk figures need.
 fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     let kinds = |machine: &Machine| {
         let storage = machine.storage.as_ref()?;

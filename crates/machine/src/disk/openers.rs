@@ -148,7 +148,7 @@ struct OpenFiles {
     unlisted: bool,
 }
 
-/// Returns the open files of all threads, which may have their own; `None` if denied or too many.
+/// Returns the open files of all threads, which may differ; `None` if denied or too many.
 fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;

@@ -23,8 +23,8 @@ pub struct BlindOverlays {
 }
 
 impl BlindOverlays {
-    /// Returns whether a file on file system `system` may be on such an overlay. Files of layers on
-    /// several file systems have device numbers that are in no mount table.
+    /// Returns whether a file on file system `system` may be on one of these overlays. Files of
+    /// layers on several file systems have device numbers that are in no mount table.
     pub(super) fn may_have(&self, system: DeviceNumber) -> bool {
         let in_no_table = || system.major == 0 && !self.mounted.contains(&system);
         self.overlays.contains(&system) || (!self.overlays.is_empty() && in_no_table())

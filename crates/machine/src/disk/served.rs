@@ -75,8 +75,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
     Served { files, certain: server.is_some(), alike: Vec::new() }
 }
 
-/// Finds the storage of a FUSE file system: its server has `/dev/fuse` open, on newer kernels with
-/// the minor number of the device as the connection in fdinfo.
+/// Finds the storage of the FUSE file system `system`: its server has `/dev/fuse` open, on newer
+/// kernels with the minor device number as the connection in fdinfo.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
         let info = openers::info(root, link, "fuse_connection:")?;

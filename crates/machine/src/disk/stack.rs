@@ -104,7 +104,8 @@ impl Stack {
         stack
     }
 
-    /// Returns each node that is not behind an unknown server, with the step to it and its origin.
+    /// Returns each node that is not behind an unknown server: the node, the step to it, its
+    /// origin.
     pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
