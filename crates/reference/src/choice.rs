@@ -27,28 +27,30 @@ pub enum Against {
 const LONG_READING_S: f64 = 5.0;
 
 impl Against {
-    /// Parses `--against`: no word, `installed`, `all` or names of tools. Fails for an unknown
-    /// name.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    /// Parses the value of `option`, such as `--against`: no word, `installed`, `all` or names of
+    /// tools. Fails for an unknown name.
+    pub fn parse(option: &str, words: &[String]) -> Result<Self, String> {
         match words {
             [] => Ok(Against::Nobody),
             [one] if one == "installed" => Ok(Against::Installed),
             [one] if one == "all" => Ok(Against::All),
-            names => names.iter().map(|name| known(name)).collect::<Result<_, _>>().map(Against::Named),
+            names => {
+                names.iter().map(|name| known(option, name)).collect::<Result<_, _>>().map(Against::Named)
+            }
         }
     }
 }
 
-fn known(name: &str) -> Result<&'static str, String> {
+fn known(option: &str, name: &str) -> Result<&'static str, String> {
     let names = || REF_TOOLS.iter().map(|p| p.tool().name);
     names().find(|known| *known == name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
-            return format!("--against {name} and names of tools are mutually exclusive");
+            return format!("{option} {name} and names of tools are mutually exclusive");
         }
         let shown = plimsoll_units::text::shown(name);
         let near = nearest(name, names()).map(|near| format!("did you mean '{near}'?"));
         let list = || format!("tools are {}, or installed, or all", names().collect::<Vec<_>>().join(", "));
-        format!("--against must name reference tools: '{shown}' is not one; {}", near.unwrap_or_else(list))
+        format!("{option} must name reference tools: '{shown}' is not one; {}", near.unwrap_or_else(list))
     })
 }
 

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
+use plimsoll_result::finding::evidence::OutlierEvidence;
 use plimsoll_result::finding::{self, Tried};
 use plimsoll_stats::Seed;
 use rand::{Rng, RngExt};
@@ -56,7 +57,7 @@ fn again(repeats: &[Repeat<'_>], case: &str, node: &str, random: &mut impl Rng) 
 
 fn outliers(run: &Run) -> Vec<String> {
     let found = run.findings.iter().filter(|finding| finding.code == "outlier");
-    found.filter_map(|finding| Some(finding.evidence.get("case")?.as_str()?.to_owned())).collect()
+    found.filter_map(|finding| finding.evidence_as::<OutlierEvidence>().map(|outlier| outlier.case)).collect()
 }
 
 /// Returns the outliers of a drawn fleet, at first and after retests, and the number of retests.

@@ -16,6 +16,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view;
 use plimsoll_system::wall::ClockStep;
 
+use crate::finding::evidence::Comparison;
 use bounded::at_most;
 pub use in_page::IN_PAGE;
 
@@ -108,6 +109,18 @@ pub struct Finding {
     pub text: String,
     /// Numbers behind the conclusion.
     pub evidence: serde_json::Value,
+}
+
+impl Finding {
+    /// Reads its evidence as `T`; `None` for evidence of other findings.
+    pub fn evidence_as<T: for<'de> Deserialize<'de>>(&self) -> Option<T> {
+        T::deserialize(&self.evidence).ok()
+    }
+
+    /// Returns whether it compares a result that is worse than others.
+    pub fn is_for_the_worse(&self) -> bool {
+        self.evidence_as::<Comparison>().is_some_and(|comparison| comparison.worse)
+    }
 }
 
 impl From<view::PlainFinding> for Finding {

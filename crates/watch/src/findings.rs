@@ -216,7 +216,7 @@ impl FindingsContext<'_> {
         let step = steps.first().filter(|step| step.is_worse && !step.is_own && fall(step) < FALL)?;
         let later = |level: f64| hours::worse(level, step.levels[0], metric.better) >= 1.0 - FALL;
         let subsystem = subsystem_of(&measurement.case);
-        let can_have = subsystem.on_files || subsystem.uses_interfaces || step.evidence["cause"] == "steal";
+        let can_have = subsystem.on_files || subsystem.uses_interfaces || step.is_stolen;
         let is_within =
             |from: SettingAtProbe, to: SettingAtProbe| from.at < step.after && to.at > step.before;
         let is_set = held::changes(settings).any(|(from, to)| is_within(from, to) && to.rate() < from.rate());

@@ -202,18 +202,15 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
 
 fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
     match &group.how.against {
-        Some(own) => Against::parse(own)
+        Some(own) => Against::parse("against", own)
             .map(|against| match against {
                 Against::Named(names) if plan.scale < 1.0 => Against::NamedOrQuicker(names),
                 against => against,
             })
-            .map_err(|why| in_group(&group.places, "against", None, why.replacen("--against", "against", 1))),
-        None => {
-            Against::parse(&plan.against).map_err(|why| match plan.file.places.keys.contains_key("against") {
-                true => in_group(&plan.file.places, "against", None, why.replacen("--against", "against", 1)),
-                false => other(why),
-            })
-        }
+            .map_err(|why| in_group(&group.places, "against", None, why)),
+        None if plan.file.places.keys.contains_key("against") => Against::parse("against", &plan.against)
+            .map_err(|why| in_group(&plan.file.places, "against", None, why)),
+        None => Against::parse("--against", &plan.against).map_err(other),
     }
 }
 

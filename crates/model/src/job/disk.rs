@@ -473,11 +473,8 @@ impl LatencyTarget {
         };
         let (percentile, time) = word.split_once(['=', ':']).ok_or_else(wrong)?;
         let percent: f64 = percentile.strip_prefix('p').and_then(|n| n.parse().ok()).ok_or_else(wrong)?;
-        let time = parse_duration(time).map_err(|e| {
-            let e = e.to_string();
-            let why = e.split_once(": ").map_or(e.as_str(), |(_, why)| why);
-            format!("latency-target must be a percentile and a time such as p99=2ms: {why}")
-        })?;
+        let time =
+            parse_duration(time).map_err(|e| format!("latency-target: the time of {percentile} {e}"))?;
         let ns = u64::try_from(time.as_nanos()).map_err(|_| wrong())?;
         if !(1.0..=99.99).contains(&percent) || ns == 0 {
             return Err(wrong());

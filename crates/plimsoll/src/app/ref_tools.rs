@@ -28,7 +28,7 @@ use super::{Failure, printed};
 
 /// Parses and checks `--against` and its related options.
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
-    let against = Against::parse(&common.against).map_err(Failure::usage)?;
+    let against = Against::parse("--against", &common.against).map_err(Failure::usage)?;
     named(&common.reference_path)?;
     servers(&common.reference_server)?;
     Ok(against)
@@ -68,8 +68,7 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
 
 fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     for (name, _) in paths {
-        Against::parse(std::slice::from_ref(name))
-            .map_err(|e| Failure::usage(e.replacen("--against", "--reference-path", 1)))?;
+        Against::parse("--reference-path", std::slice::from_ref(name)).map_err(Failure::usage)?;
     }
     for (name, path) in paths {
         let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());

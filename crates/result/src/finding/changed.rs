@@ -55,6 +55,8 @@ pub struct LevelStep {
     pub is_own: bool,
     /// "the rate fell by 50 %".
     pub what: String,
+    /// Whether the hypervisor gave CPU time to other guests (steal).
+    pub is_stolen: bool,
     /// ". Likely cause: the CPU quota (throttled 0 % of the time before and 50 % after)".
     pub because: String,
     /// Both levels with their conditions.
@@ -229,6 +231,7 @@ impl Change {
             levels: [self.before.segment.median, self.after.segment.median],
             is_worse: self.slows(metric.better),
             is_own: matches!(cause, ChangeCause::Quota | ChangeCause::Clock | ChangeCause::Others),
+            is_stolen: cause == ChangeCause::Steal,
             what: format!("the {name} {direction} by {share}"),
             because: format!("{}{heat}", self.because(cause, metric.better)),
             evidence: json!({

@@ -3,6 +3,7 @@
 mod changed;
 mod clock_steps;
 mod energy;
+pub mod evidence;
 mod health;
 mod outlier;
 mod pairs;
@@ -24,6 +25,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{self, RunView};
 
 use crate::document::Finding;
+use evidence::CasesOfFinding;
 
 /// A rule: derives findings from the measurements of one node.
 pub type Rule = fn(&RunView<'_>) -> Vec<view::PlainFinding>;
@@ -84,8 +86,8 @@ pub fn by_kind(
 /// once.
 fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Finding> {
     let subject = |finding: &Finding| {
-        let case = ["cases", "case"].into_iter().find_map(|key| finding.evidence.get(key))?;
-        Some((finding.code.clone(), case.to_string()))
+        let CasesOfFinding { cases, case } = finding.evidence_as()?;
+        Some((finding.code.clone(), cases.or(case)?.to_string()))
     };
     let mut showing: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for (node, finding) in &of_each {

@@ -20,6 +20,7 @@ use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, outlier_distance};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
+use super::evidence::OutlierEvidence;
 use super::{MIN_OUTLIER_NODES, because, finding};
 use crate::document::Finding;
 pub use again::{SuspectFigure, Tried, judged, next};
@@ -283,17 +284,26 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
             from_median(away),
             figures.len(),
         );
-        let evidence = json!({
-            "node": figure.measurement.node, "case": figure.measurement.case.id(), "metric": figure.metric.name,
-            "value": figure.value, "delivered": figure.watched == ComparedQuantity::Delivered, "median": centre, "looked_at": looked_at, "away": away,
-            "below": 1.0 - (-reach).exp(), "above": reach.exp() - 1.0,
-            "cause": cause, "worse": worse,
-        });
+        let evidence = OutlierEvidence {
+            node: figure.measurement.node.clone(),
+            case: figure.measurement.case.id().as_str().to_owned(),
+            metric: figure.metric.name.clone(),
+            value: figure.value,
+            delivered: figure.watched == ComparedQuantity::Delivered,
+            median: centre,
+            looked_at,
+            away,
+            below: 1.0 - (-reach).exp(),
+            above: reach.exp() - 1.0,
+            cause,
+            worse,
+            again: None,
+        };
         found.push(Outlier {
             node: figure.measurement.node.clone(),
             away: away.abs(),
             worse,
-            finding: finding(OUTLIER, text, evidence),
+            finding: finding(OUTLIER, text, json!(evidence)),
         });
     }
     found

@@ -13,6 +13,7 @@ use plimsoll_stats::outlier_distance;
 use plimsoll_units::quantity::{Quantity, percent};
 use serde_json::json;
 
+use super::evidence::{SlowNodeEvidence, SlowPairEvidence};
 use super::outlier::{FLOOR, from_median};
 use super::{because, finding};
 use crate::document::Finding;
@@ -215,14 +216,22 @@ impl Judged<'_> {
             self.usual.describe(away),
             because(cause.as_deref()),
         );
-        let others: Vec<&str> =
-            own.iter().map(|s| self.name(if part == PairRole::Client { s.column } else { s.row })).collect();
-        let pairs: Vec<[&str; 2]> = own.iter().map(|s| [self.name(s.row), self.name(s.column)]).collect();
-        let evidence = json!({
-            "node": name, "direction": word, "others": others, "pairs": pairs, "case": self.measurement.case.id(),
-            "metric": self.metric.name, "value": value, "median": self.usual.centre, "away": away, "cause": cause, "worse": true,
-        });
-        Some((away.abs(), finding("slow-node", text, evidence)))
+        let named = |number| self.name(number).to_owned();
+        let other = |s: &Slow| named(if part == PairRole::Client { s.column } else { s.row });
+        let evidence = SlowNodeEvidence {
+            node: name.to_owned(),
+            direction: word.to_owned(),
+            others: own.iter().map(other).collect(),
+            pairs: own.iter().map(|s| [named(s.row), named(s.column)]).collect(),
+            case: self.measurement.case.id().as_str().to_owned(),
+            metric: self.metric.name.clone(),
+            value,
+            median: self.usual.centre,
+            away,
+            cause,
+            worse: true,
+        };
+        Some((away.abs(), finding("slow-node", text, json!(evidence))))
     }
 
     fn pair(&self, slow: &Slow) -> Finding {
@@ -239,13 +248,20 @@ impl Judged<'_> {
             self.usual.describe(slow.away),
             because(cause.as_deref()),
         );
-        let evidence = json!({
-            "from": from, "to": to, "orientation": self.flow.orientation(), "case": self.measurement.case.id(),
-            "metric": self.metric.name, "value": slow.value, "median": self.usual.centre,
-            "threshold": slow.threshold, "away": slow.away, "cause": cause,
-            "worse": true,
-        });
-        finding("slow-pair", text, evidence)
+        let evidence = SlowPairEvidence {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            orientation: self.flow.orientation().to_owned(),
+            case: self.measurement.case.id().as_str().to_owned(),
+            metric: self.metric.name.clone(),
+            value: slow.value,
+            median: self.usual.centre,
+            threshold: slow.threshold,
+            away: slow.away,
+            cause,
+            worse: true,
+        };
+        finding("slow-pair", text, json!(evidence))
     }
 }
 

@@ -7,7 +7,8 @@ use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::metric::Better;
-use plimsoll_result::document::Run;
+use plimsoll_result::document::{Finding, Run};
+use plimsoll_result::finding::evidence::OutlierEvidence;
 use plimsoll_result::fleet;
 use plimsoll_units::quantity::Quantity;
 
@@ -156,12 +157,10 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
 /// names. `kinds` has the nodes by kind.
 fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
-    let outliers: BTreeSet<&str> = run
-        .findings
-        .iter()
-        .filter(|f| f.code == OUTLIER && f.evidence["case"] == id.as_str())
-        .filter_map(|f| f.evidence["node"].as_str())
-        .collect();
+    let found = run.findings.iter().filter(|finding| finding.code == OUTLIER);
+    let found = found.filter_map(Finding::evidence_as::<OutlierEvidence>);
+    let outliers: BTreeSet<String> =
+        found.filter(|outlier| outlier.case == id.as_str()).map(|outlier| outlier.node).collect();
     let (mut usual, mut outlying) = (NodePoints::default(), NodePoints::default());
     let (mut medians, mut limits) = (Vec::new(), Vec::new());
     for (place, names) in kinds.values().enumerate() {

@@ -242,7 +242,7 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
     let (of_machines, others): (Vec<&Finding>, Vec<&Finding>) =
         run.findings.iter().partition(|finding| fleet::is_of_a_machine(finding));
     let point = |finding: &Finding| {
-        let is_bad = fleet::is_of_a_lack(finding) || finding.evidence["worse"] == true;
+        let is_bad = fleet::is_of_a_lack(finding) || finding.is_for_the_worse();
         FirstScreenLine { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
@@ -313,7 +313,7 @@ fn lost(run: &Run) -> Vec<String> {
 }
 
 fn is_an_outlier(finding: &Finding) -> bool {
-    fleet::is_of_a_machine(finding) && finding.evidence["worse"] == true
+    fleet::is_of_a_machine(finding) && finding.is_for_the_worse()
 }
 
 /// Builds the list of findings; the first ones and all outliers are unfolded.

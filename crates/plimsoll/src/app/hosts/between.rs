@@ -23,6 +23,7 @@ use plimsoll_model::sample::{
 };
 use plimsoll_model::warning::{Note, Warn};
 use plimsoll_result::document::{Finding, Run};
+use plimsoll_result::finding::evidence::{SlowNodeEvidence, SlowPairEvidence};
 use plimsoll_result::finding::{self, PairPath};
 use plimsoll_result::fleet;
 use plimsoll_run::Alone;
@@ -30,7 +31,6 @@ use plimsoll_run::Planned;
 use plimsoll_server::serve::{Caps, Server, Settings};
 use plimsoll_server::traffic::{PinnedCpus, route};
 use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
-use serde_json::Value;
 
 use super::super::prepared::PreparedRun;
 use super::super::{Failure, MachineRun};
@@ -252,15 +252,14 @@ pub(super) fn measurements(
 pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairResults]) -> Vec<MachinePair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let number = |name: &Value| names.iter().position(|known| Some(*known) == name.as_str());
-    let pair = |ends: [&Value; 2]| Some(MachinePair { from: number(ends[0])?, to: number(ends[1])? });
+    let number = |name: &String| names.iter().position(|known| known == name);
+    let pair = |[from, to]: &[String; 2]| Some(MachinePair { from: number(from)?, to: number(to)? });
     let of = |finding: &Finding| -> Vec<MachinePair> {
-        let evidence = &finding.evidence;
-        let pairs = evidence.get("pairs").and_then(Value::as_array).into_iter().flatten();
-        let of_machine =
-            pairs.filter_map(|ends| pair([ends.get(0)?, ends.get(1)?])).take(MAX_RETESTS_PER_MACHINE);
-        let alone = evidence.get("from").zip(evidence.get("to"));
-        of_machine.chain(alone.and_then(|(from, to)| pair([from, to]))).collect()
+        match (finding.evidence_as::<SlowNodeEvidence>(), finding.evidence_as::<SlowPairEvidence>()) {
+            (Some(node), _) => node.pairs.iter().filter_map(pair).take(MAX_RETESTS_PER_MACHINE).collect(),
+            (_, Some(slow)) => pair(&[slow.from, slow.to]).into_iter().collect(),
+            _ => Vec::new(),
+        }
     };
     let found = measured.iter().flat_map(|measurement| finding::pairs(measurement, &names, &[]));
     let mut found: Vec<MachinePair> = found.flat_map(|finding| of(&finding)).collect();

@@ -10,6 +10,7 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::counted;
 use serde_json::{Value, json};
 
+use super::super::evidence::{OutlierEvidence, RetestEvidence};
 use super::super::{because, finding};
 use super::{ComparedQuantity, FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is_worse};
 use crate::document::{Finding, Run};
@@ -42,32 +43,28 @@ pub struct Tried {
     pub control: Measurement,
 }
 
-fn text<'a>(finding: &'a Finding, key: &str) -> Option<&'a str> {
-    finding.evidence.get(key).and_then(Value::as_str)
-}
-
-fn number(finding: &Finding, key: &str) -> Option<f64> {
-    finding.evidence.get(key).and_then(Value::as_f64)
-}
-
 impl SuspectFigure {
     fn of(&self) -> (&str, &str) {
         (&self.node, self.case.split('/').next().unwrap_or_default())
     }
 }
 
+/// Returns the outliers of a run, each with the index of its finding.
+fn outliers(run: &Run) -> impl Iterator<Item = (usize, OutlierEvidence)> + '_ {
+    let found = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
+    found.filter_map(|(index, finding)| Some((index, finding.evidence_as()?)))
+}
+
 /// Returns the outliers in order of retest: the furthest per benchmark and node, then the second.
 fn suspects(run: &Run) -> Vec<SuspectFigure> {
-    let outliers = run.findings.iter().enumerate().filter(|(_, finding)| finding.code == OUTLIER);
-    let outliers: Vec<(usize, &Finding)> = outliers.collect();
+    let outliers: Vec<(usize, OutlierEvidence)> = outliers(run).collect();
     let named: BTreeSet<(&str, &str)> =
-        outliers.iter().filter_map(|(_, f)| Some((text(f, "node")?, text(f, "case")?))).collect();
+        outliers.iter().map(|(_, outlier)| (outlier.node.as_str(), outlier.case.as_str())).collect();
     let mut turns: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut found: Vec<(usize, SuspectFigure)> = Vec::new();
-    for (index, outlier) in outliers {
-        let Some((node, case)) = text(outlier, "node").zip(text(outlier, "case")) else { continue };
-        let Some(control) = usual(run, outlier, case, &named) else { continue };
-        let (node, case) = (node.to_owned(), case.to_owned());
+    for (index, outlier) in &outliers {
+        let Some(control) = usual(run, outlier, &named) else { continue };
+        let (node, case, index) = (outlier.node.clone(), outlier.case.clone(), *index);
         let suspect = SuspectFigure { node, case, control, finding: index };
         let (node, benchmark) = suspect.of();
         let turn = turns.entry((node.to_owned(), benchmark.to_owned())).or_default();
@@ -79,9 +76,8 @@ fn suspects(run: &Run) -> Vec<SuspectFigure> {
 }
 
 /// Returns the node with the result nearest to the median, except nodes in `named`, the outliers.
-fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)>) -> Option<String> {
-    let median = number(outlier, "median")?;
-    let watched = watched(outlier);
+fn usual(run: &Run, outlier: &OutlierEvidence, named: &BTreeSet<(&str, &str)>) -> Option<String> {
+    let (case, median, watched) = (outlier.case.as_str(), outlier.median, watched(outlier));
     let others =
         run.measurements.iter().filter(|m| m.case.id().as_str() == case && !named.contains(&(&m.node, case)));
     let off = |m: &Measurement| Some((figure(m, watched)?.value / median).ln().abs());
@@ -89,10 +85,10 @@ fn usual(run: &Run, outlier: &Finding, case: &str, named: &BTreeSet<(&str, &str)
     nearest.map(|(_, measurement)| measurement.node.clone())
 }
 
-fn watched(outlier: &Finding) -> ComparedQuantity {
-    match outlier.evidence.get("delivered").and_then(Value::as_bool) {
-        Some(true) => ComparedQuantity::Delivered,
-        _ => ComparedQuantity::Value,
+fn watched(outlier: &OutlierEvidence) -> ComparedQuantity {
+    match outlier.delivered {
+        true => ComparedQuantity::Delivered,
+        false => ComparedQuantity::Value,
     }
 }
 
@@ -124,7 +120,8 @@ impl<'a> Retested<'a> {
         for one in tried.iter().filter(|one| one.suspect.finding == suspect.finding) {
             times += 1;
             last = Some(one);
-            match run.findings.get(suspect.finding).and_then(|finding| Second::of(finding, one)) {
+            let outlier = run.findings.get(suspect.finding).and_then(Finding::evidence_as);
+            match outlier.and_then(|outlier| Second::of(&outlier, one)) {
                 Some(second) if !second.is_usual => unusable += 1,
                 Some(second) if second.is_far => {
                     far += 1;
@@ -242,13 +239,12 @@ struct Second<'a> {
 
 impl<'a> Second<'a> {
     /// Compares the outlier with its control node in a retest; `None` if either has no result.
-    fn of(outlier: &Finding, tried: &'a Tried) -> Option<Self> {
+    fn of(outlier: &OutlierEvidence, tried: &'a Tried) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
         // The first distance is in logarithms.
-        let (before, reach) = (number(outlier, "away")?, number(outlier, "above")?.ln_1p());
-        let median = number(outlier, "median")?;
-        let is_usual = (control.value / median).ln().abs() <= reach.max(FLOOR.ln_1p());
+        let (before, reach) = (outlier.away, outlier.above.ln_1p());
+        let is_usual = (control.value / outlier.median).ln().abs() <= reach.max(FLOOR.ln_1p());
         let away = own.value / control.value - 1.0;
         let is_far = away.signum() == before.signum()
             && away.ln_1p().abs() > reach
@@ -263,7 +259,8 @@ impl<'a> Second<'a> {
     /// Adds this retest and its cause to the finding, given that `times` retests repeated the
     /// outlier. If not `is_confirmed`, the finding gets another code.
     fn add_retest(&self, finding: &mut Finding, times: usize, is_confirmed: bool) {
-        let before = text(finding, "cause").map(str::to_owned);
+        let Some(mut evidence) = finding.evidence_as::<OutlierEvidence>() else { return };
+        let before = evidence.cause.take();
         let is_worse = is_worse(&self.own, self.away);
         let cause = cause(&self.own, self.away, &UsualLosses::of(std::slice::from_ref(&self.control)))
             .or(before.clone());
@@ -284,12 +281,14 @@ impl<'a> Second<'a> {
         if !is_confirmed {
             finding.code = NOT_CONFIRMED.to_owned();
         }
-        if let Value::Object(evidence) = &mut finding.evidence {
-            evidence.insert("cause".to_owned(), json!(cause));
-            evidence.insert("again".to_owned(), json!({
-                "value": self.own.value, "control": node, "control_value": self.control.value, "away": self.away, "times": times,
-            }));
-        }
+        let again = RetestEvidence {
+            value: self.own.value,
+            control: node.clone(),
+            control_value: self.control.value,
+            away: self.away,
+            times,
+        };
+        finding.evidence = json!(OutlierEvidence { cause, again: Some(again), ..evidence });
     }
 }
 
