@@ -1,5 +1,4 @@
-//! Amount of a sample: the sample time, or the fixed `--volume` or `--count` per stream (with
-//! strong scaling, over all streams). A fixed amount is cut if it takes too long.
+//! Amount of data in a sample: the sample time, or the fixed `--volume` or `--count`.
 
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
 const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];
 
-/// Refuses `--volume` with `--count`, and `--scaling` without either.
 pub(super) fn check(group: &Group) -> Result<(), String> {
     match FIXED_AMOUNT_KEYS.map(|key| group.asked(key)) {
         [true, true] => Err("--volume and --count are mutually exclusive".to_owned()),
@@ -24,7 +22,7 @@ pub(super) fn check(group: &Group) -> Result<(), String> {
     }
 }
 
-/// Returns the messages per sample that `volume` or `count` fixes. Fails with the violated bound.
+/// Returns the messages per sample that `volume` or `count` fixes; `None` without either.
 pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     let scaling = scaling(case)?;
     let bytes = case.number("message").unwrap_or(1).max(1);
@@ -51,7 +49,7 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
     }
 }
 
-/// Fails if the server's limits allow less than a message of `message` bytes per stream.
+/// Fails if the limits of `server` do not allow one message of `message` bytes per stream.
 pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
@@ -64,12 +62,9 @@ pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), C
     )))
 }
 
-/// The fixed amount of a case and how much its samples moved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FixedTransfer {
-    /// Messages per sample, over all streams.
     pub(super) messages: u64,
-    /// Fewest messages that a sample moved.
     moved: u64,
 }
 
@@ -82,7 +77,7 @@ impl FixedTransfer {
         self.moved = self.moved.min(messages);
     }
 
-    /// Records the moved messages in `facts`, with a warning if they are below the fixed amount.
+    /// Records the number of moved messages, with a warning if it is below the fixed amount.
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.achieved.set(&MESSAGE_COUNT, self.moved);
         if self.moved < self.messages {
@@ -92,8 +87,8 @@ impl FixedTransfer {
     }
 }
 
-/// Returns the amount to request: the `fixed` one, else that which the run loop wants. It is at
-/// least one message per stream.
+/// Returns the amount to request for a sample: the `fixed` one if given, else the `wanted` one, but
+/// at least one message per stream.
 pub(super) fn of_sample(
     fixed: Option<FixedTransfer>,
     wanted: sample::SampleAmount,

@@ -37,7 +37,6 @@ pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndRepor
     more
 }
 
-/// Returns the busy share, 0 to 1, of an end's threads, mean over the threads.
 fn busy(work: &TcpOrder, report: &EndReport) -> f64 {
     let sent = report.sent.as_ref().map(|s| (s.cpu_nanos, s.nanos));
     let received = report.received.as_ref().map(|r| (r.cpu_nanos, r.nanos.saturating_add(work.omit)));
@@ -61,8 +60,8 @@ fn of_sender(sent: &SendingReport) -> [(OwnCondition, f64); 8] {
     ]
 }
 
-/// Returns the TCP statistics of the first sender over time. Counters are differences; times are
-/// shares of the time between two looks.
+/// Returns the TCP statistics over time of the first of `senders`. Counters are differences; times
+/// are shares of the time between two samples.
 pub(super) fn timeline(senders: &[&SendingReport]) -> Vec<CurvePoint> {
     let Some(sent) = senders.first() else { return Vec::new() };
     let mut before = TcpLook::default();

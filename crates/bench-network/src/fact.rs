@@ -38,6 +38,5 @@ pub(super) struct TokenBucket {
     pub(super) base_rate: f64,
     /// Bytes of the burst above the base rate.
     pub(super) burst_bytes: f64,
-    /// Duration of the burst, s.
     pub(super) until_s: f64,
 }

@@ -10,11 +10,9 @@ use plimsoll_model::sample::OwnCondition;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
-/// Busy share from which a thread counts as saturated.
 const BUSY_THREAD_SHARE: f64 = 0.95;
 /// Share of the sending time from which a window or buffer counts as the bottleneck.
 const HELD: f64 = 0.5;
-/// Share of its limit from which a link counts as full.
 const FULL_LINK_SHARE: f64 = 0.9;
 
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
@@ -33,7 +31,6 @@ fn held_back(measurement: &Measurement) -> Option<PlainFinding> {
     let held = |row: &OwnCondition| reported(row).filter(|share| *share >= HELD);
     let what = if let Some(share) = near.into_iter().chain(far).reduce(f64::max) {
         let end = if near >= far { "near" } else { "far" };
-        // The server receives in an upload and sends in a download.
         let sends = (end == "near") != (measurement.case.word("direction") == Some("down"));
         let role = if sends { "sender" } else { "receiver" };
         let cpu = of(&END_FULLEST_CPU, end).map(|cpu| format!(" {cpu:.0}")).unwrap_or_default();

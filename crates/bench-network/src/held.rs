@@ -28,7 +28,6 @@ pub(super) struct RateBounds {
     far: Shaping,
     cap: f64,
     interface: String,
-    /// Rates that arrived upwards and downwards, one value per transfer.
     up: Vec<f64>,
     down: Vec<f64>,
     warm: bool,
@@ -43,7 +42,7 @@ struct RateBound {
 
 impl RateBounds {
     /// Returns the rate limits of a case over `interface`: `near`, set by this kernel, and those of
-    /// the server, if one is given.
+    /// the `server` if given.
     pub(super) fn of(job: &NetworkJob, interface: &str, near: Shaping, server: Option<&Welcome>) -> Self {
         RateBounds {
             direction: Some(job.direction),
@@ -57,12 +56,11 @@ impl RateBounds {
         }
     }
 
-    /// Returns whether the kernel of either end reports a shaper or policer.
     pub(super) fn is_shaped(&self) -> bool {
         self.near != Shaping::default() || self.far != Shaping::default()
     }
 
-    /// Records the rates that arrived, bit/s, one per direction of the case, upwards first.
+    /// Records the rates that arrived, bit/s, one value per direction of the case, upload first.
     pub(super) fn came(&mut self, ways: &[f64]) {
         let (up, down) = match (self.direction, ways) {
             (Some(Direction::Up), [up]) => (*up, 0.0),
@@ -74,7 +72,7 @@ impl RateBounds {
         self.down.push(down);
     }
 
-    /// Ends a sample. Discards the rates of the first one, a warm-up.
+    /// Ends a sample. Discards the rates of the first one, which is a warm-up.
     pub(super) fn sampled(&mut self) {
         if !self.warm {
             self.forget();
@@ -86,7 +84,7 @@ impl RateBounds {
         (self.up, self.down) = (Vec::new(), Vec::new());
     }
 
-    /// Returns the higher median rate of the two directions, bit/s; infinity if nothing arrived.
+    /// Returns the median rate, bit/s, of the faster direction; infinity if nothing arrived.
     pub(super) fn carried(&self) -> f64 {
         let came = middle(&self.up).max(middle(&self.down));
         if came > 0.0 { came } else { f64::INFINITY }
@@ -104,7 +102,7 @@ impl RateBounds {
         (self.cap.is_finite() && set).then_some(self.cap)
     }
 
-    /// Returns whether a limit is so low that the affinity of the ends does not matter.
+    /// Returns whether a rate limit is so low that the choice of CPUs does not matter.
     pub(super) fn is_slow(&self) -> bool {
         self.bounds().iter().flatten().any(|bound| bound.rate <= MAX_SLOW_PATH_RATE)
     }
@@ -177,7 +175,6 @@ impl RateBounds {
     }
 }
 
-/// Returns the median; 0 without values.
 fn middle(values: &[f64]) -> f64 {
     median(values.to_vec()).unwrap_or(0.0)
 }

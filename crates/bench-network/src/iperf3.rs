@@ -1,13 +1,6 @@
 //! Client for an iperf3 server (`--server iperf3://HOST[:PORT]`), as observed with iperf3 3.12.
-//!
-//! Each sample is one test. The client opens a control connection with a cookie of 37 bytes. The
-//! server then sends the state of the test as single bytes, and the client answers: parameters,
-//! data connections, end of the test, results, end. Parameters and results are JSON after a length
-//! of four bytes, big-endian. All input is bounded.
-//!
-//! Upwards, the bytes that the server reports are counted. Lost datagrams are the difference to the
-//! client's count, which includes a lost tail (iperf3 counts only gaps). Downwards, the client
-//! counts.
+//! Each sample is one test. All input is bounded. Upwards, lost datagrams are the difference to the
+//! client's count, which includes a lost tail (iperf3 counts only gaps).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -38,7 +31,7 @@ use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
 use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time of retries after a refused connection: between two tests the port is closed.
+/// Longest time of retries after a refused connection: the port is closed between two tests.
 const CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +43,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Smallest datagram, bytes: it must hold iperf3's header.
 const MIN_DATAGRAM: u64 = 16;
 const SUPPORTED: &[&str] = &["server", "message", "streams", "direction", "rate", "bind"];
-/// Length of a cookie, with a final 0, and its letters.
 const COOKIE_BYTES: usize = 37;
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// Longest JSON that is read, bytes: far more than the results of 128 streams.
@@ -95,7 +87,6 @@ enum TestState {
     Failed = -2,
 }
 
-/// Results of the server. Other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct ServerResults {
     streams: Vec<StreamResults>,
@@ -109,7 +100,6 @@ struct StreamResults {
     #[serde(default)]
     retransmits: f64,
     jitter: f64,
-    /// Highest number of a datagram, or the number of datagrams sent.
     packets: u64,
     start_time: f64,
     end_time: f64,
@@ -226,8 +216,8 @@ impl Control {
         Ok(all)
     }
 
-    /// Ends the test, sends the totals `own` per stream and returns the server's. Waits for the
-    /// close, since the server accepts no other test before.
+    /// Ends the test, sends the totals `own` per stream and returns the server's results. Waits
+    /// until the server closes, since it accepts no other test before.
     fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
         self.send_state(TestState::End)?;
         self.expect(TestState::Exchange)?;
@@ -270,7 +260,6 @@ struct Iperf3Streams {
     stop: AtomicBool,
 }
 
-/// Bytes that one stream moved, and the time from the start of the test to the last byte.
 #[derive(Debug, Default)]
 struct StreamTotals {
     bytes: u64,
@@ -375,7 +364,6 @@ impl Client {
                 Ok(4) if HELLO_ANSWERS.iter().any(|a| answer[..4] == a.to_ne_bytes()) => {
                     return Ok(DataConnection::Udp(socket));
                 }
-                // Data of an earlier stream.
                 Ok(_) => {}
                 Err(e) if is_waiting(&e) => {}
                 Err(e) => return Err(e),
@@ -384,8 +372,8 @@ impl Client {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Moves the data of one stream in the direction of the test. Downwards it ends by `stop`, or
-    /// with UDP when `total` datagrams, the server's count, have come.
+    /// Moves the data of one stream in the direction of the test. A download ends at `stop`, or
+    /// with UDP when the server's count of datagrams, `total`, have arrived.
     fn moved(
         &self,
         stream: &DataConnection,
@@ -418,7 +406,7 @@ impl Client {
         }
     }
 
-    /// Runs one test until `until`. Returns each stream's totals here, and the server's results.
+    /// Runs one test until `until`. Returns the client's totals per stream and the server's report.
     fn test(&self, until: FlowEnd) -> Result<(Vec<StreamTotals>, ServerResults), TestError> {
         let time = match until {
             FlowEnd::Elapsed(time) => time,
@@ -580,7 +568,6 @@ fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals
                 }
             }
             Err(e) if is_waiting(&e) => {}
-            // The server closes the connection when the test is over.
             Err(e) if e.kind() == ErrorKind::ConnectionReset => break,
             Err(e) => return Err(e),
         }
@@ -605,7 +592,7 @@ impl Prepared for Client {
         tested.map_err(|e| self.failed(&e))
     }
 
-    /// Succeeds always: iperf3 reports no content, and the counts are checked after each test.
+    /// Always succeeds: iperf3 reports no content, and the counts are checked after each test.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         Ok(())
     }

@@ -15,7 +15,6 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::probe::path::Wait;
 use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
 
-/// Timeout of an answer if the case sets none.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +22,6 @@ pub(super) enum Protocol {
     Tcp,
     Udp,
     Icmp,
-    /// A new TCP connection per message.
     Connect,
 }
 
@@ -31,22 +29,17 @@ pub(super) enum Protocol {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkJob {
     pub(super) server: Option<ServerAddress>,
-    /// Source address.
     pub(super) from: Option<IpAddr>,
-    /// Message size, bytes.
     pub(super) message: u32,
     pub(super) streams: u16,
     pub(super) direction: Direction,
     /// Offered rate, bit/s.
     pub(super) rate: Option<f64>,
-    /// Fixed number of messages per sample, over all streams.
     pub(super) messages: Option<u64>,
     pub(super) sockets: Sockets,
-    /// Initial time that is not counted.
     pub(super) omit: Duration,
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
-    /// Whether to search for the highest rate without loss.
     pub(super) searches: bool,
     pub(super) protocol: Protocol,
     pub(super) wait: Wait,
@@ -55,7 +48,6 @@ pub struct NetworkJob {
     pub(super) interval: Duration,
     /// Direction of a concurrent TCP stream that loads the path.
     pub(super) load: Option<Direction>,
-    /// Affinity of both ends.
     pub(super) place: Option<ThreadOrder>,
 }
 
@@ -119,8 +111,8 @@ fn named(name: &str) -> Result<ServerAddress, String> {
     ServerAddress::parse(name).map_err(|why| format!("server {why}"))
 }
 
-/// Returns `candidate` with the server `name` (`HOST[:PORT]` or `iperf3://…`) instead of its own.
-/// Fails for an invalid name or a case of another subsystem.
+/// Returns a copy of `candidate` for the server `name` (`HOST[:PORT]` or `iperf3://…`). Fails if
+/// the name is invalid or the case does not measure the network.
 pub fn to_server(candidate: &Candidate, name: &str) -> Result<Candidate, CannotMeasure> {
     let mut job: NetworkJob = candidate.parsed.read()?;
     job.server = Some(named(name).map_err(CannotMeasure::server_failed)?);

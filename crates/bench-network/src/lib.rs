@@ -54,7 +54,6 @@ use plimsoll_server::traffic::{Fnv, PinnedCpus};
 use plimsoll_system::program::OwnProgram;
 use plimsoll_units::quantity::{Unit, format_size};
 
-/// Label of TCP and UDP cases: bytes that flow one way.
 const STREAM: &str = "stream of bytes";
 
 /// Name of the metric for bits that arrive per second.
@@ -124,19 +123,19 @@ pub struct EndPlacement {
 }
 
 impl EndPlacement {
-    /// Returns the placement of two local ends that each use all CPUs, in the same order.
+    /// Returns the placement of two ends on this machine that use all CPUs in the same order.
     pub fn together(machine: &Machine) -> Self {
         let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
         EndPlacement { near: cpus.clone(), far: cpus }
     }
 
-    /// Returns the placement of two local ends with one stream: on different cores if possible.
+    /// Returns the placement of two ends on this machine with one stream: on two cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
         let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
         EndPlacement { far: cpus.from(1), near: cpus }
     }
 
-    /// Returns the placement for a remote server: the client uses all CPUs.
+    /// Returns the placement for a remote server: the client uses all CPUs of this machine.
     pub fn on_separate_cpus(machine: &Machine) -> Self {
         EndPlacement {
             near: PinnedCpus(place(machine, machine.cpu.allowed.len())),
@@ -144,7 +143,6 @@ impl EndPlacement {
         }
     }
 
-    /// Returns the CPUs that `streams` streams use at both ends, for a reference tool.
     fn offer(&self, streams: usize) -> Offer {
         let used = |cpus: &PinnedCpus| {
             let mut used: Vec<usize> = cpus.0.iter().copied().take(streams.max(1)).collect();
@@ -169,7 +167,7 @@ impl EndPlacement {
     }
 }
 
-/// Returns a warning if `count` datagrams that are not part of the measurement came to its ports.
+/// Returns a warning if `count`, the number of datagrams of other senders, is positive.
 fn foreign_datagrams(count: u64) -> Option<Note> {
     (count > 0).then(|| NetworkWarning::ForeignDatagrams { count }.into())
 }

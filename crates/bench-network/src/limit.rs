@@ -1,13 +1,7 @@
-//! Limits of network throughput.
-//!
-//! **Link.** The payload share of a frame. A segment takes on the wire: the TCP header (20 bytes,
-//! RFC 9293) and 12 bytes of timestamps (RFC 7323), the IP header (20 bytes, RFC 791; 40 for IPv6,
-//! RFC 8200), Ethernet's preamble and delimiter (8), header (14), check (4) and gap (12), IEEE
-//! 802.3. So 1538 bytes on the wire carry 1448 bytes of payload.
-//!
-//! **Loopback.** The copy rate of a CPU within its caches, since the few megabytes in flight stay
-//! there. Each sending thread writes every byte once, to pages that the other end has read since;
-//! reads and writes of a copy are more than that. A loose but true bound.
+//! Limits of network throughput: on a link, the payload share of a frame (per segment: TCP header
+//! 20 bytes, RFC 9293; timestamps 12, RFC 7323; IP header 20, RFC 791, or 40, RFC 8200; Ethernet
+//! 38, IEEE 802.3); over loopback, the copy rate of a CPU within its caches, since data in flight
+//! stays there.
 
 mod held;
 
@@ -19,7 +13,7 @@ use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_units::quantity::{Quantity, Unit};
 
-/// Returns the limits of goodput or message rate. `framed` is the payload share of a link.
+/// Returns the limits of goodput or message rate; `framed` is the payload share on the wire.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
@@ -98,7 +92,7 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     stated(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs), question.machine)
 }
 
-/// Returns the instance type's promise as payload; `None` without a line: packets may stay local.
+/// Returns the payload rate promised for the instance type; `None` for an interface without a line.
 fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;

@@ -19,7 +19,7 @@ pub(super) fn lost_links(near: Vec<LinkLoss>, server: &[LinkLoss]) -> Vec<LostLi
     near.chain(server).collect()
 }
 
-/// Adds a warning for each of `links`, and marks the case invalid if all packets take one of them.
+/// Adds a warning for each of `links`; marks the case invalid if all packets take one of them.
 pub(super) fn note(links: Vec<LostLink>, facts: &mut Facts) {
     let whole = links.iter().find(|link| link.loss.carries_all);
     if let Some(link) = whole.filter(|_| facts.invalid.is_none()) {

@@ -1,4 +1,4 @@
-//! The network benchmarks as a subsystem.
+//! Network benchmarks as a subsystem.
 
 use super::condition::{POLICED, SHAPED};
 use super::fact::LINK;
@@ -44,7 +44,7 @@ fn context(first: &Measurement) -> Vec<String> {
     }
 }
 
-/// Returns the rate limit of this kernel in the case's direction; `None` for both directions.
+/// Returns the kernel's rate limit in the direction of the case; `None` for both directions.
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
     let (kind, condition) = match measurement.case.word("direction") {

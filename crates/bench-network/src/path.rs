@@ -15,11 +15,9 @@ const COPYING: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path {
-    /// Whether the path stays within this machine, so no frame crosses a link.
     pub(super) loopback: bool,
     pub(super) interface: Option<String>,
     line: bool,
-    /// Line rate, bit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
     pub(super) shaping: Shaping,
@@ -47,7 +45,7 @@ impl Path {
         }
     }
 
-    /// Adds the copy rate of a CPU, which limits loopback, to a loopback path. Takes 10 ms.
+    /// If this path is loopback, measures and adds the copy rate of a CPU, its limit; takes 10 ms.
     pub(super) fn with_copy_rate(self) -> Self {
         Path { copy: self.loopback.then(copy_rate), ..self }
     }

@@ -29,9 +29,7 @@ const DATAGRAM_SECONDS: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathDirection {
-    /// From the client to the server.
     Up,
-    /// From the server to the client.
     Down,
 }
 
@@ -114,7 +112,7 @@ impl fmt::Display for PathFault {
 }
 
 impl PathFault {
-    /// Returns the reason for no result: this fault of the path to the server at `address`.
+    /// Returns the error that names this fault of the path to the server at `address`.
     pub(super) fn of_server(&self, address: std::net::SocketAddr) -> CannotMeasure {
         CannotMeasure::server_failed(format!("the path to the server at {address}: {self}"))
     }
@@ -129,8 +127,8 @@ impl From<TransferEnd> for PathDirection {
     }
 }
 
-/// Probes in a new session, instead of `session`, which TCP segments below `segment` bytes arrive
-/// after those of that size were lost. `None` if the kernel's own choice arrives.
+/// Probes in a new session which TCP segments smaller than `segment` bytes arrive, after those of
+/// that size were lost. `None` if segments of the size that the kernel chooses arrive.
 pub(super) fn black_hole(
     session: &ServerSession,
     direction: PathDirection,
@@ -204,8 +202,8 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     Ok(arrived.iter().map(|count| *count >= CARRIED).collect())
 }
 
-/// Probes which datagrams arrive on connected sockets in `direction`. `None` if one of `bytes`
-/// bytes does; else the fault has the largest size that does.
+/// Probes which datagrams arrive on connected `sockets` in `direction`. `None` if those of `bytes`
+/// bytes do; else the fault has the largest tried size that does.
 pub(super) fn large_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],

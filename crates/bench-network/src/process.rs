@@ -1,4 +1,4 @@
-//! The process of the private server: started, given its key through a pipe, killed and reaped.
+//! Process of the private server: started, given its key through a pipe, killed and reaped.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +16,6 @@ use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;
 
-/// The process of a private server; killed and reaped on drop.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     child: Child,
@@ -26,7 +25,6 @@ pub(super) struct ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The process may have ended already; reaping it is what matters.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -55,13 +53,12 @@ impl ServerProcess {
         let mut process = ServerProcess { child, _orders: pipe };
         let orders = serde_json::to_string(&PrivateOrder { key: key.to_hex(), cpus: cpus.0.clone() })?;
         if let Some(pipe) = &mut process._orders {
-            // If the process has ended already, its missing answer shows that.
             let _ = writeln!(pipe, "{orders}");
         }
         Ok(process)
     }
 
-    /// Waits for the server's address. Fails if it reports an error or does not start in time.
+    /// Waits for the server's address. Fails if the server reports an error or starts too slowly.
     pub(super) fn address(&mut self) -> Result<SocketAddr, CannotMeasure> {
         match serde_json::from_str(&self.first_line().unwrap_or_default()) {
             Ok(PrivateReply::Port(port)) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
@@ -90,7 +87,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Returns text such as `: it was killed (signal 9)`; empty unless it ends within 200 ms.
+    /// Returns how the process ended, as `: it was killed (signal 9)`; empty if it still runs.
     pub(super) fn end(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_millis(200);
         // A connection breaks shortly before the process can be reaped.

@@ -17,7 +17,7 @@ pub(super) enum ServerAddress {
 }
 
 impl ServerAddress {
-    /// Parses `HOST[:PORT]` or `iperf3://HOST[:PORT]`.
+    /// Parses `HOST[:PORT]` (plimsoll) or `iperf3://HOST[:PORT]`.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         match name.strip_prefix(SCHEME) {
             Some(host) => Address::parse_with(host, IPERF3_PORT).map(Self::Iperf3),
@@ -45,12 +45,12 @@ impl Address {
     }
 
     /// Parses `HOST[:PORT]` or `[ADDRESS]:PORT`. An IPv6 address may end with `%INTERFACE`. The
-    /// error is one line that follows the name of the option.
+    /// error follows the name of the option.
     pub fn parse(text: &str) -> Result<Self, String> {
         Address::parse_with(text, PORT)
     }
 
-    /// Parses as [`Address::parse`], with the default port `usual`.
+    /// Parses `HOST[:PORT]` with the default port `usual`; see [`Address::parse`].
     pub fn parse_with(text: &str, usual: u16) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
@@ -115,7 +115,7 @@ impl Address {
     }
 }
 
-/// Parses an IP address to send from, without its `%INTERFACE`; `None` for other text.
+/// Parses an IP address to send from, whose `%INTERFACE` is ignored; `None` for other text.
 pub(super) fn source_address(text: &str) -> Option<IpAddr> {
     without_interface(text).parse().ok()
 }

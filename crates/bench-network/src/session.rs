@@ -1,5 +1,4 @@
-//! The client: opens a session with a private or remote server, joins streams to it, and requests
-//! transfers. Every wait has a deadline. Dropping a [`ServerSession`] kills and reaps its process.
+//! Client: opens a session with a private or remote server, joins streams, requests transfers.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -31,7 +30,6 @@ const QUEUE: Duration = Duration::from_secs(90);
 /// Segments that fit every path (RFC 1122 §3.3.3: packets of 576 bytes), if larger ones are lost.
 const CONTROL: Sockets =
     Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
-/// Number of test connections that detect several servers behind one address.
 const HANDSHAKES: usize = 4;
 
 struct Session {
@@ -73,8 +71,8 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// Opens a session, from the address `from` if given; a private server is started. Fails if the
-    /// server does not start, is not reached, refuses the key, or is busy.
+    /// Opens a session with the server `place`, from the address `from` if given; a private server
+    /// is started. Fails if the server does not start, is not reached, refuses the key, or is busy.
     pub fn open(place: &ServerLocation, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         // Each stream needs a descriptor.
         raise_descriptors();
@@ -113,8 +111,7 @@ impl ServerSession {
         ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
 
-    /// Opens another session with the same server, from `from` if given, whose work may run
-    /// concurrently, such as a load. Fails if another server answers.
+    /// Opens another session with the same server, to use both. Fails if another server answers.
     pub fn second_session(&self, from: Option<IpAddr>) -> Result<Self, CannotMeasure> {
         let failed = |why: String| {
             CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
@@ -128,7 +125,7 @@ impl ServerSession {
         Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
     }
 
-    /// Ends the failed connection of this session, and opens a new session with the server.
+    /// Ends this session's failed connection and opens a new session with the server.
     pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
         // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
@@ -164,8 +161,8 @@ impl ServerSession {
         &self.streams
     }
 
-    /// Connects `count` further streams with the options `sockets`, from `from` if given. Fails if
-    /// the server allows fewer or the kernel refuses an option.
+    /// Connects `count` further streams with the options `sockets`, from the address `from` if
+    /// given. Fails if the server allows fewer or the kernel refuses an option.
     pub fn join(&mut self, count: u16, sockets: &Sockets, from: Option<IpAddr>) -> Result<(), CannotMeasure> {
         if self.streams.len() + usize::from(count) > usize::from(self.welcome.max_streams) {
             return Err(CannotMeasure::server_failed(format!(
@@ -215,7 +212,7 @@ impl ServerSession {
         Ok(stream)
     }
 
-    /// Requests work and waits while other clients measure. Returns when the server is ready.
+    /// Requests a transfer. Returns when the server is ready; waits while it serves other clients.
     pub fn begin(&mut self, request: &Message) -> Result<(), CannotMeasure> {
         self.answer(request).and_then(|answer| match answer {
             Message::Ready => Ok(()),
@@ -223,8 +220,8 @@ impl ServerSession {
         })
     }
 
-    /// Requests work and waits while other clients measure. Returns the server's next answer. Fails
-    /// if it refuses or stays busy.
+    /// Sends a request and returns the server's answer; waits while other clients measure. Fails if
+    /// the server refuses or stays busy.
     pub fn answer(&mut self, request: &Message) -> Result<Message, CannotMeasure> {
         let patience = Instant::now() + QUEUE;
         loop {
@@ -251,8 +248,8 @@ impl ServerSession {
         ))
     }
 
-    /// Performs one TCP transfer over all streams, with threads on `cpus`. `message` is the content
-    /// of each message sent here. Returns both ends' reports.
+    /// Performs the TCP transfer `work` over all streams, with local threads on `cpus`. `message`
+    /// is the content of each message that this end sends. Returns both ends' reports.
     pub fn transfer(
         &mut self,
         work: &TcpOrder,
@@ -275,7 +272,7 @@ impl ServerSession {
         Ok(done)
     }
 
-    /// Opens `streams` UDP sockets at each end, connected in pairs. Returns those here.
+    /// Opens `streams` UDP sockets at each end, connected in pairs. Returns those of this end.
     pub fn open_udp(&mut self, streams: u16) -> Result<Vec<UdpSocket>, CannotMeasure> {
         let opened = match self.answer(&Message::UdpOpen { streams })? {
             Message::UdpToken(token) => udp::ports::join(&mut self.channel, &token, streams),
@@ -284,7 +281,7 @@ impl ServerSession {
         opened.map_err(|e| self.lost("the opening of UDP sockets", &e))
     }
 
-    /// Ends the round trips. Returns the server's count of messages and its CPU time.
+    /// Ends the round trips. Returns the server's report.
     pub fn finish_trips(&mut self) -> Result<Echoed, WireError> {
         let deadline = Instant::now() + RESULTS;
         self.channel.send(&Message::Enough)?;
@@ -297,8 +294,8 @@ impl ServerSession {
         }
     }
 
-    /// Performs one transfer of datagrams over `sockets`, with threads on `cpus`. `filler` is the
-    /// content after the header of each. Returns both ends' reports.
+    /// Performs the transfer of datagrams `work` over `sockets`, with local threads on `cpus`.
+    /// `filler` is their content after the header. Returns both ends' reports.
     pub fn transfer_udp(
         &mut self,
         work: &UdpOrder,
@@ -332,7 +329,7 @@ impl ServerSession {
         lost_links(self.ledger.lost_links(), &self.server_links)
     }
 
-    /// Returns the error for the refusal `why`; a private server has this machine's limits.
+    /// Returns the error for the server's refusal `why`; its kind depends on whose limits apply.
     fn refusal(&self, why: &str) -> CannotMeasure {
         match self.process.is_some() {
             true => {
@@ -400,8 +397,8 @@ impl ServerSession {
         lost_links(self.ledger.lost_links(), &[]).into_iter().next().map(PathFault::LinkLost)
     }
 
-    /// Returns the fault that a new session reveals, if any: server restarted, link lost, or, if
-    /// `is_silent` (nothing arrived any more), an interruption.
+    /// Opens a new session to find the fault: server restarted, link lost, or, if `is_silent`
+    /// (nothing arrived any more), an interruption. `None` if no fault is found.
     fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
         let (_, stream) = reach(&[self.address], self.from).ok()?;
         let (_, welcome) = open_session(stream, &self.key, None).ok()?;
@@ -419,7 +416,7 @@ impl ServerSession {
         }
     }
 
-    /// Returns whether connections to the address differ in whether they accept the key.
+    /// Returns whether several servers answer: test connections disagree whether the key is right.
     fn meets_several(&self) -> bool {
         let knows = |_| {
             let (_, stream) = reach(&[self.address], self.from).ok()?;
@@ -434,14 +431,13 @@ impl ServerSession {
     }
 }
 
-/// Returns the error for a local firewall that drops packets to the server.
 pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
     CannotMeasure::environment(format!(
         "the firewall of this machine drops packets that plimsoll sends to {server} (EPERM): look at its rules for outgoing packets ('nft list ruleset', 'iptables -L OUTPUT -v'), or use another protocol"
     ))
 }
 
-/// Connects to the first of `addresses` that answers, from the source `from` if given.
+/// Connects to the first of `addresses` that answers, from the address `from` if given.
 fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
     let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
@@ -504,7 +500,6 @@ fn open_session(
     }
 }
 
-/// Describes an error; timeouts as "no answer".
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),

@@ -46,7 +46,7 @@ impl NetworkSetup {
         Ok(NetworkSetup { from: job.from, machine: Some(cx.machine.clone()), ..setup })
     }
 
-    /// Replaces the CPUs of both ends if the server is private, else changes nothing.
+    /// Sets the CPUs of both ends if the server is private; else returns the setup unchanged.
     #[must_use]
     pub fn placed(mut self, placement: EndPlacement) -> Self {
         if let ServerLocation::Private { cpus, .. } = &mut self.place {
@@ -90,8 +90,8 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a case of benchmark `name` per combination of message size in bytes, number of streams
-/// (at most `most`) and direction in `group`.
+/// Returns one case of benchmark `name` per message size (bytes), number of streams (at most
+/// `most`) and direction in `group`. Fails for invalid values.
 pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
     let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
@@ -101,7 +101,7 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -
 /// Parameters that every case has. Other keys are in a case only if the user set them.
 const PERMANENT_KEYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
-/// Returns each case with each value in `group` of the parameters `keys`. Fails for invalid ones.
+/// Returns a case per combination of `cases` and the values in `group` of the parameters `keys`.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
     amount::check(group)?;
     let mut cases = cases;

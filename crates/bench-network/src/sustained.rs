@@ -1,4 +1,4 @@
-//! Token buckets: a rate that falls, and is high again after a pause; results show the base rate.
+//! Token buckets: the rate falls, and is high again after a pause. Results show the base rate.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,12 @@ use plimsoll_stats::{ArrivalStretch, Bucket};
 const PAUSE: Duration = Duration::from_millis(250);
 /// Share of the refilled tokens that must be seen again.
 const REFILLED_SHARE: f64 = 0.4;
-/// Bounds of the duration of the transfer after a pause, in seconds.
 const MIN_BURST_SECONDS: f64 = 0.3;
 const MAX_BURST_SECONDS: f64 = 2.0;
 /// Pauses that must each refill the bucket: a fluctuating rate is high after one by chance.
 const REFILL_PAUSES: usize = 2;
 /// Number of rate steps that are examined; after that, steps count as noise.
 const TRIES: usize = 2;
-/// Relative deviation within which the rate after the refilled tokens equals the base rate.
 const SAME_RATE_DEVIATION: f64 = 0.1;
 const MAX_KEPT_RATES: usize = 64;
 
@@ -34,11 +32,10 @@ pub(super) struct Watch {
     ways: [Vec<Vec<ArrivalStretch>>; 2],
     found: [Option<Bucket>; 2],
     tried: usize,
-    /// Samples whose result still contains the burst.
     spoilt: usize,
 }
 
-/// Returns arrivals, in bits and s, of one direction; the transfer started at `at` seconds.
+/// Returns the amounts that arrived over time, in bits and seconds; the transfer started at `at` s.
 fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
     let seconds = timeline.width as f64 * 1e-9;
     timeline.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
@@ -80,8 +77,8 @@ impl Watch {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Checks whether the transfers show a new token bucket, which `transfer` must prove: it runs
-    /// for the given ns, at most `most`, and returns the arrivals per direction.
+    /// Returns whether the transfers show a new token bucket. `transfer` must prove it: it performs
+    /// a transfer of the given ns, at most `most`, and returns the arrivals per direction.
     pub(super) fn look(
         &mut self,
         most: u64,
@@ -119,8 +116,8 @@ impl Watch {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// Returns the rate of each direction after its burst, bit/s; `timelines` has arrivals and
-    /// whole rate of each. `None` without a bucket, or if tokens lasted for most of the transfer.
+    /// Returns the rate of each direction after its burst, bit/s, given its arrivals and overall
+    /// rate. `None` without a token bucket, or if its tokens lasted for most of the transfer.
     pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
@@ -135,7 +132,7 @@ impl Watch {
         self.found.iter().zip(timelines).map(one).collect()
     }
 
-    /// Returns whether the burst covers too much of a transfer for a sustained rate.
+    /// Returns whether the burst covers too much of a transfer to know its base rate.
     pub(super) fn is_spoilt(&self, timelines: &[(&ArrivalTimeline, f64)]) -> bool {
         self.is_found() && self.sustained(timelines).is_none()
     }
@@ -147,7 +144,7 @@ impl Watch {
         (found.len() == ways).then(|| (BASE_RATE, found.iter().sum::<f64>())).into_iter().collect()
     }
 
-    /// Returns the lowest base rate of the directions, bit/s; `None` before a bucket was found.
+    /// Returns the lower base rate of the directions, bit/s; `None` before a bucket was found.
     pub(super) fn base(&self) -> Option<f64> {
         self.found.iter().flatten().map(|bucket| bucket.base).reduce(f64::min)
     }
@@ -172,24 +169,24 @@ impl Watch {
     }
 }
 
-/// Returns the tokens that a pause lets into the bucket, bits.
+/// Returns the number of tokens, in bits, that a pause adds to the bucket.
 fn filled(step: &Bucket) -> f64 {
     step.held.min(step.base * PAUSE.as_secs_f64())
 }
 
-/// Returns the bucket that the transfers of a direction show: all, with pauses, or only the last.
+/// Returns the token bucket that all transfers of a direction show, else the last one alone.
 fn step(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
 
-/// Returns the time that proves a burst of `burst` s; `None` if `most` ns are too short.
+/// Returns how long to transfer to prove a burst of `burst` s; `None` if it takes over `most` ns.
 fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     let most = Duration::from_nanos(most).as_secs_f64();
     let time = (3.0 * burst).clamp(MIN_BURST_SECONDS, MAX_BURST_SECONDS).min(most);
     (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
-/// Returns each direction's base rate, bit/s, if this round and the one `before`, if any, prove it.
+/// Returns each direction's base rate, bit/s, if this transfer and that `before`, if any, prove it.
 fn proofs(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],
@@ -206,8 +203,8 @@ fn proofs(
     [one(0), one(1)]
 }
 
-/// Returns the base rate, bit/s, if the arrivals `again` after a pause show the refilled tokens and
-/// then the rate of `step` again.
+/// Returns the base rate, bit/s, if the arrivals after a pause, `again`, show the refilled tokens
+/// and then the rate of `step` again.
 fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;

@@ -1,4 +1,4 @@
-//! Warnings about the results of network cases.
+//! Warnings about network cases.
 
 use std::fmt;
 
@@ -6,7 +6,6 @@ use super::lost_link::LostLink;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::{Quantity, Unit, significant};
 
-/// A warning about a network case. Rates in bit/s.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NetworkWarning {
     /// Both ends run on this CPU.
@@ -29,19 +28,14 @@ pub(super) enum NetworkWarning {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Holder {
-    /// A queueing discipline for outgoing packets.
     Shaper(KernelSide),
-    /// A policer of incoming packets.
     Policer(KernelSide),
-    /// The server's `--max-rate`.
     ServerCap,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum KernelSide {
-    /// This machine, with the interface.
     Ours { interface: String },
-    /// The server.
     Servers,
 }
 

@@ -1,9 +1,6 @@
-//! Plan of the network measurements between nodes: one of a pair serves, the other measures.
-//!
-//! Up to 4 nodes, pairs are measured alone; up to 16, all pairs in rounds of perfect matchings;
-//! above, in a fixed number of rounds. Each pair is measured in both directions, since a node may
-//! send slowly but receive well. Then one half measures to the other at once, and the reverse: the
-//! bisection. Last, outlier pairs are measured again, each alone.
+//! Plan of the network measurements between nodes: of two nodes one serves, the other measures. Up
+//! to 4 nodes, pairs are measured alone; up to 16, all pairs in rounds of perfect matchings; above,
+//! in a fixed number of rounds. Both directions are measured, then the bisection.
 
 use std::net::IpAddr;
 
@@ -21,7 +18,7 @@ pub use crate::case::{ALL_PAIRS, AT_ONCE, AT_ONCE_BACK};
 /// Address and key of a serving node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServingPlace {
-    /// All addresses of the node; the client finds out which of them it reaches.
+    /// Addresses of the node; the client finds out which of them it reaches.
     pub addresses: Vec<IpAddr>,
     /// TCP port.
     pub port: u16,
@@ -38,7 +35,7 @@ pub struct PairFigure {
     pub conditions: Conditions,
 }
 
-/// A result, or the reason why there is none.
+/// Result of a case between two nodes, or the reason why there is none.
 pub type PairAnswer = Result<PairFigure, CannotMeasure>;
 
 /// One node that measures to another, as indices of nodes in the run.
@@ -70,8 +67,8 @@ pub struct PairResults {
     pub answers: Vec<PairAnswer>,
 }
 
-/// Replaces in `made` the results of the pair and kind of `again` by those of this retest. A result
-/// stays if the retest has an error for the case.
+/// Replaces in `made` the results of the same pair and kind by those of its retest, `again`. A
+/// result stays if the retest failed for its case.
 pub fn replace(made: &mut [PairResults], again: PairResults) {
     let same = made.iter_mut().find(|one| (one.pair, one.kind) == (again.pair, again.kind));
     for (before, now) in same.into_iter().flat_map(|one| &mut one.answers).zip(again.answers) {
@@ -81,8 +78,8 @@ pub fn replace(made: &mut [PairResults], again: PairResults) {
     }
 }
 
-/// Returns the rounds for `machines` nodes: disjoint pairs, each in both directions, then with more
-/// than 3 nodes a bisection, all pairs at once.
+/// Returns the rounds of measurements for `machines` nodes: disjoint pairs, each in both
+/// directions, then with more than 3 nodes a bisection, all pairs at once.
 pub fn rounds(machines: usize) -> Vec<PairRound> {
     let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
         one_at_a_time(machines)

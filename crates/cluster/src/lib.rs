@@ -15,10 +15,9 @@ use plimsoll_units::text;
 
 /// Environment variables with the rank of this process: Open MPI and PMIx, PMI of MPICH, Slurm.
 const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
-/// Environment variables with the number of processes that the launcher started.
 const SIZES: &[&str] = &["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
-/// Returns this process's rank and the number of processes under `mpirun` or `srun`, if several.
+/// Returns (rank of this process, number of processes) if `mpirun` or `srun` started several.
 pub fn started_with_others() -> Option<(usize, usize)> {
     let number =
         |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok()?.parse::<usize>().ok());

@@ -1,9 +1,6 @@
 //! A run on nodes that a [`NodeLauncher`] reaches, such as `ssh`: plimsoll is copied to the node,
-//! receives an order and returns a run document. Then pairs of nodes measure.
-//!
-//! A node needs a POSIX shell with `mktemp`, `head` and `wc`. Names, plans and options are sent as
-//! data, not as shell text. The end of the connection ends the run; the copy and its directory are
-//! removed.
+//! receives an order and returns a run document. A node needs a POSIX shell with `mktemp`, `head`
+//! and `wc`. The end of the connection ends the run and removes the copy.
 
 mod hold;
 mod launcher;
@@ -32,8 +29,7 @@ pub use wire::{
 use wire::{ReceivedLine, ReceivedLines};
 
 /// Script for the shell on the node: receives the program into a new directory, runs it, and
-/// removes both at the end. It is one command on one line, and nothing follows until the shell
-/// waits for it, because a shell (and `head`) may read ahead.
+/// removes both at the end. It is one command on one line, as a shell (and `head`) may read ahead.
 const SCRIPT: &str = concat!(
     "{ umask 077; ",
     "d=$(mktemp -d \"${TMPDIR:-/tmp}/plimsoll-hosts.XXXXXXXX\") || exit 1; ",
@@ -47,7 +43,6 @@ const SCRIPT: &str = concat!(
     "\"$d/plimsoll\" hosted \"$d\"; exit; }\n",
 );
 
-/// Bytes of stderr that are kept from its end.
 const STDERR_TAIL_BYTES: usize = 4096;
 /// Bytes of a command's output that are kept from its start.
 const LARGEST_TEXT: usize = 1 << 20;
@@ -83,8 +78,8 @@ pub struct Connection<'a> {
     lost: Option<String>,
 }
 
-/// Copies the fitting program to `host` and runs `order` there. Returns the result and the session,
-/// which takes more requests if [`RunOrder::stays`] is set. Errors are one line.
+/// Copies the fitting one of `programs` to `host` and carries out `order` there. Returns the result
+/// and the connection, which takes requests if [`RunOrder::stays`]. The error is one line.
 pub fn measured<'a>(
     launcher: &'a NodeLauncher,
     host: &HostName,
@@ -98,8 +93,8 @@ pub fn measured<'a>(
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
-/// Copies the fitting program to `host` and runs the command `order` there. Returns the text that
-/// it printed and how it ended. Errors are one line.
+/// Copies the fitting one of `programs` to `host` and runs the command `order` there. Returns what
+/// it printed and how it ended. The error is one line.
 pub fn run_on_node(
     launcher: &NodeLauncher,
     host: &HostName,
@@ -131,9 +126,7 @@ fn connected<'a>(
 }
 
 enum NoResult {
-    /// The node sent something wrong.
     There(String),
-    /// The node sent nothing more.
     Gone,
 }
 
@@ -144,7 +137,7 @@ impl From<String> for NoResult {
 }
 
 impl Connection<'_> {
-    /// Sends a request. Returns the first value of `answer` for a line. Errors are one line.
+    /// Sends a request. Returns the first value that `answer` extracts from a line of the reply.
     fn asked<T>(
         &mut self,
         ask: &FollowUp,
@@ -168,7 +161,7 @@ impl Connection<'_> {
         found.map_err(|wrong| self.describe_failure(wrong))
     }
 
-    /// Measures `cases` (IDs) again; the run names the node `name`. Errors are one line.
+    /// Measures the cases with the ids `cases` again. The node gets the name `name` in the run.
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
         let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
@@ -245,7 +238,7 @@ impl Connection<'_> {
         Ok((run, ended))
     }
 
-    /// Reads lines until `meant` returns a value; progress is handled here.
+    /// Reads lines until `meant` returns a value. Progress is recorded here.
     fn until<T>(&mut self, mut meant: impl FnMut(ReceivedLine) -> Option<T>) -> Result<T, NoResult> {
         loop {
             let line = self.lines.next()?.ok_or(NoResult::Gone)?;
@@ -259,7 +252,6 @@ impl Connection<'_> {
         }
     }
 
-    /// Sends the size of the program, then its bytes.
     fn sent(&self, stdin: &mut ChildStdin, bytes: &[u8]) -> std::io::Result<()> {
         writeln!(stdin, "{}", bytes.len())?;
         for piece in bytes.chunks(PIECE) {
@@ -269,7 +261,7 @@ impl Connection<'_> {
         stdin.flush()
     }
 
-    /// Ends the session after `wrong`. Returns the reason, also for [`Connection::lost`].
+    /// Ends the connection after the error `wrong`. Returns and stores the reason for the user.
     fn describe_failure(&mut self, wrong: NoResult) -> String {
         let status = self.end();
         let why = match (wrong, self.hold.why()) {
@@ -305,8 +297,8 @@ fn without_document(ended: &RunEnd, printed: &str) -> String {
     shown_within(&why, 300)
 }
 
-/// Collects the end of `stderr` in a thread. The receiver is disconnected at end of file; a process
-/// that keeps stderr open, such as a shared connection's master, is not waited for.
+/// Collects the last bytes of `stderr` in a thread. The receiver is disconnected at end of file; a
+/// process that keeps stderr open, such as a shared connection's master, is not waited for.
 fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
@@ -361,7 +353,7 @@ fn gone(
     }
 }
 
-/// Renames the only node of `run` to `name`. Fails if the run has other nodes.
+/// Returns `run` with its only node renamed to `name`. Fails if the run has other nodes.
 fn named(mut run: Run, name: &str) -> Result<Run, String> {
     let [node] = run.nodes.as_mut_slice() else {
         return Err(format!("its document is of {} machines, not of itself", run.nodes.len()));
@@ -373,7 +365,6 @@ fn named(mut run: Run, name: &str) -> Result<Run, String> {
     run.measurements.iter_mut().for_each(|measurement| measurement.node = name.to_owned());
     run.clock_steps.iter_mut().for_each(|step| step.node = name.to_owned());
     run.health.iter_mut().for_each(|one| one.node = name.to_owned());
-    // Findings are computed again when the runs are joined.
     run.findings.clear();
     Ok(run)
 }

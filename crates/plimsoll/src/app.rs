@@ -90,18 +90,18 @@ pub mod code {
 }
 
 impl Failure {
-    /// Returns a failure with this message for wrong usage, found before anything was measured.
+    /// Creates a failure for wrong usage, found before anything was measured.
     pub fn usage(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::USAGE }
     }
 
-    /// Returns a failure with this message because the environment does not allow the command.
+    /// Creates a failure whose cause is the system, not the command line.
     pub fn environment(line: impl Into<String>) -> Self {
         Self { line: line.into(), code: code::ENVIRONMENT }
     }
 }
 
-/// Carries out a parsed command line and returns its exit code, or fails with one line.
+/// Carries out a parsed command line. Returns its exit code, or the error to print.
 pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     signals::settle();
     plimsoll_system::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
@@ -156,7 +156,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns a copy of the run, without private names (hosts, paths) if `redact` is set.
+/// Returns a copy of the run; with `redact`, private names such as hosts and paths are replaced.
 fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     if !redact {
         return Ok(run.clone());
@@ -166,7 +166,7 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
     })
 }
 
-/// Returns the canonical form of a path whose last parts may not exist yet; `-` for stdout.
+/// Returns the canonical form of a path whose last parts may not exist; `-` (stdout) is unchanged.
 fn place(path: &Path) -> PathBuf {
     /// The kernel's limit (path_resolution(7)).
     const MOST_LINKS: usize = 40;
@@ -193,7 +193,6 @@ fn place(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses two outputs to the same file, or one to a file of the history.
 fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
     let places = places(&named);
@@ -207,12 +206,10 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     all_different(&places)
 }
 
-/// Refuses two options (option, file) that name the same file.
 fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Result<(), Failure> {
     all_different(&places(&named))
 }
 
-/// Refuses to overwrite a file of `read`; `named` are the outputs (option, file).
 fn refuse_overwriting_input<'a, const N: usize>(
     read: impl IntoIterator<Item = &'a Path>,
     named: [(&'static str, &Option<PathBuf>); N],
@@ -257,7 +254,7 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
     alone(what, common, key).map(ExitCode::from)
 }
 
-/// Measures on this machine alone, or prints what would be measured. Returns the exit code.
+/// Measures on this machine alone, or only lists what would be measured. Returns the exit code.
 fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
@@ -316,7 +313,6 @@ fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failur
     })
 }
 
-/// Returns the failure for an output file that cannot be opened.
 fn unfit(error: &UnwritableTarget) -> Failure {
     let code = match error {
         UnwritableTarget::Refused { .. } => code::REFUSED,
@@ -333,7 +329,6 @@ fn target(path: &Path) -> Result<OutputTarget, Failure> {
     OutputTarget::new(path, &waits).map_err(|e| unfit(&e))
 }
 
-/// Returns the failure for an error while an output file is written.
 fn unwritten(error: &UnwritableTarget) -> Failure {
     match error {
         UnwritableTarget::Refused { .. } => unfit(error),
@@ -350,7 +345,7 @@ fn own_program() -> Result<PathBuf, Failure> {
     Ok(own.path)
 }
 
-/// Prints `text` to stdout; a closed pipe is no error.
+/// Prints `text` to stdout. A closed pipe is no error.
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -389,14 +384,13 @@ fn run(
     ending::judged(code, prepared, &machine_run.document)
 }
 
-/// One machine's part of a run: workers and document.
 struct MachineRun {
     station: Workers,
     document: Run,
 }
 
 impl MachineRun {
-    /// Prepares the workers; `document` is the new run, or a resumed one as far as it got.
+    /// Prepares the workers for the run `document`, which is new or, if resumed, has some results.
     fn new(
         prepared: &PreparedRun,
         document: Run,
@@ -411,7 +405,7 @@ impl MachineRun {
     }
 
     /// Measures the rest of the plan and completes the document, except the hardware's health.
-    /// `emit` gets each event. Returns whether it was interrupted.
+    /// Calls `emit` for each event. Returns whether the run was interrupted.
     fn carry_out(
         &mut self,
         prepared: &PreparedRun,
@@ -441,7 +435,7 @@ impl MachineRun {
         ran.interrupted || self.station.was_interrupted()
     }
 
-    /// Records errors and health of the hardware at the end of a stored run, with their findings.
+    /// Adds errors and health of the hardware at the end of a run, with findings, to the document.
     fn keep_health(&mut self) {
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
         let shown = Health::read(&Root::live()).lasting();
@@ -451,7 +445,7 @@ impl MachineRun {
     }
 }
 
-/// Returns the run document before the first case; `name` is the node's, by default the host's.
+/// Returns the run document before the first case. `name` is the node's, by default the host's.
 fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
     let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
@@ -488,7 +482,7 @@ fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
     }
 }
 
-/// Adds results to the document, with limits from the whole run; it took `took_s` more seconds.
+/// Adds results to the document, with limits from the whole run, which took `took_s` more seconds.
 fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
@@ -540,8 +534,7 @@ fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
     Ok(planned.into_iter().map(|p| p.candidate).collect())
 }
 
-/// Returns the case with the saved machine's own instruction set; `None` if this program has no
-/// kernels for it (the machine's section then shows the limit per cycle).
+/// Returns the case for a saved machine's best instruction set; `None` without kernels for it.
 fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     if candidate.case.word("isa").is_none() {
         return Some(candidate);
@@ -551,7 +544,6 @@ fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     Some(Candidate { case: candidate.case.with_word("isa", isa.name()), ..candidate })
 }
 
-/// Returns the failure for an error of the history; wrong usage if what was named is not found.
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
         e if e.is_refusal() => code::REFUSED,

@@ -27,7 +27,6 @@ fn main() -> ExitCode {
     match catch_unwind(AssertUnwindSafe(|| app::execute(typed))) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failed(&failure.line, cli::exit_code(&words, failure.code)),
-        // The panic hook has printed the message.
         Err(_) => ExitCode::from(cli::exit_code(&words, app::code::ENVIRONMENT)),
     }
 }
@@ -49,7 +48,6 @@ fn take_stack() -> Result<(), String> {
     ))
 }
 
-/// Makes panics print one line, too, as other errors.
 fn report_panics_in_one_line() {
     set_hook(Box::new(|fault: &PanicHookInfo<'_>| {
         let place = fault.location().map(|place| format!(" at {place}")).unwrap_or_default();

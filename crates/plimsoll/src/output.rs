@@ -1,5 +1,4 @@
-//! Outputs of a run: table, event lines, run document, history. All receive the same events and the
-//! same document. An output that fails is reported once; the run and the other outputs go on.
+//! Outputs of a run: table, event lines, run document, history. One that fails is reported once.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Stderr, Stdout, Write};
@@ -30,11 +29,9 @@ pub struct Outputs {
     history: Option<RunHistory>,
     complaints: Vec<String>,
     lost: bool,
-    /// Whether a document or the events are written to stdout.
     stdout_is_taken: bool,
     redact: bool,
     given_up: Option<Location>,
-    /// Cases that have ended, and the function that receives their number.
     ended: usize,
     on_ended: Option<Box<dyn Fn(usize)>>,
 }
@@ -48,7 +45,6 @@ pub enum Begins {
     Again,
 }
 
-/// The history, and the id of the run that was entered.
 struct RunHistory {
     location: Location,
     store: Store,
@@ -66,12 +62,12 @@ pub enum OutputError {
     Store(#[from] StoreError),
 }
 
-/// Makes the settings for waiting on outputs; `interrupts` ends a wait.
+/// Returns the settings for waiting on outputs; `interrupts` ends a wait.
 pub fn waits(interrupts: &Receiver<()>) -> Waits {
     Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() }
 }
 
-/// Writes a document by `fill`; a partial one, after an interrupt, without waiting for a reader.
+/// Writes a document by `fill`. That of an interrupted run is written without waiting for a reader.
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -119,13 +115,13 @@ impl Outputs {
         })
     }
 
-    /// Calls `on_ended` with the number of ended cases whenever one ends.
+    /// Sets the function that is called with the number of ended cases whenever a case ends.
     #[must_use]
     pub fn on_ended(self, on_ended: impl Fn(usize) + 'static) -> Self {
         Self { on_ended: Some(Box::new(on_ended)), ..self }
     }
 
-    /// Starts the outputs of a new or resumed run.
+    /// Starts the outputs of a run; `begins` is whether it is new or resumed.
     pub fn begin(&mut self, run: &Run, begins: Begins) {
         self.ended = run.measurements.len();
         for complaint in self.complaints.drain(..) {
@@ -139,7 +135,6 @@ impl Outputs {
         self.enter(run, begins);
     }
 
-    /// Enters the run in the history once.
     fn enter(&mut self, run: &Run, begins: Begins) {
         if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
             history.run.clone_from(&run.id);
@@ -151,7 +146,7 @@ impl Outputs {
         }
     }
 
-    /// Stores the results of the node `machine`; `header` has the nodes that have ended so far.
+    /// Stores the results `measured` of the node `machine`; `header` has the nodes ended so far.
     pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
         self.enter(header, begins);
         if let Some(history) = &mut self.history {
@@ -178,7 +173,6 @@ impl Outputs {
             let written = serde_json::to_writer(&mut *lines, event).map_err(io::Error::from);
             if let Err(e) = written.and_then(|()| lines.write_all(b"\n")).and_then(|()| lines.flush()) {
                 self.events = None;
-                // A closed pipe is not an error.
                 if e.kind() != io::ErrorKind::BrokenPipe {
                     self.complaints.push(format!("--events: {e}; the rest of the events is lost"));
                     self.lost = true;
@@ -276,7 +270,7 @@ impl Outputs {
         json.into_iter().chain(html).collect()
     }
 
-    /// Closes the history if `result` is an error; the run goes on, and the end reports it.
+    /// Closes the history if `result` is an error, which is reported at the end of the run.
     fn kept(&mut self, result: Result<(), StoreError>) {
         if let Err(e) = result {
             self.complaints.push(e.to_string());
@@ -285,8 +279,7 @@ impl Outputs {
         }
     }
 
-    /// Saves the document of a run whose history failed into its directory or the temporary
-    /// directory, for a later import.
+    /// Saves the document of a run whose history failed, for a later import.
     fn spool(&mut self, run: &Run) {
         let Some(location) = self.given_up.take() else { return };
         let places = [location.directory().to_owned(), std::env::temp_dir()];
@@ -307,7 +300,7 @@ impl Outputs {
     }
 }
 
-/// Returns why a run has no figure at all, in one line; `None` if it has one, even an invalid one.
+/// Returns in one line why no case of a run has a result; `None` if one has, even an invalid one.
 pub fn nothing_measured(run: &Run) -> Option<String> {
     const MAX_NAMES_SHOWN: usize = 2;
     if run.measurements.iter().any(|m| matches!(m.status, Status::Ok | Status::Invalid)) {
@@ -347,7 +340,7 @@ fn alike(one: &str, other: &str) -> bool {
     one == other || kind(one) == kind(other)
 }
 
-/// Returns that nothing was measured, below a table whose rows show the reasons, if it has rows.
+/// Returns a line with the numbers of failed and skipped cases; `None` if there are none.
 fn see_above(run: &Run) -> Option<String> {
     let count = |status: Status, word: &str| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
@@ -358,7 +351,7 @@ fn see_above(run: &Run) -> Option<String> {
     (!reported.is_empty()).then(|| format!("nothing was measured: {} (see above)", reported.join(", ")))
 }
 
-/// Writes the page of `leaving` (`run`, perhaps redacted), with marks of the previous run.
+/// Writes the page of `leaving`, which is `run` or its redacted copy, with the last run's results.
 fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHistory>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.run_before(run).ok()??;
@@ -377,12 +370,12 @@ fn history_of(common: &Common) -> Result<Option<RunHistory>, StoreError> {
     Ok(Some(RunHistory { location, store, run: String::new() }))
 }
 
-/// Prints one line to stderr, for a message next to a result.
+/// Prints one line with `plimsoll: ` before it to stderr, at most 2000 characters.
 pub fn complain(line: &str) {
     whole(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
 }
 
-/// Removes the numbers of [`io::Error`] from a line: ` (os error 2)`.
+/// Removes the error numbers of [`io::Error`], such as ` (os error 2)`, from a line.
 fn without_code(line: &str) -> String {
     let mut parts = line.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -392,13 +385,13 @@ fn without_code(line: &str) -> String {
     })
 }
 
-/// Prints a line to stderr by one write. `writeln!` makes several, which output of other programs
-/// to the same pipe (`mpirun`) would split.
+/// Prints a line to stderr by one write, so that output of other programs to the same pipe
+/// (`mpirun`) does not split it.
 pub fn whole(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Returns the location of the history: named, `None` for `none`, or the default.
+/// Returns the directory of the history: `named`, or the default; `None` if `named` is `none`.
 pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),

@@ -1,5 +1,4 @@
-//! Network server and traffic code: everything that an unauthenticated peer can reach, kept small
-//! enough to audit. It knows neither metrics nor limits.
+//! Network server and traffic code: everything that an unauthenticated peer can reach.
 #![forbid(unsafe_code)]
 
 pub mod serve;

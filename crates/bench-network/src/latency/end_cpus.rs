@@ -1,5 +1,5 @@
-//! Placement of both ends of a round trip. A wake-up takes a few µs on an awake CPU and tens of µs
-//! across idle ones, so the placement decides what is measured.
+//! Placement of both ends of a round trip, which decides what is measured: a wake-up takes a few µs
+//! on an awake CPU and tens of µs across idle ones.
 
 use super::super::EndPlacement;
 use super::super::fact::{PLACEMENT, PLACEMENTS};
@@ -18,8 +18,8 @@ pub(super) struct EndCpus {
     pub(super) far: usize,
 }
 
-/// Returns one placement for each relation between the first of `cpus` and another, nearest first.
-/// Ends that poll share a CPU only if there is no other.
+/// Returns one placement per kind of distance between the first of `cpus` and another one (such as
+/// same core), nearest first. Polling ends share a CPU only if there is no other.
 pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
     let Some(first) = cpus.first() else { return Vec::new() };
     let mut found: Vec<EndCpus> = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpu
 const RELATIONS: [&str; 6] =
     [SAME_CPU, "smt-siblings", "shared-cache", "two-cores", "separate-caches", "two-sockets"];
 
-/// Returns how two CPUs are related, such as `smt-siblings`, as far as the topology is known.
+/// Returns how two CPUs are related, such as `smt-siblings`.
 pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static str {
     let logical = |cpu| machine.cpu.logical(cpu);
     let package = |cpu| logical(cpu).and_then(|l| l.package);
@@ -61,7 +61,6 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
 /// Returns the placement on the CPUs of `order`: the client on the first, the server on the next.
 pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
     let mut cpus: Vec<usize> = Vec::new();
-    // A list with fewer CPUs repeats.
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
         if !cpus.contains(&cpu) {
             cpus.push(cpu);
@@ -71,7 +70,7 @@ pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
     EndPlacement { far: near.from(1), near }
 }
 
-/// Describes the placement and the medians of the other placements; `None` without one.
+/// Describes the placement, with the median round-trip time of each placement tried.
 pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {

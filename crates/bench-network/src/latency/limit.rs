@@ -1,7 +1,5 @@
 //! Limits of round trips: the fastest ICMP echo of the same run to the same server, plus the time
-//! of the message's bytes on the wire.
-//!
-//! An echo passes everything but the program at the server. Without an echo the limit is unknown.
+//! of the message's bytes on the wire. Without an echo the limit is unknown.
 
 use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
@@ -20,7 +18,6 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// Fastest echo of a case, in seconds, and its message size in bytes.
 struct Echo {
     seconds: f64,
     bytes: f64,

@@ -18,8 +18,8 @@ pub(super) struct NetworkLoad {
 }
 
 impl NetworkLoad {
-    /// Opens a second session with the server of `session` for a TCP stream that sends `message`
-    /// again and again, with its local threads on `cpus`.
+    /// Opens a second session with the server of `session` for a TCP stream that repeats `message`
+    /// in `direction`, with its local threads on `cpus`.
     pub(super) fn new(
         session: &ServerSession,
         from: Option<std::net::IpAddr>,
@@ -37,7 +37,7 @@ impl NetworkLoad {
         LOAD_MESSAGE_BYTES as usize
     }
 
-    /// Loads the path for `time`. Returns the rate that arrived, bit/s, summed over the directions.
+    /// Sends for `time`. Returns the rate that arrived, bit/s, summed over the directions.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
         let work = TcpOrder {
             streams: 1,

@@ -1,8 +1,6 @@
 //! `network.latency`: round-trip time by TCP, UDP, ICMP echo, or a new TCP connection per message.
-//!
-//! Each stream has one message in flight. Every echo is compared with the message. A message that
-//! is not back within the timeout is lost. `rtt` is the mean over the messages that came back.
-//! `rate` and `goodput` cover all streams; goodput counts a message in each direction.
+//! Each stream has one message in flight; one that is not back within the timeout is lost. `rtt` is
+//! the mean over the messages that came back. Goodput counts a message in each direction.
 
 mod end_cpus;
 mod limit;
@@ -27,7 +25,6 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown;
 
-/// Default message size, bytes.
 const DEFAULT_MESSAGE_BYTES: u32 = 1;
 const MAX_STREAMS: u64 = 64;
 const PROTOCOLS: &[&str] = &["tcp", "udp", "icmp", "connect"];

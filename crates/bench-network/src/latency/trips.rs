@@ -44,7 +44,6 @@ const RAMP: Duration = Duration::from_millis(300);
 /// Timeout of the test connection to the port of `--protocol connect` after no message came back.
 const CONNECTED: Duration = Duration::from_secs(2);
 
-/// Conditions of the path that limits need.
 const LINK: [OwnCondition; 4] = [PATH_LOOPBACK, PATH_IPV6, PATH_SPEED, PATH_MTU];
 
 #[derive(Debug)]
@@ -52,44 +51,37 @@ enum Ways {
     Tcp,
     Udp(Vec<UdpSocket>),
     Connect,
-    /// Address whose kernel answers ICMP echoes.
     Icmp(SocketAddr),
 }
 
 /// A prepared case of round trips.
 #[derive(Debug)]
 pub struct RoundTrips {
-    /// `None` for ICMP.
     session: Option<ServerSession>,
     address: SocketAddr,
     ways: Ways,
     load: Option<NetworkLoad>,
     placement: EndPlacement,
     path: ServerPath,
-    /// Links of ICMP packets.
     links: LinkWatch,
     fixed: Option<FixedTransfer>,
     payloads: Vec<Payload>,
     wait: Wait,
     timeout: Duration,
-    /// Time between the starts of two messages; zero to send each right after the one before.
     interval: Duration,
     /// Number of the next message. It identifies late answers of an earlier sample.
     next: u64,
-    /// Messages that came back changed, over all samples.
     wrong: u64,
     foreign: u64,
-    /// Index of the CPU of the server's first thread.
     cpu_index: u16,
-    /// Relation of the CPUs of both ends, if known.
     seated: Option<&'static str>,
     /// Mean round-trip time in seconds of each placement that was tried.
     tried: Vec<(&'static str, f64)>,
 }
 
 impl RoundTrips {
-    /// Opens session, sockets and load of a case; `seed` determines the content of messages. Fails
-    /// without a server or, for ICMP, the right to send.
+    /// Opens the session, sockets and load of a case; `seed` determines the content of messages.
+    /// Fails without a server or, for ICMP, without the right to send.
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let (message, streams) = (job.message as usize, job.streams);
         let (session, address, ways) = match job.protocol {
@@ -135,7 +127,7 @@ impl RoundTrips {
         Ok(round_trips)
     }
 
-    /// Pins both ends of a private server: as `job` requests, else by the shortest trial trip.
+    /// Pins both ends if the server is private: as `job` requires, else by the shortest trial.
     fn take_seats(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
@@ -166,7 +158,6 @@ impl RoundTrips {
     }
 
     fn sit(&mut self, all: &EndPlacement, placement: EndCpus) {
-        // No machine has more CPUs than that.
         self.cpu_index = u16::try_from(placement.far).unwrap_or_default();
         self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(placement.far) };
     }
@@ -176,8 +167,7 @@ impl RoundTrips {
         self.session.as_ref().and_then(ServerSession::pid)
     }
 
-    /// Makes round trips on all streams at once until `until`. Returns their results, and the
-    /// server's report unless the protocol is ICMP.
+    /// Makes round trips until `until`. Returns results, and the server's report except for ICMP.
     fn measure(&mut self, until: TripsEnd) -> Result<(TripResults, Option<Echoed>), CannotMeasure> {
         let port = self.begin(until)?;
         let trips = self.exchange(until, port);
@@ -205,7 +195,7 @@ impl RoundTrips {
         Ok((trips, echoed))
     }
 
-    /// Requests the server's part. Returns its port for new connections (`--protocol connect`).
+    /// Requests the server's echoes. Returns its port for new connections (`--protocol connect`).
     fn begin(&mut self, until: TripsEnd) -> Result<Option<u16>, CannotMeasure> {
         let trip = match self.ways {
             Ways::Tcp => Trip::Tcp,
@@ -284,8 +274,8 @@ impl RoundTrips {
         Ok(sum)
     }
 
-    /// Returns why no message came back, if a probe shows it; `port` is that for new connections.
-    /// The server's part ends. `None` for a private server and ICMP.
+    /// Probes why no message came back and ends the server's echoes; `port` is the one for new
+    /// connections. `None` if no fault is found, and for a private server and ICMP.
     fn path_fault(&mut self, port: Option<u16>) -> Option<PathFault> {
         let bytes = self.payloads.first().map_or(1, |payload| payload.bytes().len()) as u32;
         let session = self.session.as_mut().filter(|session| session.pid().is_none())?;
@@ -430,7 +420,7 @@ fn gone() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-/// Returns the target of ICMP echoes: the server or loopback. Fails without the right to send.
+/// Returns the address for ICMP echoes: the server's, else loopback. Fails if not permitted.
 fn icmp_address(setup: &NetworkSetup) -> Result<SocketAddr, CannotMeasure> {
     let address = match &setup.place {
         ServerLocation::Server { address, .. } => {

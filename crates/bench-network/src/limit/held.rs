@@ -1,5 +1,4 @@
-//! Limits of a path below its link: a shaper or policer of either kernel, the server's cap, or an
-//! inferred token bucket. A limit that the result exceeds is dropped, whatever its source.
+//! Limits of a path below its link: a shaper, a policer, the server's cap, or a token bucket.
 
 use super::{Framed, directions};
 use crate::GOODPUT;
@@ -8,9 +7,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::frame::ETHERNET_HEADER;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
 
-/// Factor above a limit from which a result refutes it: a receiver that woke late explains less.
 const REFUTING_FACTOR: f64 = 1.05;
-/// Relative distance within which an inferred limit is the same as a configured one.
 const SAME_LIMIT_DISTANCE: f64 = 0.1;
 
 pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
@@ -28,7 +25,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     all
 }
 
-/// Returns the sum of the rates for the directions of the case; `None` if one is unknown.
+/// Returns `up`, `down` or their sum, by the direction of the case; `None` if one is unknown.
 fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     match case.word("direction") {
         Some("down") => down,
@@ -37,7 +34,7 @@ fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Returns the limit by a shaper of outgoing packets: the client's upwards, else the server's.
+/// Returns the limit by the sender's shaper: the client's in an upload, else the server's.
 fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
@@ -56,7 +53,7 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     Some(limit)
 }
 
-/// Returns the limit by a policer of incoming packets: the server's upwards, else the client's.
+/// Returns the limit by the receiver's policer: the server's in an upload, else the client's.
 fn policed(question: &Question<'_>) -> Option<Limit> {
     let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";

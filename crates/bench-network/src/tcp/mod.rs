@@ -1,7 +1,4 @@
 //! `network.tcp`: throughput of TCP streams, counted by the receiver.
-//!
-//! A sample is one transfer over open streams, with one thread per stream. The receiver counts the
-//! bytes that arrived and times them by its clock.
 
 mod limit;
 
@@ -39,18 +36,14 @@ use plimsoll_server::wire::{
 };
 use plimsoll_units::quantity::Unit;
 
-/// Default message size, bytes: that of iperf3.
 const DEFAULT_MESSAGE_BYTES: u32 = 128 << 10;
 /// Approximate upper bound of the bytes that the check after timing sends, over all streams.
 const CHECKED: u64 = 4 << 20;
-/// Duration of one trial of a placement, ns.
 const TRIAL: u64 = 40_000_000;
-/// Longest round-trip time of a near server, µs.
 const NEAR_US: u32 = 1000;
-/// Rate in bit/s below which the choice of CPUs does not matter.
+/// Rate, bit/s, below which the choice of CPUs does not matter.
 const NO_CPU_IS_THE_LIMIT: f64 = 100e6;
 const MAX_STREAMS: u64 = 64;
-/// Repetitions of a transfer that contains too much of a burst.
 const MAX_BURST_REPEATS: usize = 2;
 
 /// The benchmark `network.tcp`.
@@ -174,15 +167,14 @@ impl Streams {
         Ok(streams)
     }
 
-    /// Returns whether trials mean anything: on a long path a stream still ramps up in one.
+    /// Returns whether the server is so near that a short trial is enough for a stream to ramp up.
     fn is_near(&self) -> bool {
         let rtt = self.session.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
         self.session.pid().is_some() || rtt.is_some_and(|info| info.path_us() <= NEAR_US)
     }
 
-    /// Tries each stream's ends on one core, on another, and on two, and keeps the fastest
-    /// placement. Moving data between cores may cost more than two cores gain, especially in a VM;
-    /// between machines the core of the interface matters.
+    /// Tries the ends of each stream on one core and on two, and keeps the fastest placement.
+    /// Moving data between cores may cost more than two cores gain, especially in a VM.
     fn choose_place(&mut self) -> Result<(), CannotMeasure> {
         let all = self.placement.near.clone();
         // The server's CPUs are unknown here. If it has one, all its placements are the same.
@@ -232,7 +224,7 @@ impl Streams {
     }
 
     /// Performs one transfer. Returns its sample, the rate per direction in bit/s, and whether a
-    /// burst covers too much of it.
+    /// burst lasts for too much of the transfer.
     fn measured(&mut self, work: &wire::TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
@@ -256,7 +248,7 @@ impl Streams {
         Ok((sample, came, spoilt))
     }
 
-    /// Returns whether the transfers so far show a token bucket, which further transfers prove.
+    /// Returns whether the transfers so far, and further ones that prove it, show a token bucket.
     fn look(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
@@ -271,8 +263,8 @@ impl Streams {
     }
 }
 
-/// Sets goodput (bit/s) and messages per second of `sample`; each message has `bits` bits. The rate
-/// of the whole transfer, which other tools show, becomes `delivered`.
+/// Sets goodput (bit/s) and messages per second of `sample`; each message has `bits` bits. The
+/// overall rate, which other tools show, becomes `delivered`.
 pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
     sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
@@ -287,7 +279,6 @@ struct TcpDirection<'a> {
 }
 
 impl TcpDirection<'_> {
-    /// Returns the longer of both ends' times, ns: a receiver without CPU time starts late.
     fn nanos(&self) -> u64 {
         self.received.nanos.max(self.sent.nanos.saturating_sub(self.omitted))
     }
@@ -300,7 +291,6 @@ impl TcpDirection<'_> {
         self.received.counted as f64 * 8.0 / self.seconds().max(1e-9)
     }
 
-    /// Returns whether the report is plausible: all that was sent arrived, in a positive time.
     fn possible(&self) -> bool {
         let (sent, received) = (self.sent, self.received);
         let arrived = received.timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -445,14 +435,13 @@ impl Prepared for Streams {
     }
 }
 
-/// Returns the messages per stream for the check: a second at `rate` bit/s, at most [`CHECKED`]
-/// bytes; `message` is in bytes.
+/// Returns the number of messages per stream for the check: a second at `rate` bit/s, at most
+/// [`CHECKED`] bytes; `message` is their size in bytes.
 fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
     let bytes = CHECKED.min((rate / 8.0) as u64);
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)
 }
 
-/// Both ends hold a message in memory.
 const _: () = assert!(DEFAULT_MESSAGE_BYTES <= wire::MAX_MESSAGE);
 
 #[cfg(test)]

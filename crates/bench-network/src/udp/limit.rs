@@ -26,9 +26,9 @@ fn datagrams(question: &Question<'_>) -> Framed {
     Framed { share: Ok(bytes / wire), counted, formula, inputs }
 }
 
-/// Returns the frames of an IP payload, and their bytes on the wire; all sizes in bytes. A
-/// fragment's payload is a multiple of 8 (RFC 791); IPv6 adds 8 (RFC 8200); a frame takes at least
-/// 84 (IEEE 802.3: 64, preamble and gap).
+/// Returns (number of frames, their bytes on the wire) for an IP payload, an MTU and an IP header,
+/// in bytes. A fragment's payload is a multiple of 8 (RFC 791); IPv6 adds 8 (RFC 8200); a frame
+/// takes at least 84 (IEEE 802.3).
 fn on_the_wire(payload: f64, mtu: f64, ip: f64) -> (f64, f64) {
     if payload + ip <= mtu {
         return (1.0, (payload + ip + ETHERNET).max(MIN_FRAME_BYTES));

@@ -1,8 +1,5 @@
-//! `network.udp`: throughput of UDP datagrams, counted by the receiver.
-//!
-//! A sample is one open-loop transfer: the sender sends at its target rate, or as fast as it can.
-//! The receiver computes the loss from the sender's final count. Goodput is the payload without
-//! duplicates over the longer of both ends' times.
+//! `network.udp`: throughput of UDP datagrams, counted by the receiver. A sample is one transfer in
+//! open loop. Goodput is the payload without duplicates over the longer of both ends' times.
 
 mod limit;
 mod search;
@@ -63,7 +60,6 @@ const MAX_STREAMS: u64 = 64;
 /// Datagrams that are echoed and compared after the last sample.
 const CHECKED: u64 = 20;
 const CHECK_TIME: Duration = Duration::from_millis(500);
-/// Repetitions of a transfer that contains too much of a burst.
 const MAX_BURST_REPEATS: usize = 2;
 /// Shortest search, seconds: delays that vary by a few ms hide a growth of 1 % in less time.
 const LEAST_SEARCH: f64 = 2.0;
@@ -176,9 +172,7 @@ pub struct Datagrams {
     held: RateBounds,
     watch: Watch,
     searches: bool,
-    /// Whether the warm-up is done: before a search, one transfer suffices.
     warm: bool,
-    /// Searches, those that ended too early, and those with an unproved rate.
     searches_done: usize,
     unfinished: usize,
     unproved: usize,
@@ -206,7 +200,6 @@ impl Datagrams {
             sockets,
             placement: setup.placement.clone(),
             work,
-            // Random, so that no device on the path can compress it.
             filler: random_bytes(datagram as usize, seed),
             path,
             held,
@@ -221,8 +214,8 @@ impl Datagrams {
         })
     }
 
-    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample, its trial for
-    /// a search, the rate per direction in bit/s, and whether a burst covers too much of it.
+    /// Performs a transfer at `rate` bit/s (`None`: full speed). Returns its sample, its result for
+    /// a search, the rate per direction in bit/s, and whether a burst lasts for too much of it.
     fn transfer(
         &mut self,
         amount: wire::OrderedAmount,
@@ -260,7 +253,7 @@ impl Datagrams {
         Ok((sample, trial, came, spoilt))
     }
 
-    /// Fails if nothing arrived in a direction, and nothing of this size on a second try.
+    /// Fails if nothing arrived in one of the directions, and nothing of this size on a retry.
     fn check_arrivals(
         &mut self,
         work: &wire::UdpOrder,
@@ -285,7 +278,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Returns whether there is a token bucket; then discards the rates recorded before.
+    /// Returns whether the path has a token bucket; if so, discards the rates recorded before.
     fn look(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
@@ -367,7 +360,7 @@ impl Datagrams {
     }
 }
 
-/// Returns why a result is invalid if at least half of the searches are unproved.
+/// Returns why a result is invalid if at least half of the searches did not prove their rate.
 fn unproved(unproved: usize, searches: usize) -> Option<String> {
     (unproved > 0 && 2 * unproved >= searches).then(|| {
         format!(
@@ -377,7 +370,7 @@ fn unproved(unproved: usize, searches: usize) -> Option<String> {
 }
 
 impl Datagrams {
-    /// Makes round trips over the first pair of sockets. Returns how many came back changed.
+    /// Makes round trips over the first pair of sockets. Returns the number of changed datagrams.
     fn returned_wrong(&mut self) -> Result<u64, CannotMeasure> {
         // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
@@ -408,7 +401,6 @@ impl Datagrams {
     }
 }
 
-/// Returns a random tag that distinguishes the datagrams of a transfer from those of earlier ones.
 fn tag() -> u32 {
     u32::from_ne_bytes(plimsoll_system::random::distinct())
 }
@@ -416,7 +408,6 @@ fn tag() -> u32 {
 struct UdpDirection<'a> {
     sent: &'a UdpSent,
     received: &'a UdpReceived,
-    /// Seconds between two datagrams over all streams at the target rate; zero without one.
     interval: f64,
 }
 
@@ -425,7 +416,6 @@ impl UdpDirection<'_> {
         Duration::from_nanos(self.sent.nanos.max(self.received.span_nanos)).as_secs_f64().max(1e-9)
     }
 
-    /// Returns the seconds of sending, with the interval after the last datagram.
     fn sending(&self) -> f64 {
         let sent = Duration::from_nanos(self.sent.nanos).as_secs_f64();
         sent.max(self.sent.datagrams as f64 * self.interval)
@@ -439,7 +429,6 @@ impl UdpDirection<'_> {
         self.received.received as f64 * bits / self.seconds()
     }
 
-    /// Returns whether the receiver's counts are plausible for datagrams of `bytes` bytes.
     fn possible(&self, bytes: u64) -> bool {
         let UdpReceived { sent, received, duplicates, ref timeline, .. } = *self.received;
         let arrived = timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
@@ -454,7 +443,7 @@ fn timelines<'a>(ways: &[UdpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
     ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
-/// Returns the highest tail rate of the directions, bit/s, and the delay that surely grows most.
+/// Returns the faster direction's rate at the end, bit/s, and the most certain growth of delay.
 fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     let all: Vec<_> = ways.iter().map(|direction| search::tail(&direction.received.timeline)).collect();
     let rate = all.iter().filter_map(|(rate, _)| *rate).reduce(f64::max);

@@ -1,8 +1,6 @@
-//! Search for the highest rate that a path sustains without loss, as a pure function of trials.
-//!
-//! Above its capacity a path may fill a queue before it loses anything. A trial is therefore judged
-//! by its tail: a delay that grows by more than 1 % of the time means too high a rate. If the
-//! delays are too noisy, the trial is repeated for longer.
+//! Search for the highest rate that a path sustains without loss. A trial is judged by its second
+//! half, since a path may fill a queue before it loses anything: a delay that grows by more than 1
+//! % of the time means too high a rate. If the delays are too noisy, the trial is repeated.
 
 use crate::condition::OFFERED;
 use crate::{GOODPUT, LOSS};
@@ -22,23 +20,20 @@ const GROWTH: f64 = 0.01;
 const FIRST: f64 = 1.0 / 3.0;
 const EACH: f64 = 1.0 / 12.0;
 pub(super) const ALL_TRIALS_SHARE: f64 = 1.5;
-/// Share of the search time for the final trial of the best rate.
 const LAST: f64 = 0.5;
-/// Shortest trial, in seconds.
 const SHORTEST: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RateTrial {
-    /// Offered rate over all directions, bit/s.
     pub(super) offered: f64,
     /// Offered rate per direction, bit/s.
     pub(super) each: f64,
     /// Rate that arrived, bit/s.
     pub(super) goodput: f64,
     pub(super) loss: f64,
-    /// Highest tail rate of the directions, bit/s.
+    /// Highest rate in the second half of a direction's transfer, bit/s.
     pub(super) arriving: f64,
-    /// Growth of the delay in the tail, s/s, in the direction with the most, if known.
+    /// Growth of the delay in the second half, s/s, of the direction with the most, if known.
     pub(super) growth: Option<Trend>,
 }
 
@@ -46,7 +41,6 @@ pub(super) struct RateTrial {
 pub(super) enum TrialVerdict {
     Lossless,
     TooMuch,
-    /// The delays are too noisy to decide.
     Unclear,
 }
 
@@ -67,14 +61,14 @@ impl RateTrial {
         }
     }
 
-    /// Returns the upper bound of the path's capacity that this trial shows, bit/s.
+    /// Returns the upper bound of the path's capacity per direction that this trial shows, bit/s.
     fn ceiling(&self) -> f64 {
         self.arriving.min(self.each).max(1.0)
     }
 }
 
 /// Returns the rate in the second half of the arrivals, bit/s, and the growth of the delay there,
-/// s/s; `None` for too few.
+/// s/s; `None` each if there are too few arrivals.
 pub(super) fn tail(timeline: &ArrivalTimeline) -> (Option<f64>, Option<Trend>) {
     let seconds = timeline.width as f64 * 1e-9;
     let some = |bytes: &u64| *bytes > 0;
@@ -99,9 +93,7 @@ pub(super) fn tail(timeline: &ArrivalTimeline) -> (Option<f64>, Option<Trend>) {
 pub(super) struct RateSearch<T> {
     pub(super) tried: Vec<(RateTrial, T)>,
     best: Option<usize>,
-    /// Whether the best trial proved its rate; otherwise it only lost nothing.
     pub(super) proved: bool,
-    /// Whether the time ended before the rate was known to 1 %.
     pub(super) unfinished: bool,
 }
 
@@ -120,12 +112,9 @@ impl<T> RateSearch<T> {
     }
 }
 
-/// Searches the highest rate for about `seconds`. `trial` runs a rate (`None`: full speed) for some
-/// seconds; `most` is the known long-term capacity.
-///
-/// Each step halves the interval between the highest rate without loss and the lowest with loss,
-/// until it is within 1 %. Then the best rate is tried once more for longer. A trial with loss by
-/// chance is not repeated: the result is a lower bound.
+/// Searches the highest rate without loss for about `seconds`. `trial` sends at a rate in bit/s
+/// (`None`: full speed) for some seconds; `most` is the known long-term capacity. Bisects until the
+/// rate is known to 1 %, then tries the best one for longer. Chance loss only lowers the result.
 pub(super) fn search<T>(
     seconds: f64,
     most: Option<f64>,
@@ -152,7 +141,6 @@ pub(super) fn search<T>(
         match run.settled(Some(rate), EACH)?.1 {
             TrialVerdict::Lossless => low = rate,
             TrialVerdict::TooMuch => high = rate,
-            // No time is left, and a lower rate would reveal no more.
             TrialVerdict::Unclear => break,
         }
         rate = (low + high) / 2.0;
@@ -168,7 +156,6 @@ pub(super) fn search<T>(
 
 struct RateTrials<T, F> {
     trial: F,
-    /// Nominal time of the search, and the time left of its maximum.
     seconds: f64,
     left: f64,
     tried: Vec<(RateTrial, T)>,
@@ -176,8 +163,8 @@ struct RateTrials<T, F> {
 }
 
 impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> RateTrials<T, F> {
-    /// Tries a rate in bit/s (`None`: full speed) for the share `part` of the time, doubled while
-    /// the verdict is unclear. Returns the last trial and its verdict.
+    /// Tries a rate in bit/s (`None`: full speed) for the share `part` of the search time, doubled
+    /// while the verdict is unclear. Returns the last trial and its verdict.
     fn settled(&mut self, rate: Option<f64>, part: f64) -> Result<(RateTrial, TrialVerdict), CannotMeasure> {
         let mut seconds = (part * self.seconds).max(SHORTEST);
         loop {
@@ -196,7 +183,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         }
     }
 
-    /// Tries the rate `low`, bit/s, for longer. One that fails is `high`, and a lower one `low`.
+    /// Tries the rate `low`, bit/s, for longer. If it fails, it becomes `high`, and `low` falls.
     fn prove(&mut self, low: &mut f64, high: &mut f64) -> Result<(), CannotMeasure> {
         while *low > 0.0 {
             let part = LAST.min(self.left / self.seconds);
@@ -212,7 +199,7 @@ impl<T, F: FnMut(Option<f64>, f64) -> Result<(RateTrial, T), CannotMeasure>> Rat
         Ok(())
     }
 
-    /// Returns the index of the last trial of the highest rate below `high` that `wanted` accepts.
+    /// Returns the index of the last trial at the highest rate below `high` that `wanted` accepts.
     fn best(&self, high: f64, wanted: impl Fn(TrialVerdict) -> bool) -> Option<usize> {
         // The offered rate differs slightly from the target rate.
         let below =

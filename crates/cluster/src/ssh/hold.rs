@@ -10,8 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::locked;
 use super::wire::MachineProgress;
 
-/// Seconds of silence after which a node is given up. A node sends a line every ten seconds; a
-/// login with a directory service may take a minute.
+/// Seconds of silence after which a node is given up: a login may take a minute.
 const SILENT: u32 = 90;
 
 /// A connection that another thread may end.
@@ -25,7 +24,6 @@ pub struct Hold {
 #[derive(Debug, Default)]
 struct Inner {
     child: Option<Child>,
-    /// Closing it notifies the node.
     stdin: Option<ChildStdin>,
     ended: bool,
     /// Reason of that, if it is not known otherwise.
@@ -35,7 +33,7 @@ struct Inner {
 }
 
 impl Hold {
-    /// Sets the process of the connection; kills it at once if the connection was ended already.
+    /// Sets the process of the connection. Kills it at once if the connection was ended already.
     pub(super) fn begin(&self, child: Child) {
         let mut inner = locked(&self.inner);
         inner.waits = true;
@@ -45,7 +43,6 @@ impl Hold {
         inner.child = Some(child);
     }
 
-    /// Sets the pipe through which requests are sent.
     pub(super) fn opened(&self, stdin: ChildStdin) {
         locked(&self.inner).stdin = Some(stdin);
     }
@@ -57,7 +54,7 @@ impl Hold {
         stdin.write_all(line.as_bytes()).and_then(|()| stdin.flush())
     }
 
-    /// Stops expecting an answer, so that silence is no failure.
+    /// Marks that no answer is expected, so that silence is no failure.
     pub(super) fn rests(&self) {
         locked(&self.inner).waits = false;
     }
@@ -67,7 +64,7 @@ impl Hold {
         locked(&self.inner).stdin = None;
     }
 
-    /// Ends the node's run, which sends its results; kills a connection that is not measuring yet.
+    /// Requests the end of the node's run, which then sends its results; before it, disconnects.
     pub fn ask_to_end(&self) {
         let asked = locked(&self.inner).stdin.take().is_some();
         if !asked {
@@ -95,13 +92,12 @@ impl Hold {
         locked(&self.inner).why.clone()
     }
 
-    /// Resets the count of silent seconds.
     pub(super) fn lines_read(&self) {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a second of silence; ends the connection when there are too many. The supervising
-    /// thread calls it, so that time in which this process is stopped does not count.
+    /// Counts a second of silence; ends the connection after [`SILENT`]. The supervising thread
+    /// calls it, so that time in which this process is stopped does not count.
     pub fn second(&self) {
         if !locked(&self.inner).waits {
             return self.lines_read();
@@ -119,10 +115,9 @@ impl Hold {
     }
 }
 
-/// Kills the process and its children, such as the proxy of ssh, which may keep the pipes open. The
-/// process leads its own group.
+/// Kills the process group of `leader`: with its children, such as ssh's proxy, which may keep the
+/// pipes open.
 fn kill_group(leader: &Child) {
-    // Each process may have ended already.
     let _ = kill_process_group(Pid::from_child(leader), Signal::KILL);
 }
 

@@ -76,7 +76,6 @@ const LAUNCHERS: [NamedLauncher; 4] = [
 /// Command that starts a program on a node.
 #[derive(Clone, Debug)]
 pub struct NodeLauncher {
-    /// Name in [`LAUNCHERS`], or the first word of the template.
     name: String,
     program: PathBuf,
     words: Vec<String>,
@@ -124,12 +123,12 @@ impl NodeLauncher {
         &self.name
     }
 
-    /// Returns the program as named, or its path once it was found.
+    /// Returns the launcher's program: as named, or its path once it was found.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Replaces the program by the file at this path.
+    /// Sets the launcher's program to the file at this path.
     #[must_use]
     pub fn with_program(self, file: PathBuf) -> Self {
         Self { program: file, ..self }
@@ -168,7 +167,6 @@ impl NodeLauncher {
         command
     }
 
-    /// Returns whether exit code `code` means that the launcher could not connect.
     pub(super) fn could_not_connect(&self, code: i32) -> bool {
         self.is_ssh && code == SSH_FAILED
     }

@@ -38,14 +38,13 @@ impl HostName {
     }
 }
 
-/// Returns whether `text` consists of letters, digits, `.`, `_` and `-`, and is no option.
 fn is_name(text: &str) -> bool {
     let first = text.chars().next();
     first.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-/// Parses a host list: one host per line, comments after `#`. The error names the line.
+/// Parses a host list: one host per line, comments after `#`. The error contains the line number.
 pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
     let lines =
         text.lines().enumerate().map(|(at, line)| (at, line.split('#').next().unwrap_or_default().trim()));
@@ -54,7 +53,7 @@ pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
 }
 
 /// Parses an Ansible inventory (INI) with `ansible_host`, `ansible_user`, `ansible_port` of hosts
-/// or `[group:vars]`, and ranges such as `web[01:20]`. The error names the line.
+/// or `[group:vars]`, and ranges such as `web[01:20]`. The error contains the line number.
 pub fn of_inventory(text: &str) -> Result<Vec<HostName>, String> {
     let mut inventory = Inventory::default();
     let mut section = InventorySection::Hosts(UNGROUPED.to_owned());
@@ -89,12 +88,10 @@ impl InventorySection {
     }
 }
 
-/// Variables by name; a later value replaces an earlier one.
 type Variables = BTreeMap<String, String>;
 
 #[derive(Default)]
 struct Inventory {
-    /// In order of first occurrence.
     names: Vec<String>,
     own: BTreeMap<String, Variables>,
     /// Groups by host, and parent groups by group.
@@ -174,7 +171,7 @@ fn of_entry(name: &str, variables: &Variables) -> Result<HostName, String> {
 
 const MAX_RANGES: usize = 8;
 
-/// Expands ranges such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm).
+/// Expands ranges such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm) to names.
 fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     let wrong =
         || format!("'{}' is not a host name or a range such as web[01:20]", shown_within(pattern, 64));

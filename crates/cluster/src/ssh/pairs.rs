@@ -12,8 +12,8 @@ use crate::sample::CannotMeasure;
 /// Connected nodes by index in the run.
 pub type ConnectedMachines<'a> = BTreeMap<usize, Connection<'a>>;
 
-/// Measures `cases` between the first `machines` nodes, then again each pair that `suspects`
-/// returns. `begins` gets index and number of rounds; false ends it. `cases` orders the results.
+/// Measures `cases` between the first `machines` nodes, then again the pairs that `suspects`
+/// returns. Calls `begins` with index and number of rounds; false ends it. `cases` orders results.
 pub fn between(
     connected: &mut ConnectedMachines<'_>,
     machines: usize,
@@ -42,7 +42,7 @@ pub fn between(
     made
 }
 
-/// Starts a server on each node. Returns, by node index, its address or why it does not serve.
+/// Starts a server on each node. Returns its address, or why it does not serve, by node index.
 fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
     std::thread::scope(|scope| {
         let asked = |session: &mut Connection<'_>| {
@@ -62,7 +62,6 @@ fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<Servi
     })
 }
 
-/// Returns the result of `thread`, or an error if it did not start or panicked.
 fn joined<T>(
     thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<T, CannotMeasure>>>,
 ) -> Result<T, CannotMeasure> {
@@ -110,7 +109,7 @@ fn asked(
     answers.map(|answers| in_order(answers, cases)).map_err(CannotMeasure::server_failed)
 }
 
-/// Returns the answers in the order of `cases`; nodes may lack some, which are errors.
+/// Returns the results in the order of `cases`, with an error for a case that the node lacks.
 fn in_order(mut answers: BTreeMap<String, PairAnswer>, cases: &[String]) -> Vec<PairAnswer> {
     let missing = || Err(CannotMeasure::not_here("the measuring machine does not have this case"));
     cases.iter().map(|case| answers.remove(case).unwrap_or_else(missing)).collect()

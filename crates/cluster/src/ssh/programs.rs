@@ -42,7 +42,6 @@ impl ProgramCopy {
         };
         let processor =
             number(18, 2).and_then(|found| PROCESSORS.iter().find(|(n, _)| u64::from(*n) == found));
-        // 64-bit, little-endian.
         let architecture = match processor {
             Some((_, name)) if bytes.starts_with(b"\x7fELF\x02\x01") => *name,
             _ => return Err("not a Linux program for x86_64, aarch64 or riscv64".to_owned()),
@@ -68,7 +67,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
-/// Returns the SHA-256 of the file at `path`, in hexadecimal. Fails if the file cannot be read.
+/// Returns the SHA-256 of the file at `path`, in hexadecimal.
 pub fn own_digest(path: &Path) -> io::Result<String> {
     fs::read(path).map(|bytes| digest(&bytes))
 }

@@ -10,7 +10,6 @@ use crate::document::Run;
 use crate::sample::CannotMeasure;
 use crate::text::shown_within;
 
-/// Prefix of the first line of the script.
 const HERE: &str = "plimsoll-here ";
 const HELLO_PREFIX: &str = "plimsoll-hello ";
 const DOCUMENT: &str = "plimsoll-document ";
@@ -20,9 +19,7 @@ const MEASURED_PREFIX: &str = "plimsoll-measured ";
 const PROGRESS: &str = "plimsoll-progress ";
 const ALIVE: &str = "plimsoll-alive";
 
-/// Longest line, bytes: a document with many series.
 const MAX_LINE_BYTES: u64 = 64 << 20;
-/// Most bytes that one node may send, events and shell output included.
 const MAX_BYTES_OF_A_MACHINE: u64 = 256 << 20;
 
 /// Work for a node.
@@ -65,7 +62,7 @@ pub fn serving(place: &Result<ServingPlace, CannotMeasure>) -> String {
     wire_line(SERVING, place)
 }
 
-/// Returns the line that answers [`FollowUp::Measure`]: one result per case ID.
+/// Returns the line that answers [`FollowUp::Measure`]: one result per case id.
 pub fn measured_between(answers: &BTreeMap<String, PairAnswer>) -> String {
     wire_line(MEASURED_PREFIX, answers)
 }
@@ -84,7 +81,7 @@ pub fn progress(progress: &MachineProgress) -> String {
     wire_line(PROGRESS, progress)
 }
 
-/// Returns the line that a node sends when it has nothing else to report.
+/// Returns the keep-alive line of a node.
 pub fn alive() -> String {
     format!("{ALIVE}\n")
 }
@@ -109,7 +106,6 @@ pub fn hello(sha256: String) -> String {
 }
 
 fn wire_line(word: &str, value: &impl Serialize) -> String {
-    // Plain data always serialises.
     word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
 }
 
@@ -121,7 +117,6 @@ pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
 
 #[derive(Debug)]
 pub(super) enum ReceivedLine {
-    /// First line of the script: the architecture.
     Here(String),
     Hello(Hello),
     Document(Box<Run>),
@@ -130,7 +125,6 @@ pub(super) enum ReceivedLine {
     Measured(BTreeMap<String, PairAnswer>),
     Progress(MachineProgress),
     Alive,
-    /// Any other line: the greeting of a shell, the output of a command.
     Other(String),
 }
 
@@ -171,7 +165,6 @@ fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
         .map_err(|e| format!("it sent a line that cannot be read: {}", shown_within(&e.to_string(), 200)))
 }
 
-/// Reader of a node's lines, with limits on the length of a line and on the total.
 pub(super) struct ReceivedLines<R> {
     from: R,
     left: u64,
@@ -182,8 +175,8 @@ impl<R: BufRead> ReceivedLines<R> {
         Self { from, left: MAX_BYTES_OF_A_MACHINE }
     }
 
-    /// Returns the next line; `None` at the end or within a cut-off line. Fails if it is invalid or
-    /// too long, or if all lines together are too long.
+    /// Returns the next line; `None` at the end or within a cut-off line. Fails if it is invalid,
+    /// or if it or all lines together are too long.
     pub(super) fn next(&mut self) -> Result<Option<ReceivedLine>, String> {
         let allowed = MAX_LINE_BYTES.min(self.left);
         let mut bytes = Vec::new();
@@ -197,7 +190,6 @@ impl<R: BufRead> ReceivedLines<R> {
                 let most = if allowed == MAX_LINE_BYTES { MAX_LINE_BYTES } else { MAX_BYTES_OF_A_MACHINE };
                 Err(format!("it sent more than {} MiB; its result is not read", most >> 20))
             }
-            // The connection ended within the line.
             _ => Ok(None),
         }
     }

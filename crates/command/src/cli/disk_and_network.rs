@@ -1,4 +1,4 @@
-//! Optional measurements of `plimsoll gate` and `plimsoll watch` besides processor and memory.
+//! Optional measurements of `plimsoll gate` and `plimsoll watch`: a disk and a network.
 
 use std::path::PathBuf;
 

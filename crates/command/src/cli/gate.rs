@@ -69,7 +69,7 @@ pub enum AnswerForm {
 }
 
 impl AnswerForm {
-    /// Returns the exit code of "unknown" for this format; `None` if plimsoll's own codes apply.
+    /// Returns the exit code of "unknown" for this format; `None` if plimsoll's own code applies.
     pub fn unknown(self) -> Option<u8> {
         match self {
             Self::Nagios => Some(3),
@@ -80,7 +80,7 @@ impl AnswerForm {
 }
 
 impl GateCommand {
-    /// Returns how long the gate may take at its level: 15 s, 2 min or 15 min.
+    /// Returns the longest time that the gate may take at its level: 15 s, 2 min or 15 min.
     pub fn most(&self) -> Duration {
         Duration::from_secs(match self.level {
             1 => 15,
@@ -107,7 +107,7 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 /// Returns the exit code of a command line that could not run: `code`, or for `plimsoll gate` the
-/// code of unknown, so that a mistyped option is no sick machine.
+/// code of "unknown", so that a mistyped option does not mean a sick machine.
 pub fn exit_code(words: &[OsString], code: u8) -> u8 {
     if words.get(1).is_none_or(|command| command != OsStr::new("gate")) {
         return code;

@@ -16,7 +16,6 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];
 
-/// Options in every short help.
 const HELP: &[&str] = &["help", "help-all"];
 
 /// Common options in the short help of a subsystem.
@@ -27,14 +26,12 @@ const OF_RUN: &[&str] = &[
     "plan", "server", "hosts", "only", "dry-run", "samples", "budget", "repeat", "dir", "against", "require",
     "json", "html",
 ];
-/// Exit codes of every command.
 pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
     3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
 
-/// Width of help in columns.
 pub(super) const HELP_COLUMNS: usize = 80;
 
-/// Formats names with descriptions in two columns of at most `width` characters in all.
+/// Formats (name, description) rows in two columns of at most `width` characters in all.
 pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     let room = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let margin = room + 4;
@@ -58,17 +55,16 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     text
 }
 
-/// Formats rows (name, description) below a title for the end of a command's help.
+/// Formats (name, description) rows below a title, for the end of a command's help.
 pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
     listed_within(title, all, HELP_COLUMNS)
 }
 
-/// Formats rows (name, description) below a title, in lines of at most `width` characters.
+/// Formats (name, description) rows below a title, in lines of at most `width` characters.
 pub(super) fn listed_within(title: &str, all: &[(&str, String)], width: usize) -> String {
     format!("{title}:\n{}", rows(all, width).trim_end())
 }
 
-/// Output of `plimsoll` without a command.
 const USAGE: &str = "\
 plimsoll measures what a machine can do, and how far each figure is from its limit.
 
@@ -90,16 +86,13 @@ Nothing is written but the history and the test files, which are removed again.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HelpAmount {
-    /// The most important options.
     First,
-    /// All options.
     All,
-    /// No command is given: the usage.
     Usage,
 }
 
-/// Returns the amount of help, and the command line with [`HELP_ALL_FLAG`], `help` and no argument
-/// replaced by `--help`, and `version` by `--version`.
+/// Returns the amount of help that is requested, and the arguments with [`HELP_ALL_FLAG`], `help`
+/// and none replaced by `--help`, and `version` by `--version`.
 pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmount, Vec<OsString>) {
     let mut asked = HelpAmount::First;
     let mut over = false;
@@ -169,7 +162,7 @@ fn groups(command: &Command) -> StyledStr {
     GROUPS.iter().map(group).collect::<String>().into()
 }
 
-/// Hides options that no list in `first` names, unless `all`, and adds the flag that shows them.
+/// Hides options that are in no list of `first`, unless `all`, and adds the flag to show them.
 fn shortened(command: Command, first: &[&[&str]], all: bool) -> Command {
     let more = Arg::new("help-all").long("help-all").action(ArgAction::SetTrue).help("Print all options");
     let command = command.arg(more);

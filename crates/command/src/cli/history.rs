@@ -18,7 +18,7 @@ pub struct HistoryCommand {
 }
 
 impl HistoryCommand {
-    /// Returns the action; [`HistoryRequest::List`] by default.
+    /// Returns the requested action; [`HistoryRequest::List`] by default.
     pub fn asked(&self) -> HistoryRequest {
         self.what.clone().unwrap_or(HistoryRequest::List)
     }

@@ -41,12 +41,12 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Returns whether other machines are named.
+    /// Returns whether other machines are named on the command line.
     pub fn is_named(&self) -> bool {
         !self.hosts.is_empty() || self.inventory.is_some()
     }
 
-    /// Returns the name of the typed launcher, or `srun` for the nodes of an allocation.
+    /// Returns the typed launcher, or `srun` for nodes of a Slurm allocation; `None` by default.
     pub fn launcher(&self) -> Option<&str> {
         let of_allocation = self.hosts.iter().any(|host| host == SLURM).then_some("srun");
         self.launcher.as_deref().or(of_allocation)
@@ -84,8 +84,8 @@ const HERE: [&str; 22] = [
     "require",
 ];
 
-/// Returns the typed options of command `name` for each machine, as `--option=value`; not `--key`
-/// and options for this machine only ([`HERE`]).
+/// Returns the typed options of command `name` for each machine, as `--option=value`, without
+/// `--key` and options for this machine only ([`HERE`]).
 pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Vec<String> {
     let Some(command) = known.find_subcommand(name) else { return Vec::new() };
     let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -98,7 +98,7 @@ pub(super) fn forwarded(known: &Command, name: &str, matches: &ArgMatches) -> Ve
     words.collect()
 }
 
-/// Returns the command `name` for other machines, if any is named; it stores nothing there.
+/// Returns the command `name` for other machines, which stores nothing there; `None` without any.
 pub(super) fn forwarded_command(
     known: &Command,
     name: &str,

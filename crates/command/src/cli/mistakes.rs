@@ -14,8 +14,7 @@ use plimsoll_units::text::shown;
 use super::order::{self, CommandLine};
 use super::other_tools;
 
-/// Options without effect alone: id, ids of which one is required, and what to do instead. A row
-/// applies to commands that have all of them.
+/// Options without effect alone: id, ids of which one is required, and what to do instead.
 const REQUIRES: &[(&str, &[&str], &str)] = &[
     ("strict", &["fail_on"], ""),
     ("missing", &["fail_on", "require"], ""),
@@ -61,7 +60,7 @@ fn refused(kind: ErrorKind, line: String) -> clap::Error {
     clap::Error::raw(kind, line)
 }
 
-/// Refuses typed options that have no effect without another, as `--key` without `--server`.
+/// Fails for a typed option that has no effect without another, such as `--key` without `--server`.
 pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     // Typed options do not show which options exist, except in debug builds.
     let has = |id: &str| command.get_arguments().any(|argument| argument.get_id() == id);
@@ -77,7 +76,7 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     Err(refused(ErrorKind::MissingRequiredArgument, line))
 }
 
-/// Refuses values that other tools give to an option of the same name, such as `--ioengine=libaio`.
+/// Fails for a value that another tool has for an option of the same name (`--ioengine=libaio`).
 pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Error> {
     for id in matches.ids() {
         let values = matches.get_raw(id.as_str()).into_iter().flatten().filter_map(|value| value.to_str());
@@ -104,7 +103,7 @@ pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> 
     }
 }
 
-/// Returns the command and subcommands that a command line names, starting with the program.
+/// Returns the program's command, the command and the subcommands that a command line names.
 fn path<'c>(root: &'c Command, order: &CommandLine<'_>) -> Vec<&'c Command> {
     let mut path = vec![root];
     for word in &order.after {
@@ -139,13 +138,13 @@ fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
     }
 }
 
-/// Extracts the bare name: `--samples` from `--samples <N>`, and `RUN` from `<RUN>...`.
+/// Returns the name of an argument: `--samples` for `--samples <N>`, and `RUN` for `<RUN>...`.
 fn bare(argument: &str) -> String {
     let first = argument.split(' ').next().unwrap_or_default();
     first.trim_matches(|c| "<>[].".contains(c)).to_owned()
 }
 
-/// Extracts the value's placeholder: `N` from `--samples <N>`; `None` without one.
+/// Returns the placeholder of an argument's value: `N` for `--samples <N>`; `None` without one.
 fn placeholder(argument: &str) -> Option<&str> {
     argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
 }
@@ -217,7 +216,7 @@ fn sub(command: &str) -> &str {
     command.split_once(' ').map_or("", |(_, sub)| sub)
 }
 
-/// Returns the message for a value that an option does not accept; `valid` are those it does.
+/// Returns the message for a `value` that `option` does not accept; `valid` are those it accepts.
 fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     match other_tools::value(option, value) {
         Some(here) => foreign(option, value, here),
@@ -226,7 +225,6 @@ fn invalid(option: &str, value: &str, valid: &[String]) -> String {
     }
 }
 
-/// Quotes a word for a shell, if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%[]".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -236,7 +234,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns the message for an option (`argument`, as `--samples <N>`) without its value.
+/// Returns the message for an option without its value; `argument` is as `--samples <N>`.
 fn valueless(argument: &str, command: &Command) -> String {
     let option = bare(argument);
     // A placeholder for any value has no information.
@@ -256,7 +254,7 @@ fn one_of(names: &[String]) -> String {
     }
 }
 
-/// Returns the message for options before the command, with the right command line.
+/// Returns the message for options before the command, with the correct command line.
 fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> String {
     let (names, words) = order.mended();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
@@ -275,7 +273,7 @@ fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Stri
     }
 }
 
-/// Returns the message if `word` is a value after a switch that requires `=`, as in `--direct on`.
+/// Returns the message if `word` is the value of a switch that requires `=`, as in `--direct on`.
 fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
@@ -390,7 +388,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     }
 }
 
-/// Returns whether `typed` is an incomplete `name`, or has at most one letter in three wrong.
+/// Returns whether `typed` is the start of `name`, or has at most one letter in three wrong.
 fn is_slip(typed: &str, name: &str) -> bool {
     let typed: String = typed.chars().take(64).collect();
     let letters = typed.chars().count();
@@ -398,13 +396,12 @@ fn is_slip(typed: &str, name: &str) -> bool {
     begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
 }
 
-/// Returns whether the command measures, and so has a short and a long help.
 fn is_measuring(path: &[&Command]) -> bool {
     let last = path.last().map(|command| command.get_name()).unwrap_or_default();
     last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
-/// Returns the message for an unknown command: a plan, benchmark or similar command of this name.
+/// Returns the message for an unknown command: a plan, benchmark or command with a similar name.
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
     let command = name(path);

@@ -314,7 +314,6 @@ impl DiskFlags {
     }
 }
 
-/// Exit code of `plimsoll check`, for its help.
 const CHECK_EXIT_CODE_HELP: &str =
     "Exit code 1: a figure is impossible, or no figure of a file can be judged.";
 
@@ -322,7 +321,6 @@ const CHECK_EXIT_CODE_HELP: &str =
 const WATCHED: &str =
     "A signal stops it, and --resume goes on; --stop ends it. docs/src/watch.md has a unit for systemd.";
 
-/// Exit codes of `plimsoll gate`, for its help.
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
     1: no other code says anything about the machine. docs/src/recipes.md has Slurm, Nagios, systemd and others.";
 
@@ -344,7 +342,6 @@ fn subsystem(name: &'static str) -> Command {
             .help(part.map_or_else(|| key.help.to_owned(), |part| plimsoll_bench::help_of(part, key)))
             .action(ArgAction::Append)
             .help_heading("Parameters (a,b: one case for each value)");
-        // A list of CPUs is one value.
         if key.name == "affinity" {
             return flag.value_name("spread|compact|CPULIST");
         }
@@ -385,7 +382,6 @@ fn secret() -> Arg {
         .help("File with the key of --server [default: PLIMSOLL_KEY in the environment]")
 }
 
-/// Defines `plimsoll run`; it has --server, as a plan cannot name a server.
 fn run() -> Command {
     let names = built_in::names().join(", ");
     let help = format!(
@@ -408,12 +404,11 @@ fn run() -> Command {
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
-/// Defines an option of `plimsoll machine` that takes a directory or an archive.
 fn path(name: &'static str) -> Arg {
     Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
 }
 
-/// Returns the definition of the whole command line.
+/// Returns clap's definition of the whole command line.
 pub fn command() -> Command {
     let machine = Command::new("machine")
         .about("Print the hardware, and each limit with its derivation")
@@ -547,7 +542,6 @@ fn ref_tools() -> Command {
     Hosts::augment_args(command).about(about)
 }
 
-/// Defines the hidden command that starts reference tools.
 fn launch() -> Command {
     let command = Arg::new("command")
         .num_args(1..)
@@ -558,14 +552,12 @@ fn launch() -> Command {
     launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
 }
 
-/// Defines the hidden command that a launcher starts on another machine.
 fn hosted() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
     Command::new("hosted").hide(true).arg(directory)
 }
 
-/// Defines the hidden command that writes man pages and completions for packages.
 fn generate() -> Command {
     let directory =
         Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));

@@ -6,9 +6,7 @@ use clap::{Arg, ArgAction, Command};
 
 /// A command line, split at the command. Words that are not UTF-8 are ignored.
 pub(super) struct CommandLine<'a> {
-    /// Words before the command; all words without a command.
     pub(super) before: Vec<&'a str>,
-    /// The command and the words after it.
     pub(super) after: Vec<&'a str>,
 }
 
@@ -21,7 +19,7 @@ impl<'a> CommandLine<'a> {
     }
 
     /// Returns the names of options before the command, and the words with these options moved
-    /// behind it. An option on both sides keeps its value after the command.
+    /// after it. An option on both sides keeps its value after the command.
     pub(super) fn mended(&self) -> (Vec<&'a str>, Vec<&'a str>) {
         let (mut names, mut words) = (Vec::new(), self.after.clone());
         let mut is_moved = false;
@@ -41,7 +39,7 @@ fn name_of(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }
 
-/// Returns the definition of a command's `option`, such as `--samples` or `-q`; `None` if unknown.
+/// Returns clap's definition of a command's `option` (`--samples` or `-q`); `None` if unknown.
 pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
     let long = option.strip_prefix("--");
     let short = option.strip_prefix('-').and_then(|rest| rest.chars().next());
@@ -53,7 +51,7 @@ pub(super) fn option<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> 
     })
 }
 
-/// Returns whether the word after an option may be its value.
+/// Returns whether the word after the option `arg` may be its value.
 pub(super) fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) && !arg.is_require_equals_set()
 }

@@ -1,11 +1,10 @@
-//! Options and words of other tools with their equivalents here. They are only answered, not
+//! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
 struct OtherToolsOption {
     tool: &'static str,
     /// As typed. A word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
     typed: &'static [&'static str],
-    /// Equivalent option or word.
     here: &'static str,
     /// Example; the row applies to its command.
     example: &'static str,
@@ -235,8 +234,8 @@ fn is(known: &str, typed: &str) -> bool {
     }
 }
 
-/// Returns what to write for another tool's option or word, which `command` (`history show`; empty
-/// for the program) lacks; `None` if there is no equivalent. `has` checks for an option here.
+/// Returns what to write instead of another tool's option or word that `command` (`history show`;
+/// empty for the program) lacks; `None` if unknown. `has` is whether plimsoll has an option.
 pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let shown = plimsoll_units::text::shown_within(typed, 40);
     let what = if typed.starts_with('-') { "an option" } else { "a word" };

@@ -26,7 +26,7 @@ pub enum PlanWork {
     },
 }
 
-/// Lists the built-in plans, then published ones, in lines of at most `width` characters.
+/// Formats the built-in plans, then published ones, in lines of at most `width` characters.
 pub fn built_in_list(width: usize) -> String {
     let [ordinary, published] = [false, true].map(|is_published| {
         let plans = BUILT_IN.iter().filter(|plan| plan.is_published == is_published);
@@ -36,7 +36,7 @@ pub fn built_in_list(width: usize) -> String {
     format!("{ordinary}\n\n{}", help::listed_within("Plans of published reports", &published, width))
 }
 
-/// Returns name and description of each built-in plan.
+/// Returns (name, description) of each built-in plan.
 pub fn built_in_rows() -> Vec<(&'static str, String)> {
     let about = |plan: &BuiltIn| match plan.is_published {
         true => format!("published: {}", plan.about),
@@ -73,7 +73,6 @@ pub(super) fn command() -> Command {
         )
 }
 
-/// Converts the matches of `plimsoll plan`. Fails if the command line to show is invalid.
 pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     match matches.subcommand() {
         Some(("show", m)) => {

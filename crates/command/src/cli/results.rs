@@ -193,7 +193,7 @@ pub struct Export {
     pub store: Option<PathBuf>,
 }
 
-/// Parses a loss, such as `5%`, to a share; it must be above 0 as every measurement has noise.
+/// Parses a loss, such as `5%`, to a share; 0 is refused, as every measurement has noise.
 fn loss(text: &str) -> Result<f64, String> {
     match share(text)? {
         0.0 => Err("must be above 0, such as 5%: every measurement has noise".to_owned()),

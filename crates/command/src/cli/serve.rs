@@ -18,7 +18,7 @@ fn net(text: &str) -> Result<Net, String> {
     })
 }
 
-/// Parses the IP address `ADDRESS` or `ADDRESS%INTERFACE`; the port of the result is 0.
+/// Parses `ADDRESS` or `ADDRESS%INTERFACE` to an address with port 0.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
     let found = address.parse::<IpAddr>().ok().and_then(|_| (text, 0).to_socket_addrs().ok()?.next());

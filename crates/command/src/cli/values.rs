@@ -6,7 +6,6 @@ use std::time::Duration;
 use plimsoll_model::plan::file::SCALES;
 use plimsoll_units::quantity::{self, ParseError};
 
-/// Shortens typed text for a message: escaped, at most 40 characters.
 fn shown(text: &str) -> String {
     plimsoll_units::text::shown_within(text, 40)
 }
@@ -28,7 +27,7 @@ pub(super) fn whole16<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u
     u16::try_from(number).map_err(|_| format!("must be between {LEAST} and {MOST}: '{}' is not", shown(text)))
 }
 
-/// Parses a sample time such as `200ms`: from 1 ms, with which samples end, to a day.
+/// Parses the time of a sample, such as `200ms`: from 1 ms to a day.
 pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let sensible = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);

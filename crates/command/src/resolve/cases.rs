@@ -14,8 +14,7 @@ use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
 
-/// Expands the plan's groups into cases and keeps those that its `only` names. Fails if a value is
-/// invalid on any machine or no case is left.
+/// Expands the plan's groups into the cases that its `only` selects. Fails if none is left.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
     let only = &plan.only;
     let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));
@@ -80,9 +79,9 @@ fn matches_none(only: &str) -> UsageError {
     other(format!("--only {} matches no case; {hint}", plimsoll_units::text::shown(only)))
 }
 
-/// Marks a case as infeasible if it has more threads than can alternate on its CPUs within a
-/// sample. A kernel runs each thread for about 3 ms (`base_slice`, sched-debug), so all take turns
-/// in 3 ms × threads ÷ CPUs, and a sample needs several turns: start, work, end.
+/// Marks a case as infeasible if it has more threads than can take several turns on its CPUs within
+/// a sample. A kernel runs each thread for about 3 ms (`base_slice`, sched-debug), so all take
+/// turns in 3 ms × threads ÷ CPUs.
 fn bounded(candidate: &mut Candidate, machine: &Machine) {
     const MOST_PER_CPU: usize = 256;
     let threads = candidate.case.threads();
@@ -102,7 +101,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     }
 }
 
-/// Returns the cases in order of measurement: as planned, or per repetition in a random order.
+/// Returns the cases in order of measurement: as planned, or with repetitions each in random order.
 pub fn in_turn(plan: &Plan, planned: &[Planned]) -> Vec<Planned> {
     if plan.repeat <= 1 {
         return planned.to_vec();
@@ -152,7 +151,7 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
     Ok(candidates)
 }
 
-/// Refuses a parameter that no case of the group has, as it would be ignored.
+/// Fails if a parameter of the group would be ignored because none of its cases has it.
 fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
         !values.iter().all(|value| is_unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
@@ -167,7 +166,7 @@ fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     }
 }
 
-/// Locates a benchmark's error `why`: the key with which it begins and its first refused value.
+/// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let message = |option: &str| format!("{}: {option}{why}", benchmark.name());
@@ -175,7 +174,6 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
         return in_group(&group.places, "benchmark", None, message(""));
     };
     if !group.places.keys.contains_key(*key) {
-        // The value is from the command line.
         return other(message(if why.starts_with("--") { "" } else { "--" }));
     }
     let message = message("");

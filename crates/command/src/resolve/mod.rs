@@ -1,5 +1,4 @@
-//! Resolves typed options, plan file and defaults to a [`Plan`], and expands it to cases. All
-//! mistakes are reported here, before anything is measured.
+//! Resolves typed options, plan file and defaults to a [`Plan`], and expands it to cases.
 
 mod cases;
 mod refusals;
@@ -85,7 +84,7 @@ fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> Us
     FileError::Wrong { file: places.file.clone(), line: at.line, column: at.column, why }.into()
 }
 
-/// Resolves the command line with all defaults. Fails for invalid plans, options or combinations.
+/// Resolves the command line to a plan with all defaults. Fails for invalid plans or options.
 pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
     let budget = file.how.budget.map(|b| b.as_secs_f64());
@@ -116,7 +115,7 @@ pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     })
 }
 
-/// Resolves the command line to a plan file: the named plan with the typed options applied.
+/// Resolves the command line to a plan file: the named plan, changed by the typed options.
 pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> {
     let mut typed = Group::default();
     let (mut file, narrow) = match what {
@@ -173,7 +172,7 @@ fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
     }
 }
 
-/// Overrides the plan's and its groups' sampling by typed options.
+/// Replaces the sampling of the plan and its groups by typed options.
 fn sampled(file: &mut PlanFile, common: &Common) {
     let against = (!common.against.is_empty()).then(|| common.against.clone());
     let over = |how: &mut plimsoll_model::plan::SamplingOptions, whole: bool| {
@@ -201,7 +200,7 @@ fn sampled(file: &mut PlanFile, common: &Common) {
     file.seed = common.seed.or(file.seed);
 }
 
-/// Reads the fio job file `name`; the error contains all its mistakes.
+/// Reads the fio job file `name`. The error contains all its mistakes.
 pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     let unsupported = match common.ignore_unsupported {
         true => Unsupported::Ignored,
@@ -211,7 +210,7 @@ pub fn job_file(name: &str, common: &Common) -> Result<JobFile, UsageError> {
     read.map_err(|all| UsageError::Several(all.into_iter().map(UsageError::Other).collect()))
 }
 
-/// Returns whether a plan's name is the file name of a fio job, and not of a built-in plan.
+/// Returns whether `name` is a file name of a fio job, and not a built-in plan.
 pub fn is_job_file(name: &str) -> bool {
     built_in::find(name).is_none() && fio::is_job_file(name)
 }
@@ -269,7 +268,7 @@ fn subsystem_of(benchmark: &str) -> &str {
     benchmark.split('.').next().unwrap_or_default()
 }
 
-/// Returns groups for non-default benchmarks that `--only` names in full.
+/// Returns groups for benchmarks that `--only` names in full and no group has.
 fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
     let there = |name: &str| groups.iter().any(|g| g.benchmarks.iter().any(|b| b == name));
     benchmarks()
@@ -315,7 +314,7 @@ fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), Usage
 }
 
 /// Replaces the groups' lists by typed ones. A benchmark that lacks a typed parameter is dropped if
-/// the command line alone selected it (`narrow`), and keeps its lists if a plan did.
+/// the command line alone selected it (`narrow`); if a plan did, it keeps its lists.
 fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Group>, UsageError> {
     none_of(groups.iter().filter_map(|group| checked(group).err()).collect())?;
     let mut kept = Vec::new();
@@ -342,7 +341,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
     Ok(kept)
 }
 
-/// Refuses unknown benchmarks, unsupported parameters, and amounts that are fixed twice.
+/// Fails for unknown benchmarks, unsupported parameters, and amounts that are fixed twice.
 fn checked(group: &Group) -> Result<(), UsageError> {
     for (index, name) in group.benchmarks.iter().enumerate() {
         if plimsoll_bench::find(name).is_none() {

@@ -6,7 +6,7 @@ use plimsoll_model::plan::Group;
 
 use super::{UsageError, other, subsystem_of};
 
-/// Refuses parameters that a benchmark named in full by `--only` does not have.
+/// Fails if a benchmark that `only` names in full lacks a typed parameter.
 pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
     for benchmark in only.iter().filter_map(|name| plimsoll_bench::find(name)) {
         if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {

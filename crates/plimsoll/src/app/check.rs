@@ -15,8 +15,7 @@ use plimsoll_units::text::shown_bytes;
 
 use super::{Failure, code, plans, printed, target, unwritten};
 
-/// Reads the files, checks their figures, and prints or writes the result. Fails if the only file
-/// cannot be read, the machine cannot be read, or the document cannot be written.
+/// Reads the files, checks their results against limits, and prints or writes the outcome.
 pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     if typed.files.iter().filter(|file| is_stdin(file)).count() > 1 {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
@@ -66,7 +65,7 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Checks each result of a file; one that cannot be read has the reason.
+/// Checks each result in `file` against the machine `place`; the error is why it is unreadable.
 fn results(
     file: &Path,
     typed: &CheckCommand,
@@ -94,7 +93,7 @@ fn is_of_plimsoll(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.lines().take(3).any(|line| line.contains("\"plimsoll.run/"))
 }
 
-/// Checks each result of `file` by `judged`, which gets its number from 1; `None` for the only one.
+/// Checks each of `results` with `judged`, which gets its number from 1; `None` for a single one.
 fn numbered<T>(
     file: &str,
     results: Vec<Result<T, String>>,

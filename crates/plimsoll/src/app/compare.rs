@@ -26,7 +26,6 @@ use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::output;
 
-/// Carries out `plimsoll compare`; returns the exit code of the verdict.
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let write = writer(&typed.format, FormatSubject::Comparison, |format| format.comparison);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
@@ -46,7 +45,6 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let mut comparison = plimsoll_compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
-    // The first side is the baseline and not judged itself.
     let (first, others) = sides.split_first().ok_or_else(|| Failure::usage("compare requires two runs"))?;
     let held = others.iter().enumerate().flat_map(|(index, side)| {
         let mut held = held_on(&requirements, [first, side], missing);
@@ -75,7 +73,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }
 
-/// Refuses too many sides, and a name given twice among three or more.
+/// Fails for too many sides, or for a name that occurs twice among three or more.
 fn check_names(names: &[&str]) -> Result<(), Failure> {
     let count = names.len();
     if count > MAX_SIDES {
@@ -91,7 +89,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Returns the side's last run, with cases that only earlier runs have; `None` without runs.
+/// Returns the last run of `side`, with cases that only its earlier runs have; `None` without runs.
 fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
@@ -107,8 +105,8 @@ fn latest(side: &ComparedSide) -> Option<Run> {
     Some(all)
 }
 
-/// Checks the requirements against the last run of side `b`; a case that only earlier runs have is
-/// unmet, or with `Missing::Ignore` judged by the last run with it. Side `a` is the baseline.
+/// Checks requirements against the last run of side `b`; `a` is the baseline. A case that only
+/// earlier runs have is unmet, or with `Missing::Ignore` judged by the last run with it.
 fn held_on(requirements: &[Requirement], [a, b]: [&ComparedSide; 2], missing: Missing) -> Vec<Holds> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
@@ -125,8 +123,8 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
     typed.iter().map(read).collect()
 }
 
-/// Checks all requirements against all figures of a run. The baseline is the median over the runs
-/// of `a`; each of several nodes has its own.
+/// Checks each requirement against all results in `run`. The baseline is the median over the runs
+/// of `a`, of the same node if there are several.
 fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
@@ -139,7 +137,7 @@ fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds>
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// Refuses requirements with a baseline before anything is measured if there is no history.
+/// Fails if a requirement has a baseline but `store` is `none`: no history is used.
 pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
     match output::location(store).map_err(|e| super::store_failure(&e))? {
@@ -151,8 +149,8 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
     }
 }
 
-/// Refuses requirements that no run of these cases can meet; `machines`: the run has many nodes.
-/// Returns notes on requirements that do not apply to all cases.
+/// Fails for requirements that no case of the run can meet; `machines` is whether it has several
+/// nodes. Returns notes on requirements that do not apply to all cases.
 pub(super) fn fit(
     requirements: &[Requirement],
     planned: &[Planned],
@@ -172,7 +170,7 @@ pub(super) fn fit(
     Ok(notes)
 }
 
-/// Checks the requirements against a run, with the last ten runs before it as baseline. Prints
+/// Checks the requirements against a run; the last ten runs before it are the baseline. Prints
 /// unmet ones, and notes on runs that are not in the baseline, to stderr.
 pub(super) fn required(
     requirements: &[Requirement],
@@ -194,7 +192,7 @@ pub(super) fn required(
     Ok(held)
 }
 
-/// Returns the exit code; prints failed cases and what cannot be decided (fails if `strict`).
+/// Returns the exit code of a comparison. Prints failed and undecided cases; `strict` fails both.
 fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
@@ -219,8 +217,8 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
     code
 }
 
-/// Returns the exit code for regressions that last, are not accepted and exceed `--fail-on`. Prints
-/// those to stderr that the comparison with the last run has not named.
+/// Returns the exit code for earlier regressions that last, are not accepted and exceed
+/// `--fail-on`. Prints those that the comparison with the last run has not named.
 fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);

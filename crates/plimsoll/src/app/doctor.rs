@@ -20,7 +20,6 @@ use super::progress::ProgressText;
 use super::{Failure, MachineRun, code, document, interrupts, printed, ref_tools, store_failure};
 use crate::output;
 
-/// Samples per case in a repetition: the fewest of an ordinary run.
 const SAMPLES_PER_ROUND: u32 = 6;
 
 fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
@@ -30,7 +29,6 @@ fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
 
 /// Checks the system, measures, and stores the noise floor in the history (`plimsoll doctor`).
 pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
-    // Without repetitions nothing is stored.
     let location = match typed.rounds {
         0 => None,
         _ => output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?,
@@ -43,7 +41,6 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         ..Common::default()
     };
     let mut prepared = PreparedRun::new(&Measurable::Plan("quick".to_owned()), &common, None)?;
-    // Every repetition measures every case.
     prepared.plan.budget = None;
     let mut store = match location {
         Some(location) => {
@@ -92,7 +89,7 @@ enum RoundsEnd {
     Interrupted,
 }
 
-/// Measures one repetition, a separate run with its own workers. Returns the run and how it ended.
+/// Measures one repetition as a run of its own. Returns the run and whether it was interrupted.
 fn once(
     prepared: &PreparedRun,
     interrupts: &Receiver<()>,

@@ -11,8 +11,7 @@ use super::prepared::PreparedRun;
 use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
-/// Returns one node's exit code before any verdict; `kept`: all outputs were written. That nothing
-/// was measured counts only in [`whole`], as other nodes of the run may have measured.
+/// Returns one node's exit code before any verdict; `kept` is whether all outputs were written.
 pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let failed = |cause| {
         run.measurements
@@ -31,13 +30,13 @@ pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     }
 }
 
-/// Returns whether a computed answer was wrong: a verdict on the machine, whatever else failed.
+/// Returns whether a computed answer was wrong in this run, which is a verdict on the machine.
 pub(super) fn has_wrong_answer(run: &Run) -> bool {
     run.measurements.iter().any(|made| made.cause == Some(FailureCause::WrongAnswer))
         || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
 }
 
-/// Prints the wrong answers in these runs to stderr; returns the exit code, 0 if there is none.
+/// Prints the wrong answers in `runs` to stderr. Returns the exit code, 0 if there are none.
 pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
     let all = runs.clone().into_iter().flat_map(|run| &run.measurements);
     let wrong = all.filter_map(|made| Some((&made.node, made.wrong_answer.as_deref()?)));
@@ -45,13 +44,13 @@ pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clo
     if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
 }
 
-/// Returns the exit code of a command that shows these runs: a wrong answer is a failed verdict.
+/// Returns the exit code of a command that shows these runs: 1 if they contain a wrong answer.
 pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
     ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
 }
 
-/// Returns the exit code of a run whose nodes ended with the codes `own`: a refusal counts only if
-/// all refused, and a run without measurement is never a success.
+/// Returns the exit code of a run from those of its nodes, `own`. A refusal counts only if all
+/// nodes refused, and a run without measurement never succeeds.
 pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
@@ -63,8 +62,8 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
     }
 }
 
-/// Checks the requirements of a run that ended with `code`; returns the final exit code. Another
-/// failure keeps its code, with unmet requirements printed; after an interrupt none is checked.
+/// Checks the requirements of a run that ended with exit code `code`. Returns the final exit code:
+/// another failure keeps its code. After an interrupt nothing is checked.
 pub(super) fn judged(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);

@@ -13,13 +13,10 @@ use plimsoll_result::document::Run;
 use super::named_runs::{LazyHistory, files};
 use super::{Failure, code, complain, ending, target, unwritten};
 
-/// Value of `--table` for rows of reference tools.
 const TOOLS: &str = "tools";
 
-/// Width of tables in a file, in columns.
 const FILE_WIDTH: usize = 120;
 
-/// Carries out `plimsoll export`: writes the runs to stdout or a file.
 pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let write = match typed.table.as_str() {
         TOOLS => writer(&typed.format, FormatSubject::Tools, |format| format.tools),
@@ -51,7 +48,6 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     };
     let mut text = Vec::new();
     write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
-    // Rows of tools have no cases without a tool.
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
     target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
@@ -80,7 +76,6 @@ fn several(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the failure for a format that cannot hold the run, or cannot be written.
 fn unmade(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::InvalidInput => Failure::usage(error.to_string()),

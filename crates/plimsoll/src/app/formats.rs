@@ -33,7 +33,6 @@ fn of(subject: FormatSubject) -> impl FnOnce(Arg) -> Arg {
     move |arg| arg.value_parser(OfferedFormats(subject))
 }
 
-/// Parses the name of a format for a subject.
 #[derive(Clone, Copy, Debug)]
 struct OfferedFormats(FormatSubject);
 

@@ -30,22 +30,18 @@ use crate::output;
 const MEASURING: f64 = 0.85;
 /// Share of the time limit after which a measurement is aborted, such as one on a hanging disk.
 const MAX_TIME_SHARE: f64 = 0.95;
-/// Share of the time limit for the first measurements.
 const FIRST_TIME_SHARE: f64 = 0.55;
-/// Share of the memory that level 1 may use.
 const MAX_MEMORY_SHARE: f64 = 0.05;
 /// Plans of the levels. The time limit of a gate is [`Typed::most`].
 const PLANS: [&str; 3] = ["gate", "quick", "standard"];
 /// Samples of a retested case whose plan would continue until its figure is precise.
 const RETEST_SAMPLES: u32 = 10;
-/// Earlier runs of this machine that define the usual result.
 const MAX_EARLIER_RUNS: usize = 30;
 /// Runs of the history that are searched for them.
 const LOOKED_AT: usize = 200;
 /// Longest pause between measurements of one case: a disturbance of one must not affect all.
 const MAX_RETEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Carries out `plimsoll gate`: measures, prints the answer, and returns its exit code.
 pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let started = wall::now().to_string();
@@ -94,7 +90,7 @@ fn shape(form: AnswerForm) -> report::gate::AnswerShape {
     }
 }
 
-/// Returns the exit code of an answer, in the requested format's convention (Nagios: 3 is unknown).
+/// Returns the exit code of an answer, as the requested format defines it (Nagios: 3 is unknown).
 fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     let unknown = typed.exit_unknown.and_then(|code| u8::try_from(code).ok());
     match (answer, typed.format) {
@@ -108,7 +104,7 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     }
 }
 
-/// Prepares the level's plan; above 1 with the disk case of level 1, which verifies every read.
+/// Prepares the plan of the level; above level 1 with level 1's disk case, which verifies reads.
 fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
     if typed.level > 1 && typed.disk_and_network.dir.is_some() {
@@ -134,7 +130,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     Ok(PreparedRun { key, ..prepared })
 }
 
-/// Removes cases that this gate must not or cannot measure; returns each with the reason.
+/// Removes cases that this gate must not or cannot measure. Returns each with the reason.
 fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
@@ -147,7 +143,6 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
         let on_files = is_file(case);
         let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
-            // Without --dir no file is written.
             _ if on_files && typed.disk_and_network.dir.is_none() => Some("needs --dir".to_owned()),
             Err(why) => Some(why.to_string()),
             Ok(()) if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
@@ -177,14 +172,14 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     dropped
 }
 
-/// Returns the usual results to judge by: of the fleet, then of the history.
+/// Returns the usual results to compare with: those of the fleet, then of the history.
 fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
     let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
 
-/// Reads the usual results of a fleet's document. `None`, with a line on stderr, if it has too few
-/// machines of this kind, as one command serves all machines of a mixed fleet.
+/// Reads the usual results from a document of a fleet. `None`, with a message on stderr, if it has
+/// too few machines of this kind.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
     let wrong = |why: String| {
@@ -195,8 +190,8 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
     Ok(UsualFigures::of_fleet(&run, machine).map_err(few).ok())
 }
 
-/// Reads the usual results from runs of this machine in the history. A history that was named must
-/// exist; else `None` without one.
+/// Reads the usual results from runs of this machine in the history. `None` without a history, but
+/// one named by `store` must exist.
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
     let location = match (output::location(store), store) {
         (Ok(Some(location)), _) => location,
@@ -231,7 +226,6 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
     Ok(UsualFigures::of_history(&runs, machine))
 }
 
-/// Warns that the default history cannot be used: a daemon often has no HOME. Returns `None`.
 fn unused(why: &StoreError) -> Option<UsualFigures> {
     output::complain(&format!("no history is used: {why}"));
     None
@@ -246,7 +240,7 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures all cases, retests low ones until time is over. Returns if a signal came.
+    /// Measures all cases, then retests low ones until time is over. Returns whether a signal came.
     fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
@@ -279,7 +273,6 @@ impl Measuring<'_> {
         Ok(interrupted && !self.is_over())
     }
 
-    /// Returns whether the time is over, which also aborts measurements.
     fn is_over(&self) -> bool {
         self.begun.elapsed() >= self.most.mul_f64(MAX_TIME_SHARE)
     }
@@ -288,8 +281,8 @@ impl Measuring<'_> {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
     }
 
-    /// Pauses between retests, of which `needed` remain and the last `took` so long, to spread them
-    /// over the remaining time. Returns whether it was interrupted.
+    /// Pauses between retests to spread them over the remaining time: `needed` remain, and the last
+    /// one `took` this long. Returns whether it was interrupted.
     fn paused(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);

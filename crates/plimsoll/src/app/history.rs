@@ -67,7 +67,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Accepts the level of the run `name`, and prints the run with which baselines now start.
+/// Accepts the level of the run `name`. Prints the run with which baselines start from now on.
 fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
     let run = store.load(name).map_err(|e| store_failure(&e))?;
     let first = store.accept(&run).map_err(|e| store_failure(&e))?;
@@ -90,16 +90,15 @@ fn import_all(typed: &HistoryCommand, files: &[PathBuf]) -> Result<ExitCode, Fai
     printed(&format!("{entered} entered{here}\n"))
 }
 
-/// Enters a run in the history. Returns whether it was new.
 fn import(store: &mut Store, run: &Run) -> Result<bool, Failure> {
     store.import(run).map_err(|e| store_failure(&e))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WantedRuns {
-    /// A run, else figures.
+    /// A run if there is one of this name, else results over time.
     Either,
-    /// Figures over time.
+    /// Results over time.
     Figures,
 }
 
@@ -130,7 +129,6 @@ fn show(
     printed(&report::trend::text(&trends, style))
 }
 
-/// Opens the history for writing. Fails if it does not exist.
 fn existing(typed: &HistoryCommand) -> Result<Store, Failure> {
     Open::new(typed.store.as_deref()).open()?;
     writable(typed)

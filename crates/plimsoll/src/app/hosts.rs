@@ -40,15 +40,12 @@ use tools::OnMachines;
 
 const MAX_NAMES: u64 = 1 << 20;
 const MAX_LIMITS: u64 = 1 << 20;
-/// Seconds between progress lines.
 const PROGRESS_SECONDS: u32 = 10;
-/// Code of findings about nodes without a result.
 const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// Carries out a run on hosts; prints and stores the joined result. `words` is the command line for
-/// each host, and `key` the file with the key for a server.
+/// Carries out a run on hosts; `words` is the command line for each, `key` the server's key file.
 pub(super) fn measure(
     (what, common, key): (&Measurable, &Common, Option<&Path>),
     typed: &Hosts,
@@ -86,7 +83,7 @@ pub(super) fn measure(
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
-/// Loads the run to resume, `wanted`, which must match the hosts and, if typed, the plan.
+/// Loads the run to resume, `wanted`. Fails if it has other hosts, or another plan if one is typed.
 fn begun(
     wanted: &str,
     what: &Measurable,
@@ -162,7 +159,7 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
     Ok(ExitCode::from(if interrupted { code::INTERRUPTED } else { worst }))
 }
 
-/// Refuses to be started by an MPI launcher: each process would reach all hosts.
+/// Fails if an MPI launcher started this process: each process would reach all hosts.
 fn alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
     match plimsoll_cluster::started_with_others() {
@@ -188,7 +185,7 @@ impl AllEnded {
     }
 }
 
-/// Measures each node's own cases, `at_once` nodes in parallel, then those between nodes; returns
+/// Measures each node's own cases, `at_once` nodes in parallel, then those between nodes. Returns
 /// one run and the nodes' exit codes.
 fn measured_by(
     call: &HostCall,
@@ -258,7 +255,7 @@ impl Together<'_, '_> {
         interrupted
     }
 
-    /// Adds network measurements between nodes. Returns whether it was interrupted.
+    /// Adds network measurements between nodes to `run`. Returns whether it was interrupted.
     fn between(&self, run: &mut Run, connected: &mut ConnectedMachines<'_>) -> bool {
         let (prepared, names) = (self.prepared, self.names.as_slice());
         let planned = between::cases(prepared);
@@ -282,7 +279,7 @@ impl Together<'_, '_> {
     }
 }
 
-/// Refuses options that control a run on this machine, such as --dry-run.
+/// Fails for options that control a run on this machine, such as --dry-run.
 fn refused(common: &Common) -> Result<(), Failure> {
     let instead = [
         (common.list, "--list", "leave out --hosts"),
@@ -325,7 +322,6 @@ fn order(
     Ok(order)
 }
 
-/// Returns the launcher of `--launcher`, or the default for these hosts.
 fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> {
     let mut launcher =
         NodeLauncher::parse(typed.launcher()).map_err(|why| Failure::usage(format!("--launcher {why}")))?;
@@ -350,7 +346,6 @@ fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> 
     Ok(launcher.with_program(found))
 }
 
-/// Reads the programs to copy: the named ones, and this one.
 fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
     let read = |path: &PathBuf| {
         let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
@@ -399,13 +394,10 @@ struct HostCall {
     launcher: NodeLauncher,
     programs: Vec<ProgramCopy>,
     order: RunOrder,
-    /// Name of the plan that a node's document must have.
     plan: Option<String>,
-    /// Earlier measurements, by node.
     earlier: BTreeMap<String, Run>,
 }
 
-/// The nodes by index, their connections, and the user's interrupts.
 struct Fleet<'a> {
     hosts: &'a [HostName],
     holds: &'a [Hold],
@@ -418,7 +410,6 @@ struct All<'a> {
     answers: Vec<Run>,
     codes: Vec<u8>,
     lost: Vec<Finding>,
-    /// Nodes that stay connected, by name.
     connected: BTreeMap<String, Connection<'a>>,
     interrupted: bool,
 }
@@ -426,7 +417,7 @@ struct All<'a> {
 type HostOutcome<'a> = Result<(NodeResult, Connection<'a>), String>;
 
 impl HostCall {
-    /// Measures on all nodes, at most `at_once` at a time; stores each result when it arrives.
+    /// Measures on all nodes, at most `at_once` at a time. Stores each result when it arrives.
     fn all<'a>(
         &'a self,
         fleet: &Fleet<'a>,
@@ -488,7 +479,7 @@ impl HostCall {
         all
     }
 
-    /// Records that a node gave no result because of `why`; its earlier result stays.
+    /// Records that `host` gave no result because of `why`. An earlier result of it stays.
     fn without(&self, host: &HostName, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
@@ -505,8 +496,8 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 }
 
 impl<'a> Fleet<'a> {
-    /// Calls `work` for each node, at most `at_once` in parallel, and `received` with each result
-    /// and node index. Returns whether it was interrupted.
+    /// Calls `work` with each node's index, at most `at_once` in parallel, and `received` with
+    /// index and result. Returns whether it was interrupted.
     fn each<T: Send>(
         &self,
         at_once: usize,
@@ -522,7 +513,6 @@ impl<'a> Fleet<'a> {
                 let (sender, next, work) = (sender.clone(), &next, &work);
                 let one_by_one = move || {
                     while let Some(index) = next() {
-                        // The receiver lives until all have ended.
                         let _ = sender.send((index, work(index)));
                     }
                 };
@@ -538,8 +528,8 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Passes on results until the channel closes, and maintains the connections; calls `stop` at
-    /// an interrupt. Returns whether there was one.
+    /// Passes messages to `received` until the channel closes, and supervises the connections.
+    /// Calls `stop` if interrupted. Returns whether it was interrupted.
     fn follow<T>(&self, happenings: &Receiver<T>, stop: impl Fn(), mut received: impl FnMut(T)) -> bool {
         let (mut interrupts, mut last) = (self.interrupts.clone(), never());
         let seconds = tick(Duration::from_secs(1));
@@ -567,8 +557,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Runs `work` on its own thread while it maintains the connections; `work` gets a function
-    /// that prints a line and returns whether to go on. Returns also whether it was interrupted.
+    /// Runs `work` on its own thread and supervises the connections. `work` gets a function that
+    /// prints a line and returns whether to go on. Returns its result, and true if interrupted.
     fn heeded<T: Send + Default>(
         &self,
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
@@ -580,7 +570,6 @@ impl<'a> Fleet<'a> {
             let stop = || goes_on.store(false, Ordering::Relaxed);
             let works = move || {
                 work(&|line| {
-                    // The receiver lives until this thread ends.
                     line.into_iter().for_each(|line| drop(sender.send(line)));
                     goes_on.load(Ordering::Relaxed)
                 })
@@ -592,12 +581,10 @@ impl<'a> Fleet<'a> {
                     complain(&line);
                 }
             });
-            // The panic hook has printed the message.
             (thread.join().unwrap_or_default(), interrupted)
         })
     }
 
-    /// Returns the number of ended cases on all nodes, and the total.
     fn progress(&self) -> MachineProgress {
         let sum = |sum: MachineProgress, hold: &Hold| {
             let one = hold.progress();
@@ -606,8 +593,8 @@ impl<'a> Fleet<'a> {
         self.holds.iter().fold(MachineProgress::default(), sum)
     }
 
-    /// Prints progress if it has changed and [`MAX_PROGRESS_LINES`] seconds have passed; takes and
-    /// returns the seconds since the last line and its content. Call it once a second.
+    /// Prints progress if it has changed and [`PROGRESS_SECONDS`] have passed. Takes and returns
+    /// the seconds since the last line, and its content. Call it once a second.
     fn show_progress(&self, (seconds, last): (u32, MachineProgress)) -> (u32, MachineProgress) {
         let now = self.progress();
         if seconds < PROGRESS_SECONDS || now == last {
@@ -646,7 +633,6 @@ fn lost(name: &str, why: &str) -> Finding {
     of_lost(name, "has no result", why)
 }
 
-/// Returns the finding for a node that was lost after its own run.
 fn lost_later(name: &str, why: &str) -> Finding {
     of_lost(name, "was lost after its own run", why)
 }

@@ -1,4 +1,4 @@
-//! Resolves the names of a comparison's sides: a run, a tag, a file, a baseline, a published table.
+//! Resolves the names of sides of a comparison: a run, tag, file, baseline or published table.
 
 use std::path::Path;
 
@@ -14,14 +14,12 @@ use crate::output;
 pub(super) struct LazyHistory<'a> {
     named: Option<&'a Path>,
     store: Option<Store>,
-    /// Notes about baselines, for the reader.
     pub(super) notes: Vec<String>,
     /// Unresolved regressions: runs since then are in no baseline.
     pub(super) open_losses: Vec<OpenLoss>,
 }
 
-/// Returns the sides without private names. A file is named by its index, as its path may be
-/// private. Fails if a document cannot be redacted.
+/// Returns the sides without private names; a file gets its number as name.
 pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
@@ -32,7 +30,6 @@ pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Fail
     sides.iter().enumerate().map(one).collect()
 }
 
-/// Returns whether a name is a file, not a run or tag: it has a slash, or ends in .json or .html.
 fn is_file(name: &str) -> bool {
     name.contains('/') || [".json", ".html"].iter().any(|end| name.ends_with(end))
 }
@@ -66,13 +63,12 @@ impl<'a> LazyHistory<'a> {
         Ok(self.store.insert(store))
     }
 
-    /// Returns noise floors that doctor measured on the machines of these sides, if any.
+    /// Returns the noise floors that doctor measured on the machines of these sides, if any.
     pub(super) fn floors(&mut self, sides: &[ComparedSide]) -> Result<Vec<Floors>, Failure> {
         let is_wanted = self.named.is_some_and(|named| named != Path::new("none"));
         let store = match self.open() {
             Ok(store) => store,
             Err(e) if is_wanted => return Err(e),
-            // Files can be compared without a history.
             Err(_) => return Ok(Vec::new()),
         };
         let mut machines: Vec<&str> =
@@ -83,7 +79,7 @@ impl<'a> LazyHistory<'a> {
         found.collect::<Result<_, _>>().map_err(|e| store_failure(&e))
     }
 
-    /// Resolves the sides; at most one may be a baseline or a published table.
+    /// Resolves the names of the sides; at most one may be a baseline or a published table.
     pub(super) fn sides(&mut self, names: &[&str]) -> Result<Vec<ComparedSide>, Failure> {
         let mut relative = None;
         let mut sides = Vec::new();
@@ -109,7 +105,7 @@ impl<'a> LazyHistory<'a> {
         Ok(sides)
     }
 
-    /// Returns the last `count` own runs before this one, as baseline, and notes for the reader.
+    /// Returns the last `count` own runs before `run`, as baseline, and a note on runs left out.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
@@ -153,7 +149,7 @@ impl<'a> LazyHistory<'a> {
         Ok(ComparedSide { name: shown(name), runs })
     }
 
-    /// Resolves a side that is no baseline. Fails if it has no results.
+    /// Resolves the name of a side that is no baseline. Fails if it has no results.
     fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         let side = self.named(name)?;
         match side.runs.last() {
@@ -171,7 +167,7 @@ impl<'a> LazyHistory<'a> {
         }
     }
 
-    /// Resolves a file, a tag (all its runs) or a run of the history.
+    /// Resolves a name to a file, a tag (all its runs) or a run of the history.
     fn named(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         if is_file(name) {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
@@ -202,7 +198,7 @@ impl<'a> LazyHistory<'a> {
     }
 }
 
-/// Returns how many earlier runs of the plan are not in the baseline, and why; `None` if all are.
+/// Returns a note on how many earlier runs of the plan are not in the baseline; `None` if all are.
 fn not_taken(others: SkippedRuns) -> Option<String> {
     let kinds = [
         (others.imported, "imported"),
@@ -218,7 +214,7 @@ fn published_name(name: &str) -> Option<&str> {
     name.strip_prefix(PUBLISHED)
 }
 
-/// Returns the side with the published figures of `table` for the cases of `other`.
+/// Returns a side with the published results of `table` for the cases of the side `other`.
 fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<ComparedSide, Failure> {
     let found = plimsoll_published::find(table).ok_or_else(|| {
         Failure::usage(format!(

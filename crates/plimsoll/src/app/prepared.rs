@@ -30,20 +30,17 @@ use super::plans::{notes, usage};
 use super::{Failure, code};
 use crate::output;
 
-/// Default equivalence margin of reference tools, relative.
 const MARGIN: f64 = 0.03;
 
 #[derive(Clone)]
 pub(super) struct PreparedRun {
     pub(super) plan: Plan,
     pub(super) machine: Machine,
-    /// Each case once.
     pub(super) planned: Vec<Planned>,
     pub(super) user_limits: UserLimits,
     pub(super) target: Option<RawTarget>,
     pub(super) key: Option<SharedKey>,
     pub(super) margin: f64,
-    /// Requirements on the finished run.
     pub(super) requirements: Vec<Requirement>,
     pub(super) store: Option<PathBuf>,
 }
@@ -59,12 +56,12 @@ impl PreparedRun {
         }
     }
 
-    /// Prepares a run here; `before` is the machine of a resumed run: its measured sizes stay.
+    /// Prepares a run here. A resumed run keeps the cache sizes of its earlier machine, `before`.
     pub(super) fn new(what: &Measurable, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
         Self::made(what, common, before, true)
     }
 
-    /// Prepares a run whose test files need a typed --dir; without it, no directory is checked.
+    /// Prepares a run whose test files require a typed --dir; without it, no directory is checked.
     pub(super) fn where_named(
         what: &Measurable,
         common: &Common,
@@ -106,7 +103,6 @@ impl PreparedRun {
         match &common.target {
             Some(target) => checked_target(&root, target, &mut planned)?,
             None if files && (on_files || common.dir.is_some()) => {
-                // A resumed run had a directory.
                 let named = common.dir.is_some() || before.is_some();
                 plan.dir = checked_dir(&plan.dir, named, &machine, &mut planned)?
             }
@@ -131,7 +127,7 @@ impl PreparedRun {
         })
     }
 
-    /// Prepares a run on other nodes: each finds out itself what it can measure.
+    /// Prepares a run on other nodes; each node determines which cases it can measure.
     pub(super) fn elsewhere(what: &Measurable, common: &Common, machine: Machine) -> Result<Self, Failure> {
         let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
@@ -159,7 +155,6 @@ impl PreparedRun {
     }
 }
 
-/// The command line, independent of the machine.
 struct Meant {
     plan: Plan,
     requirements: Vec<Requirement>,
@@ -177,7 +172,7 @@ impl Meant {
     }
 }
 
-/// Measures the machine's properties on which default sizes depend, if the plan has such cases.
+/// Measures properties of the machine on which default sizes of the plan's cases depend, if any.
 fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let sized = plan.groups.iter().filter(|group| !group.asked("size"));
     let benchmarks = sized
@@ -188,8 +183,8 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     }
 }
 
-/// Replaces a measured size by its earlier value within the noise, as sizes are part of case names
-/// and runs must be comparable. Without a readable history nothing changes.
+/// Replaces a measured cache size by its earlier value in the history if they differ only by noise:
+/// sizes are part of case names, and runs must be comparable.
 fn settle(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
@@ -220,7 +215,6 @@ pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
     format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
 }
 
-/// Returns the text of `--dry-run`.
 pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
@@ -248,7 +242,7 @@ pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String
     ))
 }
 
-/// Estimates the seconds of a plan's samples on this machine, at most its budget.
+/// Returns the estimated seconds of the plan's samples on this machine, at most its budget.
 pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
@@ -256,7 +250,7 @@ pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
     plan.budget.map_or(all, |budget| budget.min(all))
 }
 
-/// Returns number and length of samples: `6 to 30 samples of 100 ms each`.
+/// Describes number and length of samples: `6 to 30 samples of 100 ms each`.
 fn sampled(sampling: &Sampling) -> String {
     let samples =
         sampling.samples.map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::counted(n, "sample"));
@@ -264,8 +258,8 @@ fn sampled(sampling: &Sampling) -> String {
     format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
 
-/// Checks the directory of test files and marks cases that do not fit. Fails if no case is left, or
-/// a directory that was typed (`named`) cannot be used.
+/// Checks the directory of test files and marks cases that do not fit. Returns the directory. Fails
+/// if no case is left, or a directory that was typed (`named`) cannot be used.
 fn checked_dir(
     dir: &Path,
     named: bool,
@@ -313,7 +307,7 @@ fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
     }
 }
 
-/// Refuses source addresses (`bind`) that do not belong to this machine.
+/// Fails if a source address of a case (`bind`) does not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
     let named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
     for address in named {

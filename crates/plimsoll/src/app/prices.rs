@@ -14,7 +14,6 @@ const MAX_PRICES: u64 = 1 << 16;
 const PRICES: RangeInclusive<f64> = 1e-9..=1e12;
 /// Valid weights; a larger ratio would leave one benchmark alone in the score.
 const WEIGHTS: RangeInclusive<f64> = 1e-6..=1e6;
-/// Signs allowed before an amount.
 const CURRENCIES: [char; 4] = ['$', '€', '£', '¥'];
 
 /// Splits NAME=VALUE at the last `=`, as names may be paths; `None` if either is empty.
@@ -29,7 +28,7 @@ fn without_comment(line: &str) -> &str {
     at.map_or(line, |at| &line[..at]).trim()
 }
 
-/// Returns the typed words, or if the only one is a file, its lines.
+/// Returns the typed words; if the only word is a file, its lines.
 fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     let [only] = typed else { return Ok(typed.to_vec()) };
     if pair(only).is_some() && !Path::new(only).exists() {
@@ -46,7 +45,7 @@ fn price_words(typed: &[String]) -> Result<Vec<String>, Failure> {
     Ok(lines)
 }
 
-/// Parses an amount and its unit: `$0.0416/h` is 0.0416 and `$/h`; without currency it is `price`.
+/// Parses a price: `$0.0416/h` is (0.0416, `$/h`); without a currency the unit starts with `price`.
 fn amount(text: &str) -> Option<(f64, String)> {
     let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per.trim())));
     let text = text.trim();
@@ -58,7 +57,7 @@ fn amount(text: &str) -> Option<(f64, String)> {
     is_whole.then_some((value, unit))
 }
 
-/// Parses the price of each side, if any. Fails if one is unreadable, missing or of no side.
+/// Parses the price of each side; `None` without prices. Fails if one is missing or of no side.
 pub(super) fn prices(typed: &[String], names: &[&str]) -> Result<Option<Prices>, Failure> {
     if typed.is_empty() {
         return Ok(None);
@@ -120,7 +119,7 @@ pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure
     Ok(found)
 }
 
-/// Refuses weights that match no case, and two weights for one case.
+/// Fails if a weight matches no case, or two weights match one case.
 pub(super) fn each_weighs_its_own(
     weights: &BTreeMap<String, f64>,
     sides: &[ComparedSide],

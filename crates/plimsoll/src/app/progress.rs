@@ -1,10 +1,9 @@
-//! The progress line on stderr of runs that are not stored.
+//! Progress line on stderr of runs that are not stored.
 
 use std::io::Write;
 
 use plimsoll_output::report::Style;
 
-/// A line that each text replaces; nothing if stderr shows no progress.
 pub(super) struct ProgressText<'a> {
     pub(super) style: &'a Style,
 }

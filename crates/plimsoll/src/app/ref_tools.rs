@@ -26,7 +26,7 @@ use plimsoll_system::leftover::{Reaped, Registry};
 use super::prepared::PreparedRun;
 use super::{Failure, printed};
 
-/// Parses and checks `--against` and its related options.
+/// Parses `--against`, and checks the related options.
 pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     let against = Against::parse("--against", &common.against).map_err(Failure::usage)?;
     named(&common.reference_path)?;
@@ -34,7 +34,7 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
     Ok(against)
 }
 
-/// Refuses options of reference tools, such as --margin, without `--against`.
+/// Fails if an option of reference tools, such as --margin, is typed without `--against`.
 pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
     if planned.iter().any(|planned| planned.against != Against::Nobody) {
         return Ok(());
@@ -107,7 +107,7 @@ fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Select
     })
 }
 
-/// Estimates the seconds of all reference tools for these cases, at most a share of the budget.
+/// Returns the estimated seconds of all reference tools, at most a share of the plan's budget.
 pub(super) fn expected_seconds(
     common: &Common,
     plan: &Plan,
@@ -122,7 +122,7 @@ pub(super) fn expected_seconds(
     Ok(plan.budget.map_or(all, |budget| all.min(budget * TOOLS_PER_BUDGET)))
 }
 
-/// Prepares the tools of a run; `None` if none is requested; `plimsoll` is the own program.
+/// Prepares the reference tools; `None` if none is requested. `plimsoll` is this program's path.
 pub(super) fn reference_tools(
     common: &Common,
     plimsoll: &Path,
@@ -159,7 +159,7 @@ pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Fa
     Ok((search(&common.reference_path)?, SelfLauncher { plimsoll: super::own_program()? }))
 }
 
-/// Carries out `plimsoll references`: lists or installs the tools; `paths` are named programs.
+/// Lists or installs the reference tools. `paths` has programs that are not on PATH, by tool.
 pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
     let search = search(paths)?;
     let plimsoll = super::own_program()?;
@@ -190,7 +190,7 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     printed(&listed(&rows, &plimsoll_reference::passed_over(&search), &Style::detect(Wishes::default())))
 }
 
-/// Prints or runs (by `install`) the command that installs these packages.
+/// Prints or runs the command that installs these packages, as `install` requests.
 fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
     let packages: Vec<&str> = missing
         .iter()
@@ -221,7 +221,7 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
     }
 }
 
-/// Runs a program bound to `cpus` and supervises it (`plimsoll launch`); ends like it.
+/// Runs a program bound to `cpus`, supervises it, and ends with its exit code.
 pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, Failure> {
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
     let mut tool = Command::new(super::own_program()?);
@@ -232,8 +232,7 @@ pub(super) fn launch(cpus: &[usize], command: &[OsString]) -> Result<ExitCode, F
     Ok(ExitCode::from(end_as(status)))
 }
 
-/// Replaces this process by the program `command`, bound to `cpus`: the second stage of `plimsoll
-/// launch`. Returns only on failure.
+/// Replaces this process by the program `command`, bound to `cpus`. Returns only on failure.
 pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
     let Some((program, arguments)) = command.split_first() else {
         return Failure::usage("launch: no program");

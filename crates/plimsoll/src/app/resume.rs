@@ -17,14 +17,13 @@ use super::prepared::PreparedRun;
 use super::{Failure, store_failure};
 use crate::output;
 
-/// Lock on a run for this process. It is a name in the abstract namespace of Unix sockets
-/// (unix(7)): the kernel frees it with the process, and no file is left.
+/// Lock on a run: a name in the abstract namespace of Unix sockets (unix(7)), freed by the kernel.
 pub(super) struct RunLock {
     _name: Option<UnixListener>,
 }
 
 impl RunLock {
-    /// Locks the run with this id, if the system can. Fails if another process has it.
+    /// Locks the run with the id `run`, if the system can. Fails if another process has it locked.
     pub(super) fn of(run: &str) -> Result<Self, Failure> {
         let name = SocketAddr::from_abstract_name(format!("plimsoll-run-{run}"));
         match name.and_then(|name| UnixListener::bind_addr(&name)) {
@@ -37,16 +36,15 @@ impl RunLock {
 }
 
 pub(super) struct ResumedRun {
-    /// As far as it got.
     pub(super) run: Run,
     pub(super) held: RunLock,
-    /// Whether it came from a file, so that this user did not type its plan.
+    /// Whether it was imported, so that this user did not type its plan.
     pub(super) imported: bool,
 }
 
 impl ResumedRun {
-    /// Resumes a run that another node has stored, locked and sent, under this node's plan. It is
-    /// not locked here, as that node may be this one.
+    /// Resumes a run that the launcher has stored, locked and sent, under this node's plan. It is
+    /// not locked again, as the launcher may run on this node.
     pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
         let plan = super::document(prepared, &run.id, None).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -54,7 +52,7 @@ impl ResumedRun {
     }
 }
 
-/// Locks and loads the run. Fails if it does not exist, still runs, or is complete.
+/// Locks and loads the run `wanted`. Fails if it does not exist, still runs, or is complete.
 pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure> {
     let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location =
@@ -80,7 +78,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
     }
 }
 
-/// Returns the stored plan. Fails if the run was imported and only its plan names a server.
+/// Returns the stored plan of the run. Fails if it was imported and only its plan names a server.
 pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable, Failure> {
     let run = &begun.run;
     let (name, text) = (plimsoll_units::text::shown(&run.plan.name), run.plan.text.clone());
@@ -97,7 +95,7 @@ pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable,
     Ok(Measurable::Text { name, text })
 }
 
-/// Refuses a run from another machine or plan; takes over its random seed.
+/// Fails if `run` is from another machine or plan. Sets the plan's random seed to that of `run`.
 pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     let hash = resolve::hash(&prepared.plan, &prepared.planned);
@@ -111,8 +109,8 @@ pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure>
     Ok(())
 }
 
-/// Refuses a run from another machine or with another plan text (one node of many has its own
-/// hash); takes over its random seed.
+/// Fails if `run` is from another machine or plan text (one node of many has its own hash). Sets
+/// the plan's random seed to that of `run`.
 pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
     same_machine(run, prepared)?;
     if run.plan.text != write::text(&prepared.plan.file) {
@@ -167,7 +165,6 @@ fn elsewhere(storage: Option<&Storage>) -> String {
     }
 }
 
-/// Returns whether the run has a result of this case and repetition.
 pub(super) fn measured(run: &Run, planned: &Planned) -> bool {
     run.measurements.iter().any(|m| m.repeat == planned.repeat && m.case == planned.candidate.case)
 }

@@ -16,10 +16,9 @@ use plimsoll_units::text::counted;
 
 use super::{Failure, code};
 
-/// Environment variable with a key, used if no file is named.
 const VARIABLE: &str = "PLIMSOLL_KEY";
 
-/// Reads the key for a server: from the file, else from the environment; `None` for an open server.
+/// Reads the key for a server: from `file`, else from the environment. `None` if neither has one.
 pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
     let usage = |e: KeyError| Failure::usage(e.to_string());
     match (file, std::env::var_os(VARIABLE)) {
@@ -30,7 +29,7 @@ pub(super) fn key(file: Option<&Path>) -> Result<Option<SharedKey>, Failure> {
     }
 }
 
-/// Writes a new key to a new file or stdout. Fails if the file exists or cannot be written.
+/// Writes a new key to a new file, or to stdout. Fails if the file exists or cannot be written.
 pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
     let key = fresh_key()?;
     match file {
@@ -94,7 +93,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the server's address for clients; this machine's name if it listens on all addresses.
+/// Returns the server's address for clients: this machine's name if it listens on all addresses.
 fn place(address: Option<SocketAddr>, port: u16) -> String {
     match address {
         // The interface is the client's own.
@@ -109,7 +108,6 @@ fn place(address: Option<SocketAddr>, port: u16) -> String {
     }
 }
 
-/// Prints the server's addresses, and the command for clients.
 fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     let place = place(server.addresses().first().copied(), typed.port);
@@ -126,7 +124,6 @@ fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
     if std::io::stdout().is_terminal() {
         text += "Ctrl-C ends it\n";
     }
-    // A closed pipe does not end the server.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
@@ -148,7 +145,6 @@ fn log(happening: Happening) {
     crate::output::whole(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
 }
 
-/// Carries out the private server of a loopback run, controlled by stdin.
 pub(super) fn private() -> Result<ExitCode, Failure> {
     plimsoll_system::program::take_name();
     let served = serve_private(&std::io::stdin(), std::io::stdout());

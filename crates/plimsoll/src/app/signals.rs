@@ -15,8 +15,7 @@ use super::{Failure, code};
 
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals within this time after the first are one request: timeout(1) signals both the
-/// program and its process group.
+/// Signals within this time are one request: timeout(1) signals a program and its process group.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Returns the signals of [`ENDING`] that were not ignored before any handler was installed.
@@ -24,10 +23,8 @@ fn heeded() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
 }
 
-/// Sets up signal dispositions.
-///
-/// A write past RLIMIT_FSIZE then fails with EFBIG instead of death by SIGXFSZ. With SIGCHLD
-/// ignored, the kernel would collect children without their status; a handler prevents that.
+/// Sets up signal dispositions. A write past RLIMIT_FSIZE then fails with EFBIG instead of death by
+/// SIGXFSZ. A handler for SIGCHLD keeps the status of children, which is lost if it is ignored.
 pub(super) fn settle() {
     let unneeded = || Arc::new(AtomicBool::new(false));
     // The flags are not needed. If a registration fails, the old disposition stays.
@@ -39,7 +36,7 @@ pub(super) fn settle() {
     }
 }
 
-/// Returns a channel with a message at the first signal; a second request ends the program at once.
+/// Returns a channel with a message at the first signal. A second one ends the program at once.
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
     let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
@@ -61,15 +58,12 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
 
 #[derive(Debug, PartialEq)]
 enum SignalRequest {
-    /// End in order.
     First,
-    /// A repeat of the last request.
     Same,
-    /// End at once.
     Again,
 }
 
-/// Classifies a signal that came `now`; `first` is the time of the first, set by the first call.
+/// Classifies a signal that came at `now`; `first` is the time of the first, set by the first call.
 fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
     let Some(begun) = *first else {
         *first = Some(now);
@@ -82,7 +76,7 @@ fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
     }
 }
 
-/// Returns a channel with a message at the first signal, or at `end` if there was none before.
+/// Returns a channel with a message at the first signal, or at time `end` if there was none before.
 pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     let asked = interrupts()?;
     let (sender, receiver) = unbounded();
@@ -99,7 +93,6 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// Starts a thread that nothing waits for; it ends with the program.
 fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
@@ -107,7 +100,7 @@ fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
         .map_err(|e| Failure::environment(format!("cannot start a thread: {e}; see ulimit -u and ulimit -v")))
 }
 
-/// Makes each ending signal write a byte into `end`.
+/// Makes each ending signal write a byte into the socket `end`.
 pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
     heeded().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));

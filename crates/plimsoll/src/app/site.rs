@@ -52,7 +52,6 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the pages, linked ones before those that link to them.
     fn write(&mut self, entries: &[StoredRun]) -> Result<(), Failure> {
         let (library, text) = pages::library();
         self.put(&library, text)?;
@@ -69,7 +68,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the report of each run; returns the runs grouped by machine.
+    /// Writes the report of each run. Returns the runs grouped by machine.
     fn runs<'e>(&mut self, entries: &'e [StoredRun]) -> Result<Vec<OfMachine<'e>>, Failure> {
         let mut trends = self.trends(entries)?;
         let mut machines: Vec<OfMachine<'e>> = Vec::new();
@@ -99,7 +98,7 @@ impl Writer<'_> {
         Ok(machines)
     }
 
-    /// Returns the figures over time of runs on one node; runs on several have a figure per node.
+    /// Returns the results over time of these runs; runs on several nodes have one per node.
     fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
@@ -116,7 +115,7 @@ impl Writer<'_> {
         Ok(trends)
     }
 
-    /// Redacts node names in case ids as they are redacted in the last run with the case.
+    /// Replaces node names in case ids by those in the redacted last run with the case.
     fn rename(&self, trends: &mut [MetricTrend]) -> Result<(), Failure> {
         let mut last: Option<Run> = None;
         for trend in trends {

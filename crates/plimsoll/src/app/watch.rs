@@ -32,17 +32,14 @@ use super::{Failure, code, document, ending, interrupts, outputs, printed, resum
 use crate::output::{self, Begins, complain};
 use probing::{Ending, Probing};
 
-/// File name of the journal in the directory of the history.
 const JOURNAL: &str = "watch";
-/// Seconds that a stopped process has to end.
 const ENDS_WITHIN: i64 = 120;
 /// Longest time that a process may take to show the result of a watch.
 const SETTLES: Duration = Duration::from_secs(60);
 /// Code of a finding that a watch reports in its own way.
 const OF_SERIES: &str = "changed";
 
-/// Carries out `plimsoll watch`. Fails if there is no location for the journal, another watch is
-/// unfinished, or nothing can be measured.
+/// Carries out `plimsoll watch`: starts, resumes, shows or ends a watch.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
     let location = location.ok_or_else(|| {
@@ -63,7 +60,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Reads a journal; returns both. Removes one without a complete first line, and fails.
+/// Reads a journal and returns both. Removes one without a complete first line, and fails.
 fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
@@ -192,13 +189,12 @@ fn elapsed(kept: &JournalContent) -> f64 {
     by_boot.unwrap_or_else(by_wall).max(kept.reached())
 }
 
-/// Returns the kernel's id of this boot; empty if unknown.
 fn boot() -> String {
     let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
     plimsoll_units::text::shown_within(&id, 64)
 }
 
-/// Removes cases that cannot be measured here, and prints why; `has_dir`: --dir is given.
+/// Removes cases that cannot be measured here, and prints why. `has_dir` is whether --dir is given.
 fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     let mut left_out: Vec<(Case, String)> = Vec::new();
     prepared.planned.retain(|planned| {
@@ -224,7 +220,7 @@ fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     prepared
 }
 
-/// Probes until time is over or it is stopped, then shows the result.
+/// Probes until the time is over or the watch is stopped, then shows the result.
 fn watched(
     typed: &Typed,
     prepared: &PreparedRun,
@@ -267,7 +263,7 @@ fn ended(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<E
     shown(&kept, &common, journal)
 }
 
-/// Returns the document of a watch, from its journal alone.
+/// Returns the run document of a watch, from its journal alone.
 fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     let begun = &kept.begun;
     let prepared = PreparedRun::elsewhere(&plan(begun), common, begun.run.machine.clone())?;
@@ -295,7 +291,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// Shows the result and enters it in the history, then removes the journal.
+/// Shows the result and stores it in the history, then removes the journal.
 fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
         return nothing(kept, journal);
@@ -326,7 +322,7 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
     Ok(ExitCode::from(ending::whole(&run, &[own])))
 }
 
-/// Removes the journal of a watch without probes, and fails with the reason.
+/// Removes the journal of a watch without probes. Always fails, with the reason.
 fn nothing(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
     journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
@@ -358,7 +354,7 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
     printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
-/// Carries out `watch --stop`: stops its process, if one runs, and shows the result.
+/// Carries out `watch --stop`: stops the process of the watch, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = JournalContent::read(path).map_err(|e| failure(&e))?;
     if let Err(e) = WatchJournal::open(path) {

@@ -1,10 +1,6 @@
-//! Accepts and authenticates connections in one loop that never waits for a single one.
-//!
-//! A connection has [`HANDSHAKE`] for its first message, and [`REQUEST`] for its first frame, which
-//! proves that it is no replay. With more than [`MAX_PENDING`] unauthenticated connections the
-//! oldest is closed, so that silent ones cannot lock out clients. A refused connection gets no
-//! answer. If no descriptor is left, reserved ones accept connections, so that authenticated
-//! clients get the reason. A datagram with an expected token gets a socket for its stream.
+//! Accepts and authenticates connections in one loop that never waits for a single one. A
+//! connection has [`HANDSHAKE`] for its first message, then [`REQUEST`] for its first frame, which
+//! proves that it is no replay. A refused connection gets no answer.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,9 +25,7 @@ use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 const MAX_PENDING: usize = 16;
 /// Connections accepted before the waiting ones are checked again.
 const AT_ONCE: usize = 64;
-/// Descriptors reserved for the case that no other is left.
 const RESERVED_DESCRIPTORS: usize = 4;
-/// Pause of accepting when the reserved descriptors are used up as well.
 const REST: Duration = Duration::from_millis(100);
 const NOTICE_TIME: Duration = Duration::from_secs(10);
 
@@ -45,9 +39,7 @@ struct PendingClient {
 }
 
 enum PendingStage {
-    /// Waiting for its first message.
     Greeting { stream: TcpStream, shown: [u8; LENGTH], length: usize },
-    /// Answered; waiting for its first frame.
     Answered(Box<Channel>),
 }
 
@@ -64,9 +56,8 @@ pub(super) struct Door<'env> {
     sessions: &'env Sessions,
     notify: &'env (dyn Fn(Happening) + Sync),
     waiting: Vec<PendingClient>,
-    /// Released if no other descriptor is left, to accept connections and answer them.
+    /// Released if no other descriptor is left, so that connections can be accepted and answered.
     reserve: Vec<File>,
-    /// End of a pause of accepting.
     rests: Option<Instant>,
     turned: u64,
     notified_at: Instant,
@@ -93,7 +84,7 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Accepts connections until `until` is readable or closed; sessions are threads of `scope`.
+    /// Accepts connections until `until` is readable or closed. Sessions are threads of `scope`.
     pub(super) fn keep<'s>(
         &mut self,
         scope: &'s Scope<'s, 'env>,
@@ -122,7 +113,6 @@ impl<'env> Door<'env> {
         }
     }
 
-    /// Waits for a connection, data or a deadline. Returns true if `until` is ready.
     fn wait(&self, until: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(&until, PollFlags::IN)];
         let rest = self.rests.map(|until| until.saturating_duration_since(Instant::now()));
@@ -132,7 +122,6 @@ impl<'env> Door<'env> {
         fds.extend(self.waiting.iter().map(|pending| PollFd::new(pending.stream(), PollFlags::IN)));
         let next = self.waiting.iter().map(|s| s.deadline.saturating_duration_since(Instant::now())).min();
         let notified_at = (self.turned > 0).then_some(NOTICE_TIME);
-        // At least a millisecond, so that a deadline just ahead does not cause busy waiting.
         let longest = next
             .into_iter()
             .chain(notified_at)
@@ -185,14 +174,12 @@ impl<'env> Door<'env> {
             }
         };
         let Some(lease) = self.sessions.open(client, other_session, control) else {
-            // A client that does not receive even this is closed anyway.
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
         end_when_gone(channel.stream());
         let (notify, sessions) = (self.notify, self.sessions);
         let session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
-        // If no thread starts, the session is still here.
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
@@ -283,8 +270,8 @@ impl<'env> Door<'env> {
         self.waiting.push(PendingClient { stage, client, deadline: Instant::now() + HANDSHAKE });
     }
 
-    /// Accepts the next connection with a reserved descriptor, else in exchange for the oldest
-    /// unauthenticated one. A connection left unaccepted would wake the loop forever.
+    /// Accepts the next connection of `listener` with a reserved descriptor, else with that of the
+    /// oldest unauthenticated connection. A connection left unaccepted would wake the loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
         // Linux allocates the descriptor first: the error does not show that a connection waits.
         if !somebody_knocks(listener) {
@@ -303,7 +290,6 @@ impl<'env> Door<'env> {
     }
 }
 
-/// Converts an IPv4-mapped address to IPv4; keeps the scope of a link-local one.
 fn canonical(client: SocketAddr) -> SocketAddr {
     match client.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, client.port()),
@@ -311,7 +297,7 @@ fn canonical(client: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Makes the kernel close the connection about [`GONE`] after the client's machine or link failed.
+/// Makes the kernel close `stream` about [`GONE`] after the client's machine or link failed.
 fn end_when_gone(stream: &TcpStream) {
     let (probes, probe_interval) = (3, GONE / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
@@ -326,7 +312,7 @@ fn somebody_knocks(listener: &TcpListener) -> bool {
     poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// Returns whether any user of this machine may use the congestion control `name`.
+/// Returns whether any user of this machine may use the TCP congestion control `name`.
 fn may_use(name: &str) -> bool {
     let allowed = plimsoll_machine::Root::live().text("proc/sys/net/ipv4/tcp_allowed_congestion_control");
     allowed.is_ok_and(|names| names.split_whitespace().any(|allowed| allowed == name))
@@ -342,7 +328,6 @@ impl PendingClient {
 }
 
 impl PendingStage {
-    /// Reads what has arrived, without waiting. Returns the request or next stage, or a refusal.
     fn look(self, settings: &Settings) -> PendingState {
         match self {
             PendingStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),

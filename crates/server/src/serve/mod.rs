@@ -1,5 +1,5 @@
 //! The server: one thread accepts and authenticates connections (`door`). Each session has its own
-//! thread (`session`) and takes turns in a queue (`queue`). No input is trusted; see [`Caps`].
+//! thread (`session`) and takes turns in a queue (`queue`).
 
 mod door;
 mod private;
@@ -18,7 +18,6 @@ pub use sessions::Sessions;
 use crate::traffic::{PinnedCpus, raise_descriptors, udp};
 use crate::wire::SharedKey;
 
-/// File that reserved descriptors refer to.
 const SPARE: &str = "/dev/null";
 
 /// Limits of a server; always finite.
@@ -55,12 +54,12 @@ pub struct Settings {
     pub cpus: PinnedCpus,
 }
 
-/// Event to be reported.
+/// Event that a server reports to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
-    /// A session has started.
+    /// A session of the client at this address has started.
     Began(SocketAddr),
-    /// A session has ended: address, transfers, and the reason unless the client closed it.
+    /// A session has ended: client, number of transfers, reason unless the client closed it.
     Ended(SocketAddr, u64, Option<String>),
     /// Number of connections refused since the last report, at most every ten seconds.
     Turned(u64),
@@ -72,7 +71,7 @@ pub enum ServeError {
     /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}; {}", remedy(source))]
     Listen {
-        /// Address.
+        /// Address on which the server could not listen.
         address: SocketAddr,
         /// Error of the system.
         source: io::Error,
@@ -85,7 +84,7 @@ pub enum ServeError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The first line of standard input is not valid [`PrivateOrder`].
+    /// The first line of standard input is not a valid [`PrivateOrder`].
     #[error(
         "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
     )]
@@ -93,7 +92,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// Returns whether the address to listen on does not belong to this machine, a user error.
+    /// Returns whether listening failed because the address does not belong to this machine.
     pub fn is_no_address(&self) -> bool {
         matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
     }
@@ -118,12 +117,10 @@ const fn failed(what: &'static str) -> impl Fn(io::Error) -> ServeError {
 #[derive(Debug)]
 pub struct Server {
     listeners: Vec<TcpListener>,
-    /// One UDP socket per listener, with the same address and port.
     datagrams: Vec<UdpSocket>,
     settings: Settings,
 }
 
-/// Tries of ports that the kernel chooses: one free for TCP may be in use for UDP.
 const MAX_PORT_TRIES: usize = 16;
 
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
@@ -144,7 +141,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
 }
 
 impl Server {
-    /// Listens on all of `addresses` with TCP and UDP. Fails if an address is not available.
+    /// Listens on all of `addresses` with TCP and UDP. Fails if one of them is not available.
     pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
         let listen = |address: &SocketAddr| {
             listen(*address).map_err(|source| ServeError::Listen { address: *address, source })
@@ -154,7 +151,7 @@ impl Server {
         Ok(Server { listeners, datagrams, settings })
     }
 
-    /// Listens on `port` at all addresses of this machine, IPv6 if available and IPv4.
+    /// Listens with TCP and UDP on `port` at all addresses of this machine, IPv4 and IPv6.
     pub fn bind_any(port: u16, settings: Settings) -> Result<Self, ServeError> {
         let any = |ip: IpAddr| [SocketAddr::new(ip, port)];
         let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
@@ -167,12 +164,12 @@ impl Server {
         }
     }
 
-    /// Returns the addresses on which the server listens.
+    /// Returns the TCP addresses on which the server listens.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Serves until `until` is readable or closed; `notify` receives each event, from any thread.
+    /// Serves clients until `until` is readable or closed. Any thread may call `notify`.
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
@@ -185,7 +182,6 @@ impl Server {
         std::thread::scope(|scope| {
             let mut door = door::Door::new(self, &sessions, notify, first);
             let ended = door.keep(scope, until.as_fd());
-            // Makes the threads of the sessions end soon.
             sessions.close();
             ended
         })
@@ -215,7 +211,7 @@ impl Net {
         Some(Net { bits: mapped(address) & mask, mask: if width == 128 && bits == 0 { 0 } else { mask } })
     }
 
-    /// Returns whether the network contains `address`.
+    /// Returns whether this network contains `address`; an IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address.to_canonical()) & self.mask == self.bits
     }

@@ -13,13 +13,13 @@ use crate::wire::{MAX_STREAMS, SharedKey};
 
 const MAX_LINE: u64 = 4096;
 
-/// First line to a private server.
+/// Order for a private server, sent as the first line of its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrivateOrder {
     /// Key, hexadecimal; not in the argument list, which every user of the machine can read.
     pub key: String,
-    /// CPUs to which its threads are pinned, in turn.
+    /// CPUs of its threads, in turn.
     pub cpus: Vec<usize>,
 }
 
@@ -33,8 +33,8 @@ pub enum PrivateReply {
     Error(String),
 }
 
-/// Serves by the orders on `input` until that is closed; writes one line of [`PrivateReply`] to
-/// `output`: the port on 127.0.0.1, or an error.
+/// Reads a [`PrivateOrder`] from `input`, serves on 127.0.0.1 until `input` is closed, and writes
+/// one line to `output`: a [`PrivateReply`] with the port, or with the error.
 pub fn serve_private(input: &(impl AsFd + ?Sized), mut output: impl Write) -> Result<(), ServeError> {
     let copy = input.as_fd().try_clone_to_owned().map_err(failed("read its standard input"))?;
     let orders = read_orders(std::fs::File::from(copy)).ok_or(ServeError::Orders)?;

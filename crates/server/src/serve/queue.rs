@@ -1,5 +1,5 @@
-//! Queue of clients. A turn is kept between a client's transfers. It passes on when the client is
-//! idle or gone, or has held it for the longest time of a transfer while another client waits.
+//! Queue of clients. A turn ends when its client is idle or gone, or has measured for the longest
+//! time while another client waits.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use crate::wire::Hex128;
 const IDLE: Duration = Duration::from_secs(2);
 /// Time without a new request after which a waiting client is dropped.
 const FORGET: Duration = Duration::from_secs(10);
-/// Longest wait before asking again that a client is given, in seconds.
 const MAX_WAIT_SECONDS: u64 = 5;
 
 #[derive(Debug)]
@@ -28,8 +27,8 @@ pub(super) struct SessionQueue {
 }
 
 impl SessionQueue {
-    /// Starts a transfer if it is the turn of `group` at `now`, else returns the seconds until its
-    /// next try. A turn passes on after `longest` if another group waits.
+    /// Starts a transfer of the sessions `group` if it is their turn. Otherwise returns the seconds
+    /// until the next try. A group loses its turn after `longest` if another one waits.
     pub(super) fn begin(&mut self, group: Hex128, now: Instant, longest: Duration) -> Result<(), u32> {
         self.waiting.retain(|(_, asked)| now.duration_since(*asked) < FORGET);
         if let Some(holder) = &self.holder

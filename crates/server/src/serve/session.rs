@@ -1,4 +1,4 @@
-//! One client's session: its requests, one after another, each checked against the limits.
+//! Session of one client: its requests, one after another, each checked against the limits.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -26,7 +26,6 @@ const SILENT: &str = "it heard nothing from this machine for too long: the machi
 #[derive(Debug, Default)]
 pub(super) struct SessionEnd {
     pub(super) transfers: u64,
-    /// Reason of the end, unless the client closed the connection.
     pub(super) why: Option<String>,
 }
 
@@ -35,14 +34,12 @@ pub(super) struct OpenSession<'a> {
     pub(super) client: SocketAddr,
     pub(super) sessions: &'a Sessions,
     pub(super) lease: Lease<'a>,
-    /// UDP sockets in order of stream numbers.
     pub(super) udp: Vec<UdpSocket>,
 }
 
 enum RefusedRequest {
-    /// Text for the client; the session continues.
     No(String),
-    /// Another client measures; seconds until the next try.
+    /// Another client measures: seconds until the next try.
     Busy(u32),
 }
 
@@ -72,7 +69,6 @@ impl OpenSession<'_> {
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    /// Serves requests, counted in `transfers`. Returns when the client closes between two.
     fn requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
         let ledger = CounterSource::new(Root::live(), route::outgoing(self.client));
         loop {
@@ -102,7 +98,6 @@ impl OpenSession<'_> {
                         _ => None,
                     };
                     if let Some(reported) = reported {
-                        // The session ends anyway if the client cannot be notified.
                         let _ = self.channel.send(&reported);
                     }
                     return Err(lost);
@@ -111,7 +106,7 @@ impl OpenSession<'_> {
         }
     }
 
-    /// Serves one request. `Err(Ok)` is a refusal within the session; `Err(Err)` ends it.
+    /// Serves one `request`. `Err(Ok(_))` refuses it within the session; `Err(Err(_))` ends it.
     fn answer(
         &mut self,
         request: &Message,
@@ -161,7 +156,7 @@ impl OpenSession<'_> {
         transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
     }
 
-    /// Opens a UDP socket per stream after the client has proved its address.
+    /// Opens `streams` UDP sockets, one per stream, after the client has proved its address.
     fn open_udp(&mut self, streams: u16) -> Result<(), Result<RefusedRequest, LostTransfer>> {
         let most = self.sessions.caps().max_streams;
         if streams > most {
@@ -171,7 +166,6 @@ impl OpenSession<'_> {
             );
             return Err(Ok(RefusedRequest::No(why)));
         }
-        // The sockets of an earlier request are closed first.
         self.udp.clear();
         let admitted =
             udp::ports::admit(&mut self.channel, self.sessions.expected(), streams).map_err(Err)?;

@@ -12,14 +12,12 @@ use crate::traffic::PinnedCpus;
 use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
-/// Shared state of one session.
 #[derive(Debug)]
 struct SessionRoom {
     client: IpAddr,
-    /// Group whose turn its transfers take: its own, or that of an earlier session.
+    /// Group of sessions that share a turn in the queue.
     group: Hex128,
     streams: BTreeMap<u16, TcpStream>,
-    /// Control connection, to end the session.
     control: TcpStream,
 }
 
@@ -43,7 +41,6 @@ pub(super) struct Lease<'a> {
     group: Hex128,
 }
 
-/// A turn to measure; dropping it ends the turn.
 #[derive(Debug)]
 pub(super) struct MeasuringTurn<'a> {
     sessions: &'a Sessions,
@@ -84,8 +81,8 @@ impl Sessions {
         &self.cpus
     }
 
-    /// Opens a session of `client`, in the group of the session `other_session` if that has the
-    /// same address; `control` is its connection. `None` at the limit.
+    /// Opens a session of `client`; `None` if the server is full. It shares its turn in the queue
+    /// with the session `other_session`, if that has the same client address.
     pub(super) fn open(
         &self,
         client: SocketAddr,
@@ -110,7 +107,7 @@ impl Sessions {
         locked(&self.sessions).get(session).is_some_and(|room| room.client == client)
     }
 
-    /// Adds the stream from `admit`. Returns false if session, address or number do not fit.
+    /// Adds the stream from `admit`. Returns false if session, address or stream number do not fit.
     pub(super) fn join(
         &self,
         client: SocketAddr,
@@ -122,7 +119,6 @@ impl Sessions {
         let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
         match admit() {
             Some(stream) => {
-                // A stream that joins again replaces the earlier one.
                 room.streams.insert(join.stream, stream);
                 true
             }
@@ -130,10 +126,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions by closing their control connections.
     pub(super) fn close(&self) {
         for room in locked(&self.sessions).values() {
-            // The session may have ended already.
             let _ = room.control.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -145,14 +139,14 @@ impl Sessions {
 }
 
 impl<'a> Lease<'a> {
-    /// Returns the streams with numbers below `count`; `None` if some have not joined.
+    /// Returns the joined streams with the numbers 0 to `count` − 1; `None` if one has not joined.
     pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
         let sessions = locked(&self.sessions.sessions);
         let Some(room) = sessions.get(&self.session) else { return Ok(None) };
         (0..count).map(|n| room.streams.get(&n).map(TcpStream::try_clone)).map(Option::transpose).collect()
     }
 
-    /// Returns a turn to measure, held until it is dropped, or the seconds until the next try.
+    /// Returns a turn to measure, which ends when it is dropped, or the seconds until a next try.
     pub(super) fn turn(&self) -> Result<MeasuringTurn<'a>, u32> {
         if !self.sessions.parallel {
             locked(&self.sessions.queue).begin(

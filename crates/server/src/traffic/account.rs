@@ -1,6 +1,5 @@
 //! Counters of a machine during a transfer, from `/proc/stat` (proc(5)), `/proc/net/snmp` (RFC 1213
-//! and 4113) and `/sys/class/net/NAME/statistics`
-//! (`Documentation/ABI/testing/sysfs-class-net-statistics`). Missing files count as zero.
+//! and 4113) and `/sys/class/net/NAME/statistics`. Missing files count as zero.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -22,29 +21,28 @@ pub struct CounterSource {
 #[derive(Clone, Debug)]
 pub struct CounterReading {
     at: Instant,
-    /// CPU → (busy, total), in ticks.
+    /// CPU → (busy, total) time, in ticks.
     cpus: BTreeMap<u32, (u64, u64)>,
     nic_drops: u64,
     nic_errors: u64,
     tcp_retransmits: u64,
     udp_buffer_errors: u64,
-    /// Since the ledger was created.
     lost_links: Vec<LinkLoss>,
 }
 
 impl CounterSource {
-    /// Creates a source below `root`; links of `interface`, which carries the data, are watched.
+    /// Creates a source of files below `root`; the link of `interface`, if given, is monitored.
     pub fn new(root: Root, interface: Option<String>) -> Self {
         let links = interface.as_deref().map(|name| LinkWatch::start(&root, name)).unwrap_or_default();
         CounterSource { root, interface, links }
     }
 
-    /// Returns the links to the other end that were lost since the source was created.
+    /// Returns the monitored links that were lost since this source was created.
     pub fn lost_links(&self) -> Vec<LinkLoss> {
         self.links.losses()
     }
 
-    /// Reads all counters; those that cannot be read are 0.
+    /// Reads all counters now; those that cannot be read are 0.
     pub fn look(&self) -> CounterReading {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
@@ -66,7 +64,7 @@ impl CounterSource {
 }
 
 impl CounterReading {
-    /// Returns the differences from this reading to the `later` one, and its lost links.
+    /// Returns the increase of each counter up to the reading `later`, and its lost links.
     pub fn until(&self, later: &CounterReading) -> EndAccount {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
@@ -88,7 +86,7 @@ impl CounterReading {
     }
 }
 
-/// Parses `/proc/stat`: busy and total ticks per CPU; idle, iowait and steal are not busy.
+/// Parses `/proc/stat`: CPU → (busy, total) ticks; idle, iowait and steal are not busy.
 fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     let cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
@@ -102,7 +100,7 @@ fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect()
 }
 
-/// Returns a counter of `/proc/net/snmp`: names follow `protocol` (`Tcp:`), then values; or 0.
+/// Returns counter `name` of `protocol` (`Tcp:`) in `/proc/net/snmp`; 0 if there is none.
 fn counter(snmp: &str, protocol: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

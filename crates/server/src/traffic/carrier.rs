@@ -29,7 +29,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Returns the link state of this interface; `None` if the kernel does not report it.
+    /// Returns the link state of `interface` (`eth0`); `None` if the kernel reports none.
     pub fn of(interface: &str) -> Option<Self> {
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
@@ -41,7 +41,7 @@ impl Carrier {
         Self::read(bytes.get(..length)?).map(|(_, carrier)| carrier)
     }
 
-    /// Parses a link message of the kernel: index of the interface and state of its link.
+    /// Parses a link message of the kernel: (index of the interface, state of its link).
     pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
         let message = message.get(LINK_HEADER_BYTES..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;

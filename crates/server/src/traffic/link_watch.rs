@@ -1,5 +1,5 @@
 //! Monitors the links on the path to an address. The kernel counts the losses; a thread times them
-//! by its messages (rtnetlink group `RTMGRP_LINK`). A loss merged with the return has no duration.
+//! by its messages (rtnetlink group `RTMGRP_LINK`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub const MAX_LINKS: usize = 32;
 /// Most levels of stacked interfaces that are followed.
 const MAX_LEVELS: usize = 4;
 
-/// The losses of a link.
+/// Losses of the link of one interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkLoss {
@@ -51,7 +51,6 @@ pub struct LinkWatch {
 #[derive(Debug)]
 struct WatchedLink {
     interface: String,
-    /// Number of interfaces above it.
     level: usize,
     carries_all: bool,
     before: Carrier,
@@ -86,7 +85,7 @@ impl Outages {
 }
 
 impl LinkWatch {
-    /// Monitors an interface and those below it: of a VLAN, a bond, or a bridge.
+    /// Starts to monitor `interface` and those below it (of a VLAN, a bond, or a bridge).
     pub fn start(root: &Root, interface: &str) -> Self {
         if interface == LOOPBACK {
             return Self::default();
@@ -101,12 +100,12 @@ impl LinkWatch {
         LinkWatch { links, outages, thread }
     }
 
-    /// Monitors the interface of the route to `address` and those below it.
+    /// Starts to monitor the interface of the route to `address`, if any, and those below it.
     pub fn of_route(address: SocketAddr) -> Self {
         route::outgoing(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
-    /// Returns the links lost since the start, or still down; of stacked links only the lowest.
+    /// Returns the links that were lost since the start or are down; of stacked ones the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
         let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();
@@ -150,7 +149,6 @@ fn index_of(interface: &str) -> Option<u32> {
     netdevice::name_to_index(&any, interface).ok()
 }
 
-/// Returns the interface and those below it, if the kernel reports their link state.
 fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
     let mut found: Vec<(usize, bool, String)> = vec![(0, true, interface.to_owned())];
     let mut next = 0;

@@ -1,5 +1,4 @@
-//! Transfers and round trips, with the same code at both ends. [`Supervision`] watches the control
-//! connection ([`crate::wire`]), so that no end sends to a peer that is gone.
+//! Transfers and round trips, with the same code at both ends.
 
 pub mod account;
 pub mod carrier;
@@ -33,20 +32,19 @@ pub use supervision::{ObservedEvent, Supervision};
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
-/// Raises the descriptor limit to the hard limit and returns it; `None` if unlimited.
+/// Raises this process's limit of open files to the hard limit. Returns it; `None` if unlimited.
 pub fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
-    // If this is refused, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current
 }
 
-/// Returns whether the process or the system has no file descriptor left.
+/// Returns whether the error is that this process or the system has no file descriptor left.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Describes an error; for a lack of descriptors with the limit of `whose` (`this process`).
+/// Describes an error. A lack of descriptors is attributed to `whose`, such as `this process`.
 pub fn plain(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
     match error.raw_os_error() {
@@ -60,10 +58,10 @@ pub fn plain(error: &io::Error, whose: &str) -> String {
     }
 }
 
-/// Longest transfer of a fixed amount; the rest is not sent.
+/// Longest transfer of a fixed number of messages; messages left after it are not sent.
 pub const CUT: Duration = Duration::from_secs(60);
 
-/// One of the two ends.
+/// One of the two ends of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferEnd {
     /// The client.
@@ -73,7 +71,7 @@ pub enum TransferEnd {
 }
 
 impl TransferEnd {
-    /// Returns whether this end sends in a transfer of that direction.
+    /// Returns whether this end sends in a transfer with the direction `direction`.
     pub const fn sends(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
@@ -83,7 +81,7 @@ impl TransferEnd {
         }
     }
 
-    /// Returns whether this end receives in a transfer of that direction.
+    /// Returns whether this end receives in a transfer with the direction `direction`.
     pub const fn receives(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
@@ -144,7 +142,7 @@ pub enum LostTransfer {
 }
 
 impl LostTransfer {
-    /// Classifies a socket error: dropped by the local firewall, or of the stream.
+    /// Converts a socket error: to `Dropped` if the local firewall caused it, else to `Stream`.
     pub fn of_stream(error: io::Error) -> Self {
         match is_dropped_here(&error) {
             true => Self::Dropped,
@@ -153,7 +151,7 @@ impl LostTransfer {
     }
 }
 
-/// Returns whether the local firewall dropped a packet: the only cause of EPERM here.
+/// Returns whether the error is EPERM, which here only a firewall of this machine causes.
 pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
@@ -161,13 +159,13 @@ pub fn is_dropped_here(error: &io::Error) -> bool {
 /// State shared between the threads of a transfer and the supervising thread.
 #[derive(Debug)]
 pub struct SharedTransfer {
-    /// All threads are to end.
+    /// Whether all threads are to end.
     pub stop: AtomicBool,
-    /// Threads that have finished sending.
+    /// Number of threads that have finished sending.
     pub senders_done: AtomicUsize,
-    /// Threads that have finished receiving.
+    /// Number of threads that have finished receiving.
     pub receivers_done: AtomicUsize,
-    /// Bytes that the other end has sent, by stream; `u64::MAX` while unknown.
+    /// Bytes or datagrams that the other end has sent, per stream; `u64::MAX` while unknown.
     pub totals: Vec<AtomicU64>,
     wake: OwnedFd,
 }
@@ -186,16 +184,15 @@ impl SharedTransfer {
 
     /// Wakes the supervising thread, which polls [`SharedTransfer::waker`].
     pub fn wake(&self) {
-        // A full counter has woken it already.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Returns the descriptor that wakes the supervising thread.
+    /// Returns the event descriptor that is readable when the supervising thread is to wake.
     pub const fn waker(&self) -> &OwnedFd {
         &self.wake
     }
 
-    /// Sets the totals per stream, bytes or datagrams, that the other end has sent.
+    /// Stores how much the other end has sent, per stream, in bytes (TCP) or datagrams (UDP).
     pub fn settle(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
             slot.store(*total, Ordering::Release);
@@ -208,12 +205,12 @@ impl SharedTransfer {
 pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
-    /// Returns the CPU of a thread; fewer CPUs than threads repeat. `None` without CPUs.
+    /// Returns the CPU for a thread; with fewer CPUs than threads they repeat. `None` if empty.
     pub fn of(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
 
-    /// Returns the same CPUs, rotated to start with index `first`.
+    /// Returns the same CPUs, rotated so that the one with index `first` comes first.
     #[must_use]
     pub fn from(&self, first: usize) -> Self {
         let by = first.checked_rem(self.0.len()).unwrap_or(0);
@@ -222,7 +219,7 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread to the CPU of thread number `thread` until the result is dropped.
+    /// Pins the calling thread to the CPU for `thread` until the result is dropped, if possible.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
         self.of(thread).and_then(|cpu| pin::Pinned::to(cpu).ok())
     }
@@ -236,7 +233,7 @@ impl Fnv {
     /// Hash of no bytes.
     pub const EMPTY: Fnv = Fnv(0xcbf2_9ce4_8422_2325);
 
-    /// Returns the hash with these bytes appended.
+    /// Returns the hash of the earlier bytes followed by `bytes`.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
         Fnv(bytes
@@ -255,7 +252,7 @@ fn process_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns the reason in the other end's last message; `lost` if none comes, and at the server.
+/// Returns the error that the other end sent last; `lost` if none comes, and at the server.
 fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {
@@ -264,7 +261,6 @@ fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTr
         LostTransfer::Wire(WireError::Closed) => true,
         _ => false,
     };
-    // The server has no other end to wait for.
     let deadline =
         Instant::now() + if end == TransferEnd::Near && is_gone { SILENCE } else { Duration::ZERO };
     while Instant::now() < deadline {
@@ -277,7 +273,7 @@ fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTr
     lost
 }
 
-/// Returns the duration in nanoseconds, saturating.
+/// Converts a duration to nanoseconds, `u64::MAX` if it is longer.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Pins this thread to `cpu` until the result is dropped. Fails if the CPU is not allowed.
+    /// Pins the calling thread to `cpu` until the result is dropped. Fails for a CPU not allowed.
     pub fn to(cpu: usize) -> io::Result<Self> {
         let before = affinity::allowed()?;
         affinity::keep_on(&[cpu])?;
@@ -21,7 +21,6 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // If the allowed set has shrunk, the thread keeps its affinity.
         let _ = affinity::keep_on(&self.before);
     }
 }

@@ -1,8 +1,6 @@
-//! The receiving thread of one TCP stream.
-//!
-//! On a short path it sleeps until [`MUCH`] has arrived: the sender pays for each wake-up, a tenth
-//! to a third of the throughput within a machine. Buffers are page-aligned: the kernel copies a
-//! fifth slower with an offset of 16 bytes, as an allocator returns it.
+//! Receiving thread of one TCP stream. On a short path it sleeps until [`MUCH`] has arrived: the
+//! sender pays for each wake-up. Buffers are page-aligned: the kernel copies a fifth slower with an
+//! offset of 16 bytes, as an allocator returns it.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -26,7 +24,6 @@ const READ_BYTES: usize = 128 << 10;
 pub(super) const MUCH: i32 = 512 << 10;
 /// Longest round-trip time of a short path, µs. A longer one needs the window for data in flight.
 const SHORT_US: u32 = 1000;
-/// Longest wait before checking for new data or a stop.
 const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 const RATE_LOOK_BYTES: u64 = 1 << 20;
 
@@ -37,7 +34,7 @@ pub(super) struct ReceiveOrders<'a> {
     pub(super) omit: Duration,
     /// Highest rate, bytes/s.
     pub(super) most: f64,
-    /// Time of the first byte on any stream, in nanoseconds after `origin`; `u64::MAX` before.
+    /// Time of the first byte on any stream, ns after `origin`; `u64::MAX` before.
     pub(super) first: &'a AtomicU64,
     pub(super) origin: Instant,
 }
@@ -45,7 +42,6 @@ pub(super) struct ReceiveOrders<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct StreamReceived {
     pub(super) bytes: u64,
-    /// Start of counting, and the bytes of this stream before it.
     pub(super) base: Option<(Instant, u64)>,
     pub(super) last: Instant,
     pub(super) cpu: Duration,
@@ -53,18 +49,17 @@ pub(super) struct StreamReceived {
     pub(super) timeline: Recorder,
 }
 
-/// Makes reads on a short path wait for much data. Call it before the sender starts.
+/// Makes reads on a short path wait for [`MUCH`] bytes. Call it before the sender starts.
 pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
     let short = TcpInfo::of(socket)?.path_us() <= SHORT_US;
     set_read_at_least(socket, if short { MUCH } else { 1 })
 }
 
-/// Makes polls of `socket` return at a single byte, and wakes its thread: the end is near.
+/// Makes reads of `socket` wait for one byte only, and wakes its thread.
 pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, 1)
 }
 
-/// Receives until all that was sent has arrived, or a stop. Fails if more arrives than was sent.
 pub(super) fn receive(
     socket: &TcpStream,
     orders: ReceiveOrders<'_>,
@@ -121,7 +116,7 @@ fn surplus() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")
 }
 
-/// Returns the bytes read, without waiting; `Discard` drops them in the kernel (tcp(7)).
+/// Reads what has arrived, without waiting; `Discard` drops it in the kernel (tcp(7)).
 fn read(socket: &TcpStream, buffer: &mut [u8], receiving: Receiving) -> rustix::io::Result<usize> {
     let flags = match receiving {
         Receiving::Copy | Receiving::Hash => RecvFlags::DONTWAIT,

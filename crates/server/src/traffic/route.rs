@@ -8,7 +8,7 @@ use plimsoll_machine::Root;
 /// Name of the loopback interface.
 pub const LOOPBACK: &str = "lo";
 
-/// Returns whether `address` belongs to this machine, so that traffic to it stays in the kernel.
+/// Returns whether `address` belongs to this machine, so that its traffic never leaves the kernel.
 pub fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
     if let IpAddr::V4(v4) = address.ip().to_canonical() {
@@ -18,7 +18,7 @@ pub fn is_local(mut address: SocketAddr) -> bool {
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// Returns the interface of packets to `address`: a link-local scope, or that of the route, if any.
+/// Returns the interface of packets to `address`: of its link-local scope, else of the route.
 pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     let found = match (address.ip().to_canonical(), address) {
         (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
@@ -65,14 +65,14 @@ fn local_v4(text: &str) -> Vec<Ipv4Addr> {
     found
 }
 
-/// Parses the address of a line of `/proc/net/if_inet6` (address, …, scope) with global scope.
+/// Parses one line of `/proc/net/if_inet6`. Returns its address, `None` if the scope is not global.
 fn global_v6(line: &str) -> Option<Ipv6Addr> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let address = u128::from_str_radix(words.first()?, 16).ok()?;
     (*words.get(3)? == "00").then(|| Ipv6Addr::from(address))
 }
 
-/// Returns the interface with this index in `/proc/net/if_inet6` (second column, hexadecimal).
+/// Returns the name of the interface with `index` in `/proc/net/if_inet6`, the text `table`.
 fn scope(table: &str, index: u32) -> Option<String> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -91,8 +91,8 @@ fn usable(flags: u32) -> bool {
     flags & UP != 0 && flags & REJECT == 0
 }
 
-/// Returns the interface of the most specific route to `to`. Columns of `table`: interface,
-/// destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
+/// Returns the interface of the most specific route to `to`. Columns of `table`, `/proc/net/route`:
+/// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
 fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let row = |line: &str| {
@@ -105,8 +105,8 @@ fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
     longest(table.lines().skip(1).filter_map(row))
 }
 
-/// Returns the interface of the most specific route to `to`. Columns of `table`: destination,
-/// prefix, …, flags at 8, interface at 9.
+/// Returns the interface of the most specific route to `to`. Columns of `table`,
+/// `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface at 9.
 fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
     let to = u128::from_be_bytes(to.octets());
     let row = |line: &str| {
@@ -122,7 +122,6 @@ fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
 }
 
 fn longest(rows: impl Iterator<Item = (u32, String)>) -> Option<String> {
-    // The first of equals: the kernel lists the preferred one first.
     rows.fold(None, |best: Option<(u32, String)>, row| match best {
         Some(best) if best.0 >= row.0 => Some(best),
         _ => Some(row),

@@ -11,14 +11,12 @@ use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_zerocopy};
 use super::{CUT, SharedTransfer, thread_cpu};
 use crate::wire::Sending;
 
-/// Bytes, or seconds at the highest rate, between two checks of the time.
 const TIME_LOOK_BYTES: u64 = 64 << 10;
 const AT_MOST: f64 = 0.1;
-/// Longest block in a send before the end is checked.
 const BLOCKED: Duration = Duration::from_millis(100);
 /// Shortest sleep, in seconds; a shorter one is not possible.
 const SOON: f64 = 0.0005;
-/// Lent messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
+/// Zero-copy messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
 const MAX_ZEROCOPY_MESSAGES: u64 = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +26,6 @@ pub(super) enum SendEnd {
 }
 
 impl SendEnd {
-    /// Returns when a blocked message is cut; `None` for a number of messages.
     fn deadline(self, started: Instant) -> Option<Instant> {
         match self {
             SendEnd::Messages(_) => None,
@@ -37,7 +34,7 @@ impl SendEnd {
     }
 }
 
-/// When a stream that waits for room in the send buffer gives up.
+/// Condition under which a stream that waits for room in the send buffer gives up.
 struct Cutoff<'a> {
     stop: &'a AtomicBool,
     deadline: Option<Instant>,
@@ -61,7 +58,6 @@ pub(super) struct SendOrders<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamSent {
     pub(super) bytes: u64,
-    /// Time until the last byte was passed to the kernel.
     pub(super) elapsed: Duration,
     pub(super) cpu: Duration,
     pub(super) copied: u64,
@@ -74,7 +70,7 @@ pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
     Ok(copy)
 }
 
-/// Sends messages until the end condition or a stop. The last one is cut if the path is too slow.
+/// Sends messages until the end condition or a stop. The last one is cut if the path is slow.
 pub(super) fn send(
     socket: &TcpStream,
     orders: SendOrders<'_>,
@@ -109,12 +105,10 @@ pub(super) fn send(
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
-/// Returns the messages of `size` bytes between two checks of the time, at `most` bytes/s.
 fn stride(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-/// Returns whether enough was sent before message `number`, at least one; checks every `stride`.
 fn enough(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
     let (most, time) = match until {
         SendEnd::Messages(n) => (n, CUT),
@@ -135,7 +129,7 @@ pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBo
     }
 }
 
-/// Writes one message. Returns the bytes accepted: fewer if the end comes at a full send buffer.
+/// Writes one message. Returns the bytes that the kernel accepted: not all of it if `end` comes.
 fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result<u64> {
     let mut rest = message;
     loop {
@@ -150,7 +144,6 @@ fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result
     }
 }
 
-/// Sends without copying, and tracks the buffers that the kernel still uses.
 struct ZeroCopySender<'a> {
     socket: &'a TcpStream,
     calls: u64,
@@ -173,7 +166,6 @@ impl<'a> ZeroCopySender<'a> {
                     rest = rest.get(n..).unwrap_or_default();
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::WouldBlock => {}
-                // Too much is lent: some must come back first.
                 Err(e) if e.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
                     self.wait()?
                 }
@@ -189,7 +181,6 @@ impl<'a> ZeroCopySender<'a> {
         Ok((message.len() - rest.len()) as u64)
     }
 
-    /// Collects returned buffers; waits for [`BLOCKED`] if there are none.
     fn wait(&mut self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let before = self.back.calls;
@@ -205,7 +196,7 @@ impl<'a> ZeroCopySender<'a> {
         Ok(())
     }
 
-    /// Waits until all buffers are back. Returns the number of calls that the kernel copied.
+    /// Waits until all buffers are back. Returns the number of calls whose data was copied anyway.
     fn settle(mut self, shared: &SharedTransfer) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 
 use crate::wire::Sockets;
 
-/// Connects to `to` within `patience`, from `from` if given, with the options `sockets`.
+/// Connects to `to` within `patience`, from the address `from` if given.
 pub fn dial(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -22,7 +22,7 @@ pub fn dial(
     reach(made(to, from, sockets)?, to, patience)
 }
 
-/// Creates a socket for a stream to `to`, bound to `from` if given, not yet connected.
+/// Creates a socket for a stream to `to`, bound to `from` if given; it is not connected.
 pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -38,7 +38,7 @@ pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Resu
     Ok(socket)
 }
 
-/// Returns the address to bind for packets from `from`; `to` gives the scope of a link.
+/// Returns the address to bind for packets from `from` to `to`: port 0, and the IPv6 scope of `to`.
 pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
     let mut source = SocketAddr::new(from, 0);
     if let (SocketAddr::V6(source), SocketAddr::V6(to)) = (&mut source, to) {
@@ -47,7 +47,7 @@ pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
     source
 }
 
-/// Connects a socket of [`made`] within `patience`. Returns the blocking stream.
+/// Connects `socket`, created by [`made`], to `to` within `patience`. Returns the blocking stream.
 pub fn reach(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}
@@ -74,7 +74,7 @@ fn connected(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
     }
 }
 
-/// Sets the options of a socket of IPv4 or IPv6. The error names the refused option.
+/// Sets options of an IPv4 (`ipv4`) or IPv6 socket. The error names the refused option.
 pub fn set_up(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
     let named = |what: &str, done: io::Result<()>| {
         done.map_err(|e| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}")))

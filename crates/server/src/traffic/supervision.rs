@@ -22,11 +22,8 @@ pub enum ObservedEvent {
 pub struct Supervision<'a> {
     channel: &'a mut Channel,
     shared: &'a SharedTransfer,
-    /// Silence of the other end, without the time in which this process had no CPU.
     silent: Duration,
-    /// Time of the last check, and the CPU time of the process at that time.
     looked: (Instant, Duration),
-    /// Time of the last keep-alive.
     notified_at: Instant,
     end: Instant,
     longest: Duration,
@@ -35,7 +32,7 @@ pub struct Supervision<'a> {
 }
 
 impl<'a> Supervision<'a> {
-    /// Starts a supervision that fails after `longest`, or after a long silence.
+    /// Creates a supervision that fails after `longest`, or if the other end is silent.
     pub fn new(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let now = Instant::now();
         Supervision {
@@ -51,25 +48,25 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    /// Starts a supervision without keep-alives and silence limit, for an end that only answers.
+    /// Creates a supervision without keep-alives and silence limit, for an end that only answers.
     pub fn quiet(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let supervision = Supervision::new(channel, shared, longest);
         Supervision { patience: longest, quiet: true, ..supervision }
     }
 
-    /// Sets the longest silence. It may be longer for an end that does not send.
+    /// Sets the longest silence of the other end, after which the transfer fails.
     pub const fn bear(&mut self, silence: Duration) {
         self.patience = silence;
     }
 
-    /// Resets the silence, after a message or progress of the streams.
+    /// Sets the silence to zero, after a message or after progress of the streams.
     pub fn message_received(&mut self) {
         self.silent = Duration::ZERO;
         self.looked = (Instant::now(), process_cpu());
     }
 
     /// Adds the time since the last check to the silence. A late check counts only as far as this
-    /// process, whose threads may be sending, had CPU time.
+    /// process had CPU time.
     fn add_silence(&mut self) {
         let now = (Instant::now(), process_cpu());
         let (passed, ran) = (now.0.duration_since(self.looked.0), now.1.saturating_sub(self.looked.1));
@@ -77,7 +74,7 @@ impl<'a> Supervision<'a> {
         self.looked = now;
     }
 
-    /// Sends a message to the other end.
+    /// Sends a message over the control connection.
     pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         self.channel.send(message)
     }
@@ -106,7 +103,7 @@ impl<'a> Supervision<'a> {
     }
 
     /// Waits for a message, or up to [`PULSE`] for a local event such as the end of a thread. Fails
-    /// if time or patience are over, or the connection is lost.
+    /// if the transfer or the silence takes too long, or if the connection is lost.
     pub fn await_next(&mut self) -> Result<ObservedEvent, LostTransfer> {
         if let Some(seen) = self.message()? {
             return Ok(seen);
@@ -154,7 +151,6 @@ impl<'a> Supervision<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(LostTransfer::Here(errno.into())),
         }
-        // An empty counter is no error: the descriptor does not block.
         let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
         Ok(())
     }

@@ -1,9 +1,7 @@
-//! One TCP transfer over all streams of a session, with the same code at both ends.
-//!
-//! The receiver counts. Its threads wait in their reads before the sender starts, so no data hides
-//! in buffers. The clock runs from `Go`, as it arrives at the server or could have returned to the
-//! client, to the last arrival. If a piece arrives earlier, the clock starts there without that
-//! piece. With an omitted time, counting starts with the first piece after it.
+//! One TCP transfer over all streams of a session, with the same code at both ends. The receiver
+//! counts: from `Go`, as it arrives at the server or could have returned to the client, or from an
+//! earlier first piece, without that piece. With omitted time, it counts from the first piece after
+//! it.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +22,7 @@ use crate::wire::{
     Channel, EndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
 };
 
-/// Time and consecutive timeouts after which unacknowledged segments count as lost while the
-/// control connection with its small segments works.
+/// Time and consecutive timeouts after which unacknowledged segments count as lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(4);
 const TIMEOUTS: u8 = 3;
 
@@ -63,7 +60,7 @@ pub struct TcpOutcome {
     pub sent_by_stream: Vec<u64>,
 }
 
-/// Performs one transfer that the client requested; the server sends `Ready` here. Returns this
+/// Performs the transfer `work` that the client requested; the server sends `Ready`. Returns this
 /// end's report, and at the client also the server's. After an error the streams are unusable.
 pub fn transfer(
     channel: &mut Channel,
@@ -78,7 +75,6 @@ pub fn transfer(
         let run = TcpRun { work, means, shared: &shared, origin, first: &first };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
-        // No thread continues, whatever happened.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
@@ -94,7 +90,6 @@ struct TcpRun<'env> {
 }
 
 struct TcpProgress<'s, 'env> {
-    /// Earliest time at which the first byte could arrive.
     go: Instant,
     sending: Option<TeamThreads<'s, send::StreamSent>>,
     receiving: Option<TeamThreads<'s, receive::StreamReceived>>,
@@ -103,14 +98,12 @@ struct TcpProgress<'s, 'env> {
     outcome: TcpOutcome,
 }
 
-/// Bytes that arrived according to the kernel, and the time of the last progress.
 struct ByteArrivals {
     bytes: u64,
     progressed: Instant,
 }
 
 impl ByteArrivals {
-    /// Updates the count. Returns whether more has arrived since the last call.
     fn look(&mut self, sockets: &[TcpStream]) -> bool {
         let bytes = sockets.iter().filter_map(|socket| TcpInfo::of(socket).ok()?.received).sum();
         let has_progressed = std::mem::replace(&mut self.bytes, bytes) != bytes;
@@ -188,7 +181,6 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Returns the time from `Go` to the first arrival: a round trip at the client, else 0.
     fn return_delay(&self) -> Duration {
         let info =
             self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Near).map(TcpInfo::of);
@@ -196,7 +188,6 @@ impl<'env> TcpRun<'env> {
             .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_us())))
     }
 
-    /// Handles an event. Returns a message that needs more handling. Fails for one out of turn.
     fn expect(&self, seen: ObservedEvent) -> Result<Option<Message>, LostTransfer> {
         match (seen, self.means.end) {
             (ObservedEvent::Local, _) => Ok(None),
@@ -204,7 +195,6 @@ impl<'env> TcpRun<'env> {
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
                 self.shared.settle(&totals);
-                // The last bytes may be few.
                 self.means
                     .sockets
                     .iter()
@@ -217,7 +207,6 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Joins threads that have ended, reports what they did, and sends the other end the totals.
     fn advance(
         &self,
         progress: &mut TcpProgress<'_, '_>,
@@ -231,7 +220,6 @@ impl<'env> TcpRun<'env> {
             progress.outcome.sent_by_stream = done.iter().map(|d| d.bytes).collect();
             supervision.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
             progress.outcome.here.sent = Some(progress.infos.sent(&done));
-            // From here on nothing is sent.
             supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
@@ -290,7 +278,6 @@ impl<'env> TcpRun<'env> {
         ThreadTeam { name: "receive", done: &shared.receivers_done, shared, cpus, first }.start(scope, works)
     }
 
-    /// Returns whether the last bytes, whose arrival may be noticed late, are few among all.
     fn is_long(&self) -> bool {
         match self.work.amount {
             OrderedAmount::Nanos(_) => true,
@@ -301,7 +288,7 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    /// Returns one stream's share of the rate limit, bytes/s.
+    /// Returns the rate limit of one stream, bytes/s: an equal share of that of the transfer.
     fn most(&self) -> f64 {
         self.means.most / 8.0 / self.means.sockets.len().max(1) as f64
     }
@@ -331,7 +318,6 @@ fn received(
     let bytes: u64 = streams.iter().map(|s| s.bytes).sum();
     let last = streams.iter().map(|s| s.last).max().unwrap_or(origin);
     let first = streams.iter().filter_map(|s| s.base).min_by_key(|(at, _)| *at);
-    // For a stream that never started counting, nothing is counted.
     let omitted: u64 = streams.iter().map(|s| s.base.map_or(s.bytes, |(_, before)| before)).sum();
     let (counted, begun) = match first {
         Some((at, _)) if omits => (bytes - omitted, at),
@@ -357,7 +343,6 @@ struct Infos<'a> {
     sockets: Vec<(&'a TcpStream, TcpInfo)>,
     began: Instant,
     acknowledged: u64,
-    /// Time of the last progress of acknowledgements.
     progressed: Instant,
     tcp_samples: TcpSamples,
 }
@@ -376,13 +361,12 @@ impl<'a> Infos<'a> {
         infos
     }
 
-    /// Limits send buffers to what the path carries in [`UNSENT`]: a buffer of megabytes would keep
-    /// a slow path busy for a minute after a sample of a fifth of a second.
+    /// Limits the send buffers to what the path carries in [`UNSENT`], given one state per stream:
+    /// a buffer of megabytes would keep a slow path busy for a minute after a short sample.
     fn limit_unsent<'i>(&self, infos: impl Iterator<Item = &'i TcpInfo>) {
         for ((socket, _), info) in self.sockets.iter().zip(infos) {
             let rate = info.delivery_rate.unwrap_or(u64::MAX);
             let bytes = (rate as f64 * UNSENT.as_secs_f64()) as u32;
-            // A kernel without the option has no limit.
             let _ = set_unsent_limit(socket, bytes.max(LEAST_UNSENT));
         }
     }
@@ -391,7 +375,6 @@ impl<'a> Infos<'a> {
         self.sockets.iter().map(|(socket, before)| TcpInfo::of(socket).unwrap_or(*before)).collect()
     }
 
-    /// Takes a sample. Returns whether the other end has acknowledged more since the last one.
     fn look(&mut self) -> bool {
         let now = self.now();
         if now.is_empty() {
@@ -408,7 +391,7 @@ impl<'a> Infos<'a> {
     }
 
     /// Fails if the other end has acknowledged nothing for [`UNACKNOWLEDGED`] despite
-    /// retransmissions. A receiver with a full buffer still acknowledges them.
+    /// retransmissions. The error names `sender`, the end that sends.
     fn check(&self, sender: TransferEnd) -> Result<(), LostTransfer> {
         if self.progressed.elapsed() < UNACKNOWLEDGED {
             return Ok(());

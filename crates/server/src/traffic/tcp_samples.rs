@@ -13,7 +13,7 @@ pub(super) struct TcpSamples {
 }
 
 impl TcpSamples {
-    /// Adds a sample. When full, every second one is dropped, now and later.
+    /// Adds a sample. When the list is full, every second sample is dropped, now and later.
     pub(super) fn push(&mut self, look: TcpLook) {
         self.every = self.every.max(1);
         if self.taken.is_multiple_of(self.every) {
@@ -34,7 +34,7 @@ impl TcpSamples {
         self.cwnd_bytes = self.cwnd_bytes.saturating_add(look.cwnd_bytes);
     }
 
-    /// Returns the means over all samples: round-trip time in ns and congestion window in bytes.
+    /// Returns the means over all samples: (round-trip time in ns, congestion window in bytes).
     pub(super) fn means(&self) -> (u64, u64) {
         let tcp_samples = self.taken.max(1);
         (self.rtt_nanos / tcp_samples, self.cwnd_bytes / tcp_samples)

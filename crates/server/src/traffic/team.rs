@@ -1,4 +1,4 @@
-//! The threads of one transfer: a team of senders and one of receivers, with one thread per stream.
+//! Threads of one transfer: one team of senders and one of receivers, with one thread per stream.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,23 +9,20 @@ use crate::wire::RESULTS;
 
 pub(super) type TeamThreads<'s, T> = Vec<ScopedJoinHandle<'s, io::Result<T>>>;
 
-/// Gate that opens when its sender is dropped, so that waiting threads start together.
+/// Channel that is closed to start all waiting threads together.
 pub(super) type StartGate = crossbeam_channel::Receiver<std::convert::Infallible>;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThreadTeam<'a> {
-    /// Prefix of the thread names.
     pub(super) name: &'static str,
-    /// Counter of threads that have ended.
     pub(super) done: &'a AtomicUsize,
     pub(super) shared: &'a SharedTransfer,
-    /// CPUs of the threads, in turn; the first thread gets index `first`.
     pub(super) cpus: &'a PinnedCpus,
     pub(super) first: usize,
 }
 
 impl<'env> ThreadTeam<'env> {
-    /// Starts a pinned thread per piece of work. Returns when all run. A failure stops all.
+    /// Starts one pinned thread per closure in `works`. Returns when all run. A failure stops all.
     pub(super) fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,
@@ -53,14 +50,13 @@ impl<'env> ThreadTeam<'env> {
         let threads: TeamThreads<'s, T> =
             works.enumerate().map(start).collect::<io::Result<_>>().map_err(LostTransfer::Thread)?;
         for _ in &threads {
-            // A thread that ends early is noticed when it is joined.
             let _ = readies.recv_timeout(RESULTS);
         }
         Ok(threads)
     }
 }
 
-/// Joins the threads. Returns their results in order, or the first failure.
+/// Joins the threads. Returns their results in stream order, or the first failure.
 pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTransfer> {
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     threads
@@ -69,7 +65,7 @@ pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTrans
         .collect()
 }
 
-/// Returns the share of `part` (from 0) in `all`; the shares of `parts` differ by one at most.
+/// Returns share number `part` (from 0) of `all`; the `parts` shares differ by 1 at most.
 pub(super) const fn share(all: u64, parts: u64, part: u64) -> u64 {
     all / parts + if part < all % parts { 1 } else { 0 }
 }

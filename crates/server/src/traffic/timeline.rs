@@ -2,7 +2,6 @@
 
 use crate::wire::{ArrivalTimeline, MAX_LOOKS};
 
-/// Length of the first stretches, ns: about 1 ms.
 const FIRST_STRETCH_NS: u64 = 1 << 20;
 /// Longest delay that is reported, ns: a minute. Beyond it the two clocks drift.
 const MAX_DELAY_NS: u64 = 60_000_000_000;
@@ -12,7 +11,6 @@ const MAX_DELAY_NS: u64 = 60_000_000_000;
 pub struct Recorder {
     width: u64,
     bytes: Vec<u64>,
-    /// Shortest transit per stretch, relative to the first datagram.
     transits: Vec<Option<i64>>,
     first: Option<u64>,
 }
@@ -24,7 +22,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records `bytes` bytes that arrived `at` nanoseconds after the start of the transfer.
+    /// Records the arrival of `bytes` bytes at `at`, in ns after the start of the transfer.
     pub fn arrive(&mut self, at: u64, bytes: u64) {
         let place = self.place(at);
         if self.bytes.len() <= place {
@@ -35,7 +33,7 @@ impl Recorder {
         }
     }
 
-    /// Records a datagram's transit time `nanos` at `at` ns. Two clocks: only differences count.
+    /// Records a datagram's transit time (`nanos`) at `at` ns; only differences are meaningful.
     pub fn transit(&mut self, at: u64, nanos: u64) {
         let place = self.place(at);
         let first = *self.first.get_or_insert(nanos);
@@ -48,7 +46,6 @@ impl Recorder {
         }
     }
 
-    /// Returns the index of the stretch with `at`, ns; stretches are doubled until it exists.
     fn place(&mut self, at: u64) -> usize {
         while at / self.width >= MAX_LOOKS as u64 {
             self.double();

@@ -1,5 +1,4 @@
-//! Server side of round trips: echoes each message until the client has enough. It sends no more
-//! than it received, no keep-alives, and tolerates silence.
+//! Server side of round trips: echoes each message until the client has enough.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -90,7 +89,6 @@ fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Reports readiness, then waits until the client has enough or a thread ends early.
 fn watch(
     channel: &mut Channel,
     work: &TripsOrder,
@@ -117,7 +115,6 @@ fn watch(
 }
 
 fn echo(line: &MessageLine<'_>, work: &TripsOrder, shared: &SharedTransfer) -> io::Result<TripsDone> {
-    // One byte more detects messages that are too long.
     let mut buffer = vec![0; work.message as usize + 1];
     let cpu = thread_cpu();
     let messages = match line {
@@ -173,7 +170,6 @@ fn by_tcp(
     let (mut messages, mut held) = (0, 0);
     while !shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer[held..]) {
-            // The client is gone; the control connection shows this too.
             Ok(0) => break,
             Ok(count) => held += count,
             Err(e) if nothing_yet(&e) => continue,
@@ -209,7 +205,7 @@ fn wait_for(socket: impl std::os::fd::AsFd, what: PollFlags, longest: Duration) 
     }
 }
 
-/// Serves connections from `remote`, one after another. Returns the number of messages.
+/// Echoes one message per connection from `remote`. Returns the number of messages.
 fn by_connections(
     listener: &TcpListener,
     remote: IpAddr,
@@ -222,20 +218,17 @@ fn by_connections(
         let stream = match listener.accept() {
             Ok((stream, from)) if from.ip().to_canonical() == remote.to_canonical() => stream,
             Ok(_) => continue,
-            // There is none, it is gone again, or no descriptor is left at the moment.
             Err(_) if work.waiting == WaitMode::Poll => continue,
             Err(_) => {
                 wait_for(listener, PollFlags::IN, WAIT_LOOK_TIME)?;
                 continue;
             }
         };
-        // A failed connection only loses its message.
         messages += u64::from(one(&stream, work, buffer, shared).unwrap_or(false));
     }
     Ok(messages)
 }
 
-/// Echoes one message; false if none comes in time. Closes first: the client keeps no port busy.
 fn one(
     mut stream: &TcpStream,
     work: &TripsOrder,

@@ -50,7 +50,7 @@ pub enum Gone {
 }
 
 impl Gone {
-    /// Classifies a socket error: connection closed, timeout, or neither.
+    /// Classifies an error of a socket: connection closed, timeout, or neither.
     pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Gone::Closed,
@@ -91,7 +91,6 @@ impl Channel {
         let mut done = 0;
         while done < LENGTH {
             done += match read_by(&mut stream, &mut answer[done..], deadline) {
-                // A server closes the connection if it refuses the key.
                 Err(error) if Gone::of(&error) == Gone::Closed => return Err(HandshakeError::Refused.into()),
                 other => other?,
             };
@@ -99,29 +98,29 @@ impl Channel {
         Ok(Channel::new(stream, initiator.finish(&answer)?))
     }
 
-    /// Creates a channel after the handshake; `transport` has its keys.
+    /// Creates a channel on `stream` after the handshake; `transport` has the session's keys.
     pub fn new(stream: TcpStream, transport: TransportState) -> Self {
         Channel { stream, transport, inbox: Inbox::default() }
     }
 
-    /// Returns the connection, for its addresses and options.
+    /// Returns the TCP connection, for its addresses and options.
     pub const fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Returns the bare connection for a stream; nothing of it was read ahead.
+    /// Returns the TCP connection without encryption, for a stream; nothing of it was read ahead.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
 
-    /// Sends one message. Fails if the other end accepts no data, or is gone.
+    /// Encrypts and sends one message. Fails if the other end accepts no data, or is gone.
     pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
         let frame = frame::seal(&mut self.transport, &message.to_json())?;
         self.stream.set_write_timeout(Some(REQUEST))?;
         Ok(self.stream.write_all(&frame)?)
     }
 
-    /// Waits for the next message until `deadline`. A partial frame is kept.
+    /// Waits for the next message until `deadline`. A timeout keeps a partial frame.
     pub fn receive(&mut self, deadline: Instant) -> Result<Message, WireError> {
         loop {
             if let Some(message) = self.next()? {
@@ -134,7 +133,7 @@ impl Channel {
         }
     }
 
-    /// Waits for the next request: its start until `idle`, the rest for at most [`REQUEST`].
+    /// Waits for the next request: for its first byte until `idle`, then at most [`REQUEST`].
     pub fn receive_request(&mut self, idle: Instant) -> Result<Message, WireError> {
         if !self.inbox.has_begun() {
             let mut first = [0];
@@ -167,20 +166,20 @@ impl Channel {
         Message::parse(&bytes).map(Some).map_err(WireError::Message)
     }
 
-    /// Sends a message and waits for the answer, [`REQUEST`] in all.
+    /// Sends a message and returns the answer. Both together take at most [`REQUEST`].
     pub fn ask(&mut self, message: &Message) -> Result<Message, WireError> {
         let deadline = Instant::now() + REQUEST;
         self.send(message)?;
         self.receive(deadline)
     }
 
-    /// Returns the time left until `deadline`, zero after it.
+    /// Returns the time left until `deadline`; zero after it.
     pub fn left(deadline: Instant) -> Duration {
         deadline.saturating_duration_since(Instant::now())
     }
 }
 
-/// Reads at least one byte before `deadline`. Errors: `UnexpectedEof`, `TimedOut`; see [`Gone`].
+/// Reads at least one byte before `deadline`. Returns how many. For the errors see [`Gone`].
 pub fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         let left = Channel::left(deadline);

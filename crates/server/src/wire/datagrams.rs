@@ -151,7 +151,7 @@ impl UdpOrder {
         }
     }
 
-    /// Returns the requested time, or that of the amount at the rate; `None` at full speed.
+    /// Returns the requested time, or that of the messages at the rate; `None` at full speed.
     pub fn time(&self) -> Option<Duration> {
         match (self.amount, self.rate) {
             (OrderedAmount::Nanos(nanos), _) => Some(Duration::from_nanos(nanos)),

@@ -4,9 +4,8 @@ use snow::TransportState;
 
 /// Largest frame without its length, bytes: the limit of Noise.
 pub const MAX: usize = 65_535;
-/// Length of the seal, bytes; the shortest frame.
+/// Length of the authentication tag of a frame, bytes; also that of the shortest frame.
 const SEAL: usize = 16;
-/// Length of the length, bytes.
 const LENGTH_BYTES: usize = 4;
 
 /// Fault of a frame.
@@ -35,13 +34,13 @@ impl Inbox {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the bytes missing for the next frame. Read no more, so that later data stays unread.
+    /// Returns the number of bytes missing for the next frame, which is all that may be read.
     pub fn wanted(&self) -> Result<usize, FrameError> {
         let whole = self.length()?.map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
         Ok(whole.saturating_sub(self.bytes.len()))
     }
 
-    /// Returns whether a part of the next frame has arrived.
+    /// Returns whether some bytes of the next frame have arrived.
     pub fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
@@ -55,7 +54,7 @@ impl Inbox {
         }
     }
 
-    /// Returns the next decrypted message, if complete. The connection is unusable after an error.
+    /// Returns the next decrypted message; `None` while incomplete. An error ends the connection.
     pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         if self.bytes.len() < LENGTH_BYTES + length {

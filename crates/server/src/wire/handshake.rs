@@ -1,8 +1,6 @@
-//! The handshake: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, two messages of [`LENGTH`] bytes. Pure.
-//!
-//! Message 1 is sealed with the key, so a wrong one is refused before costly arithmetic. Message 2
-//! proves that the server has the key, the first frame that the client is no replay. Both messages
-//! carry only the version: message 1 can be replayed, so it must not contain a request.
+//! The handshake: `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, two messages of [`LENGTH`] bytes.
+//! Message 2 proves that the server has the key, the first frame that the client is no replay.
+//! Message 1 can be replayed, so it must not contain a request.
 
 use snow::{Builder, HandshakeState, TransportState};
 
@@ -69,7 +67,7 @@ const fn same(version: u16) -> Result<(), HandshakeError> {
 pub struct Initiator(HandshakeState);
 
 impl Initiator {
-    /// Starts the client's handshake; returns message 1. Fails if the cryptographic library does.
+    /// Starts the client's handshake. Returns its state and message 1, to be sent.
     pub fn new(key: &SharedKey) -> Result<(Self, [u8; LENGTH]), HandshakeError> {
         let state = begin(key).and_then(|b| b.build_initiator().ok());
         let mut state = state.ok_or(HandshakeError::Internal)?;
@@ -77,7 +75,7 @@ impl Initiator {
         Ok((Initiator(state), message))
     }
 
-    /// Completes the handshake with message 2. Fails for another key or version.
+    /// Completes the handshake with message 2, `answer`. Fails for another key or version.
     pub fn finish(mut self, answer: &[u8; LENGTH]) -> Result<TransportState, HandshakeError> {
         same(read(&mut self.0, answer)?)?;
         self.0.into_transport_mode().map_err(|_| HandshakeError::Internal)
@@ -93,7 +91,7 @@ pub struct HandshakeAnswer {
     pub transport: Result<TransportState, HandshakeError>,
 }
 
-/// Answers message 1. Fails if the other end does not have the key: no answer may be sent.
+/// Answers message 1 of a client. Fails if the client does not have the key: no answer may be sent.
 pub fn respond(key: &SharedKey, message: &[u8; LENGTH]) -> Result<HandshakeAnswer, HandshakeError> {
     let state = begin(key).and_then(|b| b.build_responder().ok());
     let mut state = state.ok_or(HandshakeError::Internal)?;

@@ -60,7 +60,7 @@ impl SharedKey {
         plimsoll_system::random::secret().map(SharedKey)
     }
 
-    /// Returns the well-known key of open servers, which protects nothing.
+    /// Returns the well-known key of servers without a secret, which protects nothing.
     pub const fn open() -> Self {
         SharedKey([0; LENGTH])
     }
@@ -75,7 +75,7 @@ impl SharedKey {
         hex(&self.0)
     }
 
-    /// Parses 64 hexadecimal digits; `place` names their source in the error, such as a path.
+    /// Parses 64 hexadecimal digits. `place` names their source in the error, such as a path.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let mut bytes = [0; LENGTH];
         match unhex(text.trim(), &mut bytes) {
@@ -139,13 +139,12 @@ impl<'de> Deserialize<'de> for SharedKey {
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// Fills `bytes` from exactly twice as many hexadecimal digits; false for any other text.
+/// Fills `bytes` from exactly twice as many hexadecimal digits; returns false for any other text.
 pub(super) fn unhex(text: &str, bytes: &mut [u8]) -> bool {
     let digits = text.as_bytes();
     let digit = |b: u8| (b as char).to_digit(16);

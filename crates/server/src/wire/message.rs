@@ -1,5 +1,5 @@
 //! The closed set of messages: JSON without unknown fields. Numbers are integers (ns, bytes) in a
-//! range that [`Message::parse`] checks. No message names a file, a program or an address.
+//! range that [`Message::parse`] checks.
 
 use std::time::Duration;
 
@@ -376,7 +376,6 @@ impl Message {
 
     /// Returns the message as JSON.
     pub fn to_json(&self) -> Vec<u8> {
-        // A message always serialises.
         serde_json::to_vec(self).unwrap_or_default()
     }
 

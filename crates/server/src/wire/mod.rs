@@ -1,9 +1,5 @@
-//! Control protocol between the two ends of a network benchmark.
-//!
-//! After a handshake ([`handshake`], Noise NNpsk0) come sealed frames ([`frame`]) of bounded
-//! length, each with one [`Message`]. A peer without the key gets no answer, and nothing is parsed
-//! before. A data stream ends its frames with `Joined` and carries bare bytes, since encryption
-//! would change the measurement.
+//! Control protocol between the two ends of a network benchmark: a handshake ([`handshake`]), then
+//! encrypted frames ([`frame`]), each with one [`Message`].
 
 mod channel;
 mod datagrams;
@@ -25,8 +21,7 @@ pub use message::{
 };
 pub use timeline::{ArrivalTimeline, Shaping};
 
-/// Version of the messages, sent in the handshake to report a mismatch. It changes whenever a
-/// message does.
+/// Version of the messages, exchanged in the handshake. It changes whenever a message does.
 pub const PROTOCOL_VERSION: u16 = 6;
 
 /// Default TCP and UDP port of `plimsoll serve`.

@@ -1,4 +1,4 @@
-//! Retests outlier nodes, one at a time, each together with a node with a usual figure as control.
+//! Retests outlier nodes, each together with a node with a usual result as control.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,8 +14,7 @@ use super::Together;
 const MAX_RETEST_TIME: Duration = Duration::from_secs(30);
 const MORE: Duration = Duration::from_millis(500);
 
-/// Retests outliers as often as needed to rule out chance, and adds the outcome to the run's
-/// findings. Returns whether it was interrupted.
+/// Retests outliers often enough to rule out chance. Returns whether it was interrupted.
 pub(super) fn measured(
     run: &mut Run,
     together: &Together<'_, '_>,
@@ -55,12 +54,11 @@ pub(super) fn measured(
 struct RetestMachines<'a, 'b> {
     connected: &'a mut ConnectedMachines<'b>,
     numbers: BTreeMap<&'a str, usize>,
-    /// Figures of control nodes in this repetition, by node and case.
     controls: BTreeMap<(String, String), Measurement>,
 }
 
 impl RetestMachines<'_, '_> {
-    /// Measures the outlier, then its control node, each once; `None` if one fails.
+    /// Measures an outlier on its node, then on the control node; `None` if either fails.
     fn tried(&mut self, suspect: SuspectFigure) -> Option<Tried> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
@@ -72,7 +70,7 @@ impl RetestMachines<'_, '_> {
         Some(Tried { suspect, own, control })
     }
 
-    /// Measures a case on a node again; `None` if that fails. A lost node is reported at the end.
+    /// Measures a case on a node again; `None` if that fails.
     fn again(&mut self, node: &str, case: &str) -> Option<Measurement> {
         let session = self.connected.get_mut(self.numbers.get(node)?)?;
         let run = session.again(vec![case.to_owned()], node).ok()?;

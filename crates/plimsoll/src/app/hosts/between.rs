@@ -1,4 +1,4 @@
-//! Measures the plan's network cases between nodes: server, client, and measurements of all pairs.
+//! Measures the plan's network cases between nodes: server, client, and results of all pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,21 +35,17 @@ use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
 use super::super::prepared::PreparedRun;
 use super::super::{Failure, MachineRun};
 
-/// Samples of each case between two nodes.
 const SAMPLES_PER_PAIR: u32 = 3;
 /// Longest sample in seconds: each pair is measured in both directions.
 const SAMPLE_TIME: f64 = 0.1;
-/// Time limit of a connection attempt.
 const REACH: Duration = Duration::from_secs(2);
-/// Most addresses of a node that are tried.
 const ADDRESSES: usize = 16;
-/// Most retested pairs, in all and per slow node.
+/// Most pairs of nodes that are retested, in all and per slow node.
 const MAX_RETESTED_PAIRS: usize = 8;
 const MAX_RETESTS_PER_MACHINE: usize = 2;
 const MAX_PAIRS_NAMED: usize = 8;
 
-/// Returns the plan's network cases without a server, which a single machine measures over
-/// loopback, with fewer and shorter samples.
+/// Returns the plan's network cases without a server, with fewer and shorter samples.
 pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
@@ -70,13 +66,12 @@ pub(in crate::app) struct Neighbour {
     prepared: PreparedRun,
     document: Run,
     interrupts: Receiver<()>,
-    /// The server ends when this is dropped.
     server: Option<UnixStream>,
 }
 
 impl Neighbour {
-    /// Prepares this node's part of measurements between nodes; `None` if there are no such cases.
-    /// `document` is the run before the measurement.
+    /// Prepares this node's part of measurements between nodes; `None` if the plan has no such
+    /// cases. `document` is the run before the measurement.
     pub(in crate::app) fn new(
         prepared: &PreparedRun,
         document: &Run,
@@ -96,7 +91,7 @@ impl Neighbour {
         self.prepared.planned.iter().map(|planned| &planned.candidate.case)
     }
 
-    /// Measures every case to the node that serves at `place`; each has its own answer.
+    /// Measures every case to the node that serves at `place`. Returns one result per case.
     pub(in crate::app) fn measure(&self, place: &Result<ServingPlace, CannotMeasure>) -> Vec<PairAnswer> {
         let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
         found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
@@ -125,7 +120,7 @@ impl Neighbour {
         Ok(prepared.planned.iter().map(answer).collect())
     }
 
-    /// Serves network benchmarks on this node until the value is dropped.
+    /// Serves network benchmarks on this node until this value is dropped. Returns address and key.
     pub(in crate::app) fn serve(&mut self) -> Result<ServingPlace, CannotMeasure> {
         let key = SharedKey::random().map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let machine = &self.prepared.machine;
@@ -156,7 +151,7 @@ fn too_early() -> CannotMeasure {
     CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn")
 }
 
-/// Returns the samples of the headline figure, if it is valid; else the reason.
+/// Returns the samples of the headline metric if the result is valid, else the reason why not.
 fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     let Some(found) = found else { return Err(too_early()) };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
@@ -172,7 +167,7 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
     }
 }
 
-/// Returns this node's first addresses for other nodes, fastest interface first.
+/// Returns at most [`ADDRESSES`] addresses of this node for other nodes, fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     let mut found = route::own(root);
     let speed = |address: &IpAddr| {
@@ -184,7 +179,7 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
     found
 }
 
-/// Connects to the other node's addresses; returns the first that answers. Fails if none does.
+/// Connects to the addresses of another node. Returns the first that answers; fails if none does.
 fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
@@ -209,7 +204,7 @@ fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     }
 }
 
-/// Returns the network path of each pair, by case.
+/// Returns the network paths of the pairs of nodes, by case.
 pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<CaseId, Vec<PairPath>> {
     let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let of_case = |index: usize| {
@@ -224,7 +219,7 @@ pub(super) fn paths(prepared: &PreparedRun, made: &[PairResults]) -> BTreeMap<Ca
     cases(prepared).iter().enumerate().map(|(index, planned)| (named(planned), of_case(index))).collect()
 }
 
-/// Returns a matrix per case over the pairs of nodes `names`, and sums over simultaneous pairs.
+/// Returns a result per case over the pairs of nodes, and the sums over simultaneous pairs.
 pub(super) fn measurements(
     prepared: &PreparedRun,
     names: &[String],
@@ -248,7 +243,7 @@ pub(super) fn measurements(
     made
 }
 
-/// Returns outlier pairs to retest, the furthest of each case first; for a slow node, two pairs.
+/// Returns outlier pairs to retest, the furthest of each case first; two for a slow node.
 pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairResults]) -> Vec<MachinePair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -286,14 +281,14 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
     plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied()
 }
 
-/// Returns a case's outcome: `samples` with `facts`, or if there are none the first error in `all`.
+/// Returns a case's outcome: `samples` with `facts`, or without samples the first error in `all`.
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
     Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
 }
 
-/// Returns the outcome of a case: per sample the median over the pairs, and the figure of each.
+/// Returns a case's outcome: the median over the pairs of nodes per sample, and each pair's value.
 pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<Outcome> {
     let name = headline(&case)?.name;
     let figures: Vec<(&PairResults, &PairFigure)> =
@@ -317,7 +312,6 @@ pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[Str
     (!all.is_empty()).then(|| outcome(case, samples, facts, all))
 }
 
-/// Returns the conditions that all pairs share; the limit depends on them.
 fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
     Conditions::alike(&all)
@@ -325,7 +319,7 @@ fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
-/// Returns the sum over simultaneous pairs if they all have a figure; `None` unless a rate.
+/// Returns a case's sum over simultaneous pairs; `None` unless all have a result that is a rate.
 fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;
@@ -358,7 +352,6 @@ fn without(all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<With
     (!failed.is_empty()).then_some(WithoutFigure { failed, of: all.len() })
 }
 
-/// Pairs without a figure, with their reasons, and the number of all pairs.
 struct WithoutFigure {
     failed: Vec<String>,
     of: usize,

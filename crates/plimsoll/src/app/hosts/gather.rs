@@ -1,4 +1,4 @@
-//! `plimsoll gather`: joins run documents of machines and names outliers, missing and failed ones.
+//! `plimsoll gather`: joins run documents of machines; reports outliers, missing and failed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,13 +22,10 @@ use crate::output::nothing_measured;
 /// Largest input file in bytes: a log of more than a thousand machines with all their series.
 const MAX_BYTES: u64 = 1 << 30;
 const MAX_NAMES: u64 = 1 << 20;
-/// With more documents, latency distributions are dropped: they are most of a document, and only
-/// the page of a single machine shows them.
+/// With more documents, latency distributions are dropped: they are most of a document.
 const MAX_WHOLE_DOCUMENTS: usize = 100;
-/// Most names in a line, and most lines of a kind.
 const MAX_NAMES_SHOWN: usize = 5;
 
-/// Carries out `plimsoll gather`: joins the documents and prints or writes the result.
 pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     let [to_json, to_html] = targets(typed)?;
     let expected = typed.expect.as_deref().map(expected).transpose()?.unwrap_or_default();
@@ -91,12 +88,11 @@ fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
 struct ReadDocuments {
     runs: Vec<Run>,
     wrong: Vec<String>,
-    /// Whether there are more than [`MAX_WHOLE_DOCUMENTS`].
     are_many: bool,
 }
 
 impl ReadDocuments {
-    /// Reads files on all CPUs, files of directories, and stdin; keeps errors of unreadable ones.
+    /// Reads files, directories of .json files, and stdin (`-`); keeps errors of unreadable ones.
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
         for path in paths {
@@ -190,7 +186,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Returns the .json files of a directory, sorted by name, or the file itself.
+/// Returns the .json files of a directory, sorted by name; for a file, the file itself.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -214,7 +210,7 @@ fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(names.filter(|name| !name.is_empty()).collect())
 }
 
-/// Joins everything that was read into one run; partial if a machine or document is missing.
+/// Joins all documents that were read into one run, which is partial if one is missing.
 fn run_of(found: ReadDocuments, expected: &BTreeSet<String>) -> Result<Run, Failure> {
     let ReadDocuments { runs, wrong, .. } = found;
     print_lines(&wrong);
@@ -252,7 +248,6 @@ pub(crate) fn together(
     Ok(joined(first, parts.collect(), all.concat()))
 }
 
-/// Prints the first lines to stderr, and how many more there are.
 fn print_lines(lines: &[String]) {
     lines.iter().take(MAX_NAMES_SHOWN).for_each(|line| complain(line));
     if let Some(more @ 1..) = lines.len().checked_sub(MAX_NAMES_SHOWN) {
@@ -288,7 +283,7 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
     Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
 }
 
-/// Returns the finding that a document has another plan or version than `usual`, as most have.
+/// Returns the finding that `run` has another plan or version than `usual`, as most runs have.
 fn left_out(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
         format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
@@ -310,7 +305,7 @@ fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
     wrong.map(|(made, wrong)| about(WRONG_ANSWER, format!("{}: {wrong}", shown_within(&made.node, 64)), run))
 }
 
-/// Returns the finding that a machine's run ended early or has no figure; `None` if it has all.
+/// Returns the finding that a machine's run ended early or has no result; `None` if it is complete.
 fn faulty(run: &Run) -> Option<Finding> {
     let nodes = join_names(names(run));
     let text = match nothing_measured(run) {

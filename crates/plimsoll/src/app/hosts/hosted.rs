@@ -1,6 +1,4 @@
-//! `plimsoll hosted`: the run of a node that another plimsoll started by ssh. It reads the order on
-//! stdin, whose end also ends the run, and writes results to stdout. Then it repeats cases, or
-//! measures with other nodes, on request.
+//! `plimsoll hosted`: the run of a node that another plimsoll started, with orders on stdin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,22 +30,18 @@ use crate::app::{Failure, MachineRun, interrupts, printed};
 const MAX_LINE_BYTES: u64 = 64 << 20;
 const DOCUMENT: &str = "run.json";
 const LIMITS: &str = "limits.toml";
-/// File name of the copy of this program, which the remote shell uses.
 const PROGRAM: &str = "plimsoll";
 /// Longest wait for the order, which is sent at once.
 const ORDERED: Duration = Duration::from_secs(60);
 /// Interval of keep-alive messages; several must be missed before the launcher gives up.
 const BEAT: Duration = Duration::from_secs(10);
-/// Longest time to end a run after a signal.
 const MAX_END_TIME: Duration = Duration::from_secs(20);
-/// Samples of a retested case, and the factor for their length: each spans several periods of a CPU
-/// quota (100 ms by default); shorter ones may all lie before the quota is used up.
+/// Samples of a retest, each longer than several periods of a CPU quota (100 ms by default).
 const RETEST_SAMPLES: u32 = 5;
 const LONGER: f64 = 3.0;
-/// Longest sample of a retest in seconds: all other nodes wait.
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
-/// Measures on this host by orders from stdin, with answers on stdout; `directory` is for its
+/// Measures on this host by orders from stdin, with answers on stdout. `directory` is for its
 /// files. Fails if an order cannot be read or stdout cannot be written.
 pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = crate::app::own_program()?;
@@ -124,7 +118,7 @@ impl Drop for RunFiles {
     }
 }
 
-/// Passes on lines from stdin; when the connection ends, ends the run as a signal would.
+/// Passes on lines from stdin. When the connection ends, ends the run as a signal would.
 fn read_orders(sender: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
@@ -143,13 +137,12 @@ fn read_orders(sender: Sender<String>, files: RunFiles) {
     let _ = kill_process(own, Signal::KILL);
 }
 
-/// Sends keep-alive messages until stdout is closed.
 fn beat() {
     let ticks = tick(BEAT);
     while ticks.recv().is_ok() && printed(&alive()).is_ok() {}
 }
 
-/// Removes JSON's line breaks, which occur only between values.
+/// Joins the lines of JSON text; line breaks occur only between values.
 fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }
@@ -179,7 +172,7 @@ struct HostedOrder {
 }
 
 impl HostedOrder {
-    /// Parses a launcher's order; the document is written to `file`, its limits into `directory`.
+    /// Parses a launcher's order; its document goes to `file`, and its limits to `directory`.
     fn of(
         order: RunOrder,
         directory: &Path,
@@ -210,7 +203,6 @@ impl HostedOrder {
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
         let mut prepared = PreparedRun { key, ..PreparedRun::new(&what, &common, before)? };
-        // Cases that need several nodes are measured later.
         prepared.planned.retain(|planned| !is_on_machines(planned));
         if let Some(run) = &begun {
             resume::same_text(run, &mut prepared)?;
@@ -225,13 +217,12 @@ impl HostedOrder {
         // If stdout is closed, the end of the connection ends the run.
         let sender =
             move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
-        // Reports the total number of cases at the start.
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
         let outputs = crate::app::outputs(&self.common, &self.interrupts)?.on_ended(sender);
         crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
-    /// Measures `cases` (ids) again with few samples. Returns the answer for the launcher.
+    /// Measures the cases with these ids again with few samples. Returns the launcher's answer.
     fn again(&self, cases: &[String]) -> String {
         let mut prepared = self.prepared.clone();
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
@@ -253,7 +244,7 @@ impl HostedOrder {
         }
     }
 
-    /// Measures by follow-up orders in `lines` until these end. Fails if one cannot be parsed.
+    /// Carries out follow-up orders from `lines` until these end. Fails if one cannot be parsed.
     fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());

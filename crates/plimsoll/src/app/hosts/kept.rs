@@ -6,21 +6,18 @@ use plimsoll_result::document::{Run, RunStatus};
 
 use crate::output::{Begins, Outputs};
 
-/// The run of all nodes, as far as it is known.
 pub(super) struct JointRun<'a> {
     outputs: &'a mut Outputs,
-    /// Without measurements; `None` before the first node has ended.
     header: Option<Run>,
     begins: Begins,
     id: String,
     started: String,
     began: Instant,
-    /// Seconds before the run was interrupted.
     before_s: f64,
 }
 
 impl<'a> JointRun<'a> {
-    /// Starts a joined run with this `id`, or resumes `earlier`.
+    /// Starts a joined run with the id `id`, or resumes `earlier`.
     pub(super) fn new(outputs: &'a mut Outputs, id: String, earlier: Option<&Run>) -> Self {
         Self {
             outputs,
@@ -61,7 +58,7 @@ impl<'a> JointRun<'a> {
         }
     }
 
-    /// Gives the joined run the id under which its parts were stored, and shows it.
+    /// Gives the joined run the id of its stored results, and starts the outputs with it.
     pub(super) fn complete(self, run: &mut Run) -> &'a mut Outputs {
         run.elapsed_s = self.elapsed_s();
         (run.id, run.started) = (self.id, self.started);

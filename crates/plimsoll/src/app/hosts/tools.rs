@@ -1,5 +1,5 @@
-//! Tools that run on several nodes at once: HPL by `xhpl` or `hpcc`, MPI by the OSU
-//! micro-benchmarks, started by `mpirun` or `srun`.
+//! Tools that run on several nodes at once, started by `mpirun` or `srun`: HPL by `xhpl` or `hpcc`,
+//! MPI by the OSU micro-benchmarks.
 
 use std::ffi::OsStr;
 
@@ -31,26 +31,21 @@ use super::between;
 
 /// Samples of an MPI case: the fewest with a confidence interval.
 const MPI_SAMPLES: u32 = 5;
-/// Time limit of an MPI tool, in seconds.
 const TOOL_LIMIT: f64 = 120.0;
-/// Prefixes of the environment variables of MPI launchers.
 const OF_LAUNCHERS: [&str; 4] = ["SLURM_", "OMPI_", "PMIX_", "PRTE_"];
-/// Most nodes for which every pair measures MPI.
 const MAX_PAIRED_NODES: usize = 4;
-/// Share of the available memory for the matrix.
 const OF_MEMORY: f64 = 0.8;
 /// Assumed share of the limit for estimates of time.
 const ASSUMED: f64 = 0.6;
 /// Assumed FLOP/s of a thread if its CPU's limit is unknown.
 const ASSUMED_EACH: f64 = 10e9;
-/// Time limit as a multiple of the estimate.
 const MAX_TIMES_ESTIMATE: f64 = 5.0;
 /// Seconds of the tool beside the solution, for any order.
 const TOOL_OVERHEAD_SECONDS: f64 = 60.0;
 /// The tools, preferred ones first: `hpcc` also measures other things, which takes time.
 const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduce", "osu_barrier"];
 /// The tool needs no clean-up and is killed without delay, so that the run can be stored before its
-/// own launcher ends it; the launcher's last message explains the end.
+/// own launcher ends it.
 const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
 /// The nodes of a run, and what a tool needs to run on them.
@@ -59,12 +54,11 @@ pub(super) struct OnMachines<'a> {
     pub(super) common: &'a Common,
     pub(super) interrupts: &'a Receiver<()>,
     pub(super) launcher: &'a NodeLauncher,
-    /// In the order of the run.
     pub(super) hosts: Vec<&'a HostName>,
     pub(super) names: &'a [String],
 }
 
-/// Returns whether a tool measures the case on several nodes at once, so that no node does alone.
+/// Returns whether a tool measures the case on several nodes at once, not on each alone.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
     plimsoll_bench::find(planned.candidate.case.benchmark())
         .is_some_and(|found| found.descriptor().of_all_machines)
@@ -119,7 +113,7 @@ impl OnMachines<'_> {
         between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
-    /// Measures a case between two nodes, `times` samples. Only an interruption is an error.
+    /// Measures a case between two nodes with `times` samples. Only an interruption is an error.
     fn between(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
@@ -133,7 +127,7 @@ impl OnMachines<'_> {
         Ok(PairResults { pair, kind: ALL_PAIRS, answers: vec![answer] })
     }
 
-    /// Takes `times` samples by the first tool that can; `system` is the HPL system to solve.
+    /// Takes `times` samples with the first tool that can; `system` is what HPL is to solve.
     fn by_tool(
         &self,
         case: &Case,
@@ -194,7 +188,7 @@ fn empty(case: Case) -> Outcome {
     }
 }
 
-/// Returns the pairs of `machines` nodes to measure in turn: all of up to [`MAX_PAIRED_NODES`]
+/// Returns the pairs of `machines` nodes to measure in turn: all for up to [`MAX_PAIRED_NODES`]
 /// nodes, else each node with the next.
 fn pairs(machines: usize) -> Vec<MachinePair> {
     let ordered = |from: usize| (0..machines).map(move |to| MachinePair { from, to });
@@ -211,8 +205,8 @@ struct ToolMeasured {
     facts: Facts,
 }
 
-/// Solves the system once; `elapsed` follows from the tool's rate. The tool gives a figure only if
-/// its residual check has passed.
+/// Solves the system of equations once. The elapsed time follows from the tool's rate, which the
+/// tool reports only if its residual check has passed.
 fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample, CannotMeasure> {
     let mut sample = tool.sample(SampleAmount::Work(1))?;
     let rate = sample.values.get(RATE_METRIC).copied().unwrap_or(f64::NAN);
@@ -225,17 +219,15 @@ fn sample(tool: &mut dyn plimsoll_bench::Prepared, case: &Case) -> Result<Sample
 
 #[derive(Debug, PartialEq)]
 struct HplSystem {
-    /// With order, blocks, grid and threads.
     case: Case,
     machines: usize,
     seconds: f64,
-    /// Sum of the nodes' limits.
     peak: Option<f64>,
 }
 
 impl HplSystem {
     /// Chooses the HPL system: one process per node, with as many threads as the smallest node has
-    /// CPUs; `peak` is the sum of limits in FLOP/s, which bounds the order by the budget.
+    /// CPUs. `peak`, the sum of limits in FLOP/s, bounds the order by the budget.
     fn of(planned: &Planned, machines: &[&Machine], peak: Option<f64>) -> Result<Self, CannotMeasure> {
         let case = planned.candidate.case.clone();
         let nb = case.number("nb").unwrap_or(1).max(1);
@@ -287,8 +279,8 @@ impl HplSystem {
     }
 }
 
-/// Returns the system's order: the largest multiple of `nb` that fits into the smallest memory of a
-/// node times their number, and takes at most `most` operations.
+/// Returns the order of the system: the largest multiple of `nb` that fits in the smallest memory
+/// of a node times their number, and takes at most `most` operations.
 fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, CannotMeasure> {
     let each = machines.iter().map(|machine| machine.memory_available_bytes());
     let least = each.collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().min());
@@ -300,7 +292,7 @@ fn order(machines: &[&Machine], nb: u64, most: Option<f64>) -> Result<u64, Canno
     Ok((memory.min(time) as u64 / nb * nb).max(nb))
 }
 
-/// Rows and columns of the process grid: as square as possible, with fewer rows.
+/// Returns rows and columns of the process grid: as square as possible, with fewer rows.
 fn grid(processes: u64) -> [u64; 2] {
     let rows = (1..=processes.isqrt()).rev().find(|rows| processes.is_multiple_of(*rows)).unwrap_or(1);
     [rows, processes / rows]
@@ -324,7 +316,7 @@ fn peak(run: &Run) -> Option<f64> {
     run.nodes.iter().map(of_node).sum()
 }
 
-/// Returns the command that starts one process of a tool on each node; `launcher` is `ssh`,
+/// Returns the command that starts one process of a tool on each node. `launcher` is `ssh`,
 /// `mpirun` or `srun`, `limit` the time limit in seconds.
 fn through(
     search: &ProgramSearch,

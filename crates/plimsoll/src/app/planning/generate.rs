@@ -12,8 +12,7 @@ use crate::app::{Failure, target, unwritten};
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// Writes `man1/*.1` and a file per shell into the directory, which is created. Fails if it cannot
-/// be written, or another user has put something into it.
+/// Writes `man1/*.1` and a completion file per shell into the directory, which is created.
 pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     let made = tempfile::tempdir().and_then(|work| files(work.path()).map(|()| work));
     let work =
@@ -24,7 +23,6 @@ pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Copies the files of directory `from`, but no directories, into `to`, which is created.
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| {
         Failure::environment(format!("generate {}: {e}; use a directory that can be written", name(to)))
@@ -54,7 +52,7 @@ fn files(directory: &Path) -> io::Result<()> {
     clap_mangen::generate_to(command, &man)
 }
 
-/// Returns the command without the hidden commands by which plimsoll starts itself.
+/// Returns the command without the hidden subcommands by which plimsoll starts itself.
 fn shown(command: Command) -> Command {
     let kept: Vec<Command> = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned().collect();
     Command::new("plimsoll")

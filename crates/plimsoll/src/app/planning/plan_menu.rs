@@ -22,7 +22,7 @@ pub(crate) fn named(what: Measurable, common: &Common) -> Result<Measurable, Fai
     Ok(Measurable::Plan(name.to_owned()))
 }
 
-/// Whether stdin, stdout and stderr are a terminal, and this process is in its foreground.
+/// Returns whether stdin, stdout and stderr are a terminal with this process in the foreground.
 fn is_interactive(common: &Common) -> bool {
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
     is_terminal && !common.quiet && plimsoll_cluster::started_with_others().is_none() && is_in_foreground()
@@ -52,7 +52,7 @@ fn chosen(common: &Common) -> Result<&'static str, Failure> {
     }
 }
 
-/// Formats one line per plan: number, name, duration and, as `rows` has them, contents.
+/// Formats one line per plan: number, name, duration and contents; `rows` has (name, contents).
 fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, width: usize) -> String {
     let times: Vec<String> = rows.iter().map(|(name, _)| time(name, common, machine)).collect();
     let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
@@ -69,7 +69,7 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
     cli::rows(&lines, width)
 }
 
-/// Returns the estimated duration of a plan here, in words; `not here` if it cannot run.
+/// Returns the estimated duration of a plan on `machine`, in words; `not here` if it cannot run.
 fn time(name: &str, common: &Common, machine: &Machine) -> String {
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), common);
     let planned = plan.and_then(|plan| resolve::planned(&plan, machine).map(|planned| (plan, planned)));

@@ -25,7 +25,6 @@ use crate::app::{Failure, code, complain, printed};
 pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
-            // One plan per line, for programs.
             printed(&match std::io::stdout().is_terminal() {
                 true => cli::built_in_list(Style::detect(Wishes::default()).width) + "\n",
                 false => cli::rows(&cli::built_in_rows(), usize::MAX),
@@ -80,8 +79,7 @@ pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, F
     }
 }
 
-/// Returns the failure for a job that writes to a device without consent. It refuses the whole job
-/// file, so that a part of it does not pass for all.
+/// Returns the failure for a job file that writes to a device without consent.
 fn unconsented(device: &Path, job: &str) -> Failure {
     let device = shown_bytes(device.as_os_str().as_encoded_bytes());
     let line = format!(
@@ -91,7 +89,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
     Failure { line, code: code::REFUSED }
 }
 
-/// Refuses, for a run on hosts, --target and a job file that names a directory or device.
+/// Fails, for a run on hosts, if --target is typed or a job file names a directory or device.
 pub(crate) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
@@ -147,13 +145,12 @@ fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     Ok(head + &write::text(&plan.file))
 }
 
-/// Removes the servers from a plan. Returns whether there were any.
 fn servers_left_out(plan: &mut PlanFile) -> bool {
     let removed = plan.groups.iter_mut().filter_map(|group| group.lists.remove(SERVER));
     removed.count() > 0
 }
 
-/// Checks a plan; returns one line on a correct one, or a line per mistake.
+/// Checks the plan `name`. Returns one line if it is correct, else one per mistake.
 fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
     let lines = |e: UsageError| e.lines();
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).map_err(lines)?;
@@ -180,7 +177,6 @@ pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
     Ok(limits)
 }
 
-/// Reads the limits of the file that was typed; none without a file.
 pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let Some(path) = typed else { return Ok(UserLimits::default()) };
     let limits = UserLimits::read(path).map_err(Failure::usage)?;
@@ -189,7 +185,7 @@ pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
     Ok(limits)
 }
 
-/// Refuses limits on figures that no benchmark has; the error follows the file's name.
+/// Fails for limits on metrics that no benchmark has. The error is to follow the file's name.
 fn fitting(limits: &UserLimits) -> Result<(), String> {
     let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
@@ -210,7 +206,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
     })
 }
 
-/// Returns notes for the reader: those of the plan and of its measured groups, what was scaled.
+/// Returns notes for the user: on the plan, on its measured groups, and on what was scaled.
 pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     let scaled = (plan.scale != 1.0).then(|| {
         format!(
@@ -232,7 +228,7 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     notes
 }
 
-/// Returns a warning if a fixed number of samples, which the budget does not end, exceeds it.
+/// Returns a warning if the fixed number of samples takes longer than the plan's budget.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
     let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();

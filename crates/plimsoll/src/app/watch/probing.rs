@@ -53,16 +53,13 @@ pub(super) struct Probing<'a> {
     idle_only: bool,
     run: String,
     node: String,
-    /// A time of the watch, and the same time since boot, in seconds.
+    /// A time of the watch and the corresponding time since boot, s.
     origin: (f64, f64),
-    /// Start of the last probe.
     last: Option<f64>,
     probes: usize,
     state: StateWatch,
     snapshot: StateSnapshot,
-    /// Seconds of sleep until the last probe.
     slept: f64,
-    /// CPU seconds accounted for.
     cpu: f64,
 }
 
@@ -116,7 +113,7 @@ impl<'a> Probing<'a> {
         self.journal
     }
 
-    /// Probes until time is over or a signal requests the end.
+    /// Probes until time is over or a signal requests the end. Returns the reason of the end.
     pub(super) fn all(&mut self) -> Ending {
         loop {
             let now = self.now();
@@ -140,14 +137,14 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Returns the seconds since the watch started, sleep included.
+    /// Returns the seconds since the watch started, sleep of the machine included.
     fn now(&self) -> f64 {
         let (at, since_boot) = self.origin;
         at + wall::since_boot() - since_boot
     }
 
-    /// Waits until `until` seconds of the watch; returns the reason if it must end before. `next`
-    /// is the time of the next probe, to show.
+    /// Waits until `until` seconds of the watch. Returns the reason if the watch must end before.
+    /// `next` is the time of the next probe, to show.
     fn waited(&self, until: f64, next: Option<f64>) -> Option<Ending> {
         self.shown(next);
         loop {
@@ -168,7 +165,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Returns the CPUs in use by other processes if that is too much for `--idle-only`.
+    /// Returns the number of CPUs that other processes use, if too many for `--idle-only`.
     fn busy(&self) -> Result<Option<f64>, Ending> {
         if !self.idle_only {
             return Ok(None);
@@ -192,7 +189,7 @@ impl<'a> Probing<'a> {
         None
     }
 
-    /// Adds an entry to the journal. If that fails it is lost; a full disk may have room later.
+    /// Adds an entry to the journal. If that fails it is lost: a full disk may have room later.
     fn write(&mut self, line: &JournalEntry) {
         if let Err(e) = self.journal.add(line) {
             complain(&format!("{e}; this probe is lost, and the watch goes on"));
@@ -243,7 +240,6 @@ impl<'a> Probing<'a> {
         interrupted.then_some(Ending::Asked)
     }
 
-    /// Prints failures of the first probe at once, as the user may still be there to fix them.
     fn report_outcomes(&self, outcomes: &[Outcome]) {
         for outcome in outcomes.iter().filter(|_| self.probes == 0) {
             if let Some(why) = &outcome.ended {
@@ -311,9 +307,7 @@ impl<'a> Probing<'a> {
 #[derive(Default)]
 struct ProbeResults {
     outcomes: Vec<Outcome>,
-    /// Seconds of each outcome, set-up included.
     seconds: Vec<f64>,
-    /// Cases without budget.
     left_out: Vec<Case>,
     interrupted: bool,
 }
@@ -322,15 +316,15 @@ fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
 }
 
-/// Returns the disk bytes read and written by this process and its ended children (proc_pid_io(5)).
+/// Returns the disk bytes moved by this process and its ended children (proc_pid_io(5)).
 fn transferred() -> Option<f64> {
     let text = Root::live().text("proc/self/io").ok()?;
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
     Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
-/// Returns an upper bound of the bytes that a case has sent and received in `seconds`; 0 if it has
-/// no figure. It also sends to warm up, to choose CPUs and to detect a shaper.
+/// Returns an upper bound of the bytes that a case has sent and received in `seconds`; 0 without a
+/// result. It also sends to warm up, to choose CPUs and to detect a shaper.
 fn sent(outcome: &Outcome, seconds: f64) -> f64 {
     if !subsystem_of(&outcome.case).uses_interfaces {
         return 0.0;

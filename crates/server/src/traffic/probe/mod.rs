@@ -14,7 +14,6 @@ use super::{CUT, thread_cpu};
 use path::{TripPath, Wait};
 use payload::{Judgement, Payload};
 
-/// Longest wait before the end is checked again.
 const END_LOOK_TIME: Duration = Duration::from_millis(100);
 /// Number of lost messages at the start after which the peer counts as absent.
 const NOBODY: u64 = 5;
@@ -48,7 +47,7 @@ pub enum TripsEnd {
 pub struct TripResults {
     /// Histogram of the round-trip times, ns.
     pub times: Times,
-    /// Sum of these times.
+    /// Sum of the round-trip times.
     pub total: Duration,
     /// Messages sent.
     pub sent: u64,
@@ -83,7 +82,7 @@ impl TripResults {
         }
     }
 
-    /// Adds the results of a concurrent path: sums, but the longest `elapsed`.
+    /// Adds the results of a concurrent path: sums, but the longer one of `elapsed`.
     pub fn add(&mut self, other: &TripResults) {
         self.times.add(&other.times);
         self.total += other.total;
@@ -96,14 +95,14 @@ impl TripResults {
         self.cpu += other.cpu;
     }
 
-    /// Returns the number of messages that came back in time.
+    /// Returns the number of messages whose echoes arrived in time.
     pub fn returned(&self) -> u64 {
         self.sent - self.lost
     }
 }
 
-/// Makes round trips over `path` as `manner` states, until its end or `stop`. Message numbers start
-/// with `first`. Fails with `TimedOut` if the peer is absent.
+/// Makes round trips over `path` until the end condition of `manner` or `stop`. Messages are
+/// numbered from `first`. Fails with `TimedOut` if the peer does not answer.
 pub fn round_trips(
     path: &mut impl TripPath,
     payload: &mut Payload,
@@ -179,7 +178,6 @@ fn nobody(messages: u64, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-/// Waits until `due` or `stop`, asleep or polling as in `manner`. Returns the time then.
 fn pause(due: Instant, mut now: Instant, manner: TripManner, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
@@ -199,7 +197,6 @@ impl TripResults {
 }
 
 impl TripsEnd {
-    /// Returns when a time that started at `started` is over; `None` for a number of trips.
     fn end(self, started: Instant) -> Option<Instant> {
         match self {
             TripsEnd::Elapsed(time) => started.checked_add(time),
@@ -207,7 +204,7 @@ impl TripsEnd {
         }
     }
 
-    /// Returns the end for path `part` (from 0) of `parts`: its part of the trips, or all the time.
+    /// Returns the end of path `part` (from 0) of `parts`: a share of the trips, or the same time.
     #[must_use]
     pub fn part(self, parts: u64, part: u64) -> Self {
         match self {

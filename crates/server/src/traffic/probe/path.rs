@@ -20,7 +20,6 @@ pub enum Wait {
     Poll,
 }
 
-/// Timeout of a write, after which the stream counts as dead.
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// A path of messages and their echoes.
@@ -28,14 +27,14 @@ pub trait TripPath {
     /// Sets how [`TripPath::receive`] waits; it returns after `look` at the latest.
     fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
 
-    /// Sends one message.
+    /// Sends one message of round trips.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// Receives the next echo into `buffer` and returns its length; `None` if there is none yet.
-    /// `buffer` has one byte more than a message, to detect a longer echo.
+    /// Receives the next echo into `buffer`, which has one byte more than a message, to detect a
+    /// longer echo. Returns the length of the echo; `None` if none has arrived yet.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Returns whether received data can only come from the peer. Datagrams can be forged.
+    /// Returns whether only the peer can have sent what arrives. Datagrams can be forged.
     fn is_stream(&self) -> bool {
         false
     }
@@ -49,12 +48,11 @@ fn nothing_yet(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct TcpPath<'a> {
     stream: &'a TcpStream,
-    /// Bytes of the current echo that have arrived.
     held: usize,
 }
 
 impl<'a> TcpPath<'a> {
-    /// Creates a path over `stream`, which then sends small messages at once.
+    /// Creates a path over `stream` and makes it send small messages at once (`TCP_NODELAY`).
     pub fn new(stream: &'a TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
@@ -104,7 +102,6 @@ impl TripPath for TcpPath<'_> {
     }
 }
 
-/// Waits until `stream` accepts data; fails with `TimedOut` after [`MAX_WRITE_TIME`].
 fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let longest = Timespec::try_from(MAX_WRITE_TIME).map_err(io::Error::other)?;
@@ -165,7 +162,7 @@ pub struct IcmpPath {
 }
 
 impl IcmpPath {
-    /// Creates a path to `to`. Fails with `PermissionDenied` if this user may have no such socket.
+    /// Creates a path to `to`. Fails with `PermissionDenied` if this user may open no such socket.
     pub fn new(mut to: SocketAddr) -> io::Result<Self> {
         let (family, protocol, request) = match to.ip() {
             IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP, ECHO_REQUEST),
@@ -181,7 +178,6 @@ impl IcmpPath {
         Ok(IcmpPath { socket, request, raw, packet: Vec::new(), sequence: 0, nonblocking: false })
     }
 
-    /// Returns the message if `packet` is a reply. Raw IPv4 packets include the IP header.
     fn echoed<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let is_v4 = self.request == ECHO_REQUEST;
         let skipped = if self.raw.is_some() && is_v4 { usize::from(packet.first()? & 0xf) * 4 } else { 0 };
@@ -195,7 +191,6 @@ impl IcmpPath {
 fn new_identifier() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    // The casts keep the lower bits.
     (std::process::id() as u16).wrapping_mul(31).wrapping_add(number)
 }
 
@@ -264,7 +259,7 @@ pub struct ConnectPath {
 }
 
 impl ConnectPath {
-    /// Creates a path to `to`.
+    /// Creates a path that connects to `to` for each message.
     pub const fn new(to: SocketAddr) -> Self {
         ConnectPath { to, wait: Wait::Block, look: Duration::from_secs(1), stream: None, held: 0 }
     }
@@ -283,7 +278,6 @@ impl TripPath for ConnectPath {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let stream = match TcpStream::connect_timeout(&self.to, self.look) {
             Ok(stream) => stream,
-            // No answer in time: this round trip is lost.
             Err(e) if matches!(e.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
                 self.stream = None;
                 return Ok(());
@@ -302,13 +296,11 @@ impl TripPath for ConnectPath {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(mut stream) = self.stream.as_ref() else {
-            // No connection: wait until the round trip counts as lost.
             std::thread::yield_now();
             return Ok(None);
         };
         let room = buffer.get_mut(self.held..).unwrap_or_default();
         match stream.read(room) {
-            // The end of the stream, or more than was sent.
             Ok(0) => {
                 self.stream = None;
                 Ok(Some(self.held))

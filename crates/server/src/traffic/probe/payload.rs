@@ -1,11 +1,6 @@
-//! Content of the messages of round trips, and the check of an echo. Pure.
-//!
-//! A message has its number (as many of 8 bytes as fit), 4 bytes of check, 8 random bytes as the
-//! token of this path, and constant filler. Number and check separate a late echo from a changed
-//! one. Below 8 bytes numbers repeat, in the smallest message after 256.
-//!
-//! Datagrams can be forged. Only one with the token can be a changed message; any other one is
-//! foreign. A message without room for the token cannot be distinguished from a foreign one.
+//! Content of the messages of round trips, and the check of an echo. A message has its number (as
+//! much of 8 bytes as fits), 4 bytes of check, an 8-byte random token of this path, and filler.
+//! Datagrams can be forged: only one with the token can be a changed message, any other is foreign.
 
 use super::super::Fnv;
 
@@ -25,7 +20,6 @@ pub struct Payload {
     /// Hash of the constant bytes.
     filler: u64,
     number: u64,
-    /// Earlier messages that did not come back in time and may still arrive.
     pub(super) missing: u64,
 }
 
@@ -46,7 +40,7 @@ impl Payload {
     /// Length of the smallest message with a token, bytes.
     pub const WITH_TOKEN: usize = TOKEN_AT.end;
 
-    /// Creates a message from `filler`; a random token replaces a part of it, if there is room.
+    /// Creates a message with the content `filler`, in which a random token is written if it fits.
     pub fn new(mut filler: Vec<u8>) -> Self {
         if filler.is_empty() {
             filler.push(0);
@@ -62,7 +56,7 @@ impl Payload {
         payload
     }
 
-    /// Writes the number of the next message, and its check, into the message.
+    /// Writes `number`, the number of the next message, and its check value into the message.
     pub fn stamp(&mut self, number: u64) {
         self.number = number;
         let numbered = self.bytes.len().min(NUMBER);
@@ -73,12 +67,12 @@ impl Payload {
         }
     }
 
-    /// Returns the whole message, as last stamped.
+    /// Returns the whole message, as stamped last.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Classifies an echo: equal to the message, an earlier one, a changed one, or foreign.
+    /// Classifies an echo: equal to the current message, an earlier one, a changed one, or foreign.
     pub fn judge(&self, echo: &[u8]) -> Judgement {
         if echo == self.bytes {
             return Judgement::Right;
@@ -98,7 +92,6 @@ impl Payload {
         if own { Judgement::Late } else { self.broken(echo) }
     }
 
-    /// Classifies a changed echo by its token: wrong if most of it is ours, else foreign.
     fn broken(&self, echo: &[u8]) -> Judgement {
         let (Some(own), Some(other)) = (self.bytes.get(TOKEN_AT), echo.get(TOKEN_AT)) else {
             return Judgement::Foreign;

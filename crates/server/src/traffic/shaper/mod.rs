@@ -1,10 +1,6 @@
 //! Rate limits that the kernel applies to an interface (linux/rtnetlink.h): queueing disciplines
-//! that shape outgoing packets, and policers.
-//!
-//! Only limits that all packets pass are reported: of the root, below a root that only delays
-//! (`netem`), and of the default class (`htb`) without filters. A bucket below a root that sorts
-//! (`prio`, `mq`) is ignored. An interface on top of a single one (VLAN, a bond of one) has the
-//! limits of both.
+//! and policers. Only limits that all packets pass are reported: of the root, below a root that
+//! only delays (`netem`), and of the default class (`htb`) without filters.
 
 pub(super) mod read;
 
@@ -33,10 +29,9 @@ const MAJOR: u32 = 0xffff_0000;
 /// Most replies to one request; no kernel sends more.
 const REPLIES: usize = 64;
 const MAX_INTERFACE_DEPTH: usize = 4;
-/// Most levels of nested classes that are followed: `htb` has eight.
 const LEVELS: usize = 8;
 
-/// Returns the rate limits of the interface, bit/s; none if the kernel does not report them.
+/// Returns the kernel's rate limits of `interface`, bit/s; none if it does not report them.
 pub fn of(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
@@ -80,7 +75,6 @@ fn of_one(interface: &str) -> Option<Shaping> {
     Some(known.shaping())
 }
 
-/// Requests all objects of a kind, and parses those of interface `index`; `None` without a reply.
 fn dump<T>(
     socket: &OwnedFd,
     what: u16,
@@ -104,7 +98,6 @@ fn dump<T>(
 struct KnownInterface {
     disciplines: Vec<Discipline>,
     classes: Vec<Class>,
-    /// Whether filters at the root select classes.
     sorted: bool,
     coming: Vec<Filter>,
     leaving: Vec<Filter>,
@@ -129,7 +122,6 @@ impl KnownInterface {
         }
     }
 
-    /// Returns the limits that all packets pass at the root, and below one that only delays.
     fn passed(&self, root: &Discipline) -> Shaping {
         let out = |out| Shaping { out, ..Shaping::default() };
         match root.kind {
@@ -151,8 +143,8 @@ impl KnownInterface {
         }
     }
 
-    /// Returns the highest rate, bit/s, of the default class, or of all classes if filters choose.
-    /// Without a default class, unmatched packets have no limit.
+    /// Returns the highest rate, bit/s, of class `default` of `root`, or of all classes if filters
+    /// select among them. `None` without a default class or if a class has no limit.
     fn class(&self, root: &Discipline, default: u32) -> Option<u64> {
         let default = self.classes.iter().find(|one| one.handle == root.handle & MAJOR | default)?;
         if !self.sorted {
@@ -164,7 +156,7 @@ impl KnownInterface {
         all?.into_iter().max()
     }
 
-    /// Returns the lowest ceiling, bit/s, from a class outwards; the outermost cannot borrow.
+    /// Returns the lowest ceiling, bit/s, of `class` and its parents; the outermost cannot borrow.
     fn ceiling(&self, class: &Class) -> Option<u64> {
         let (mut lowest, mut outermost) = (None, class);
         for _ in 0..LEVELS {
@@ -176,7 +168,7 @@ impl KnownInterface {
     }
 }
 
-/// Returns the lowest rate, bit/s, of the policers that all packets pass.
+/// Returns the lowest rate, bit/s, of the policers that all packets pass; `None` if there are none.
 fn policed(filters: &[Filter]) -> Option<u64> {
     filters.iter().filter_map(|filter| filter.policed).min()
 }

@@ -1,6 +1,5 @@
 //! Parser of the kernel's replies (linux/rtnetlink.h, pkt_sched.h, pkt_cls.h). Rates in bit/s.
 
-/// Lengths of `struct nlmsghdr` and `struct tcmsg`.
 const MESSAGE_HEADER_BYTES: usize = 16;
 const TRAFFIC_CONTROL: usize = 20;
 const REQUEST_DUMP: u16 = 0x301;
@@ -161,7 +160,7 @@ pub(super) fn filter(message: &[u8]) -> Option<Filter> {
     Some(Filter { policed })
 }
 
-/// Returns whether a `u32` selector matches all packets: the masks of its keys are zero.
+/// Returns whether a `u32` filter's selector matches all packets: the masks of its keys are zero.
 fn matches_all(selector: &[u8]) -> bool {
     let keys = selector.get(SELECTOR..).unwrap_or_default();
     let stated = selector.get(2).copied().map(usize::from);
@@ -177,14 +176,14 @@ fn actions(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns the rate of a dropping policer, bit/s. In `struct tc_police` the action is at byte 4,
-/// and the rate in a `struct tc_ratespec` at byte 20.
+/// Returns the rate, bit/s, of a policer; `None` if it does not drop. In `struct tc_police` the
+/// action is at byte 4, and the rate in a `struct tc_ratespec` at byte 20.
 fn police(options: &[u8]) -> Option<u64> {
     let drops = u32_at(attribute(options, TCA_POLICE_TBF)?, 4)? == DROP;
     rate(options, TCA_POLICE_RATE64, TCA_POLICE_TBF, 28).filter(|_| drops)
 }
 
-/// Returns a rate, bit/s, from attribute `in_64`, or from 32 bits at `at` in a `structure`.
+/// Returns a rate, bit/s, from the attribute `in_64`, else from 32 bits at `at` of `structure`.
 fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
     let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(bits);
     wide(options, in_64).or_else(narrow)
@@ -207,7 +206,6 @@ fn bits(bytes: u64) -> Option<u64> {
 }
 
 pub(in crate::traffic) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    /// The upper bits are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
     const ATTRIBUTE_TYPE_MASK: u16 = 0x3fff;
     loop {
         let length = usize::from(u16_at(bytes, 0)?);

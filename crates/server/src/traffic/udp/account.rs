@@ -1,12 +1,11 @@
-//! Receiver's account of a stream of datagrams: arrivals, duplicates, reordering and loss. Pure.
-//!
-//! A datagram of 16 bytes or more starts with tag, number and send time; one of 8 bytes or more
-//! with tag and number; a smaller one can only be counted.
+//! Receiver's account of a stream of datagrams: arrivals, duplicates, reordering and loss. A
+//! datagram of 16 bytes or more starts with tag, number and send time; one of 8 bytes or more with
+//! tag and number; a smaller one can only be counted.
 
 use crate::traffic::timeline::Recorder;
 
-/// Numbers that are checked for duplicates: 2²⁰, a quarter of a second at four million datagrams
-/// per second. Later arrivals count as lost.
+/// Numbers that are checked for duplicates: a quarter of a second at four million datagrams per
+/// second. Later arrivals count as lost.
 const SEQUENCE_WINDOW: u64 = 1 << 20;
 const WORDS: u64 = SEQUENCE_WINDOW / 64;
 
@@ -34,7 +33,7 @@ impl DatagramLayout {
         }
     }
 
-    /// Writes the header fields of the layout: `tag`, `number` (32 bits), `sent` (sender's ns).
+    /// Writes the fields that the layout has; `sent` is the time by the sender's clock, ns.
     pub fn write(self, datagram: &mut [u8], tag: u32, number: u64, sent: u64) {
         match self {
             DatagramLayout::Bare => return,
@@ -96,9 +95,7 @@ pub struct StreamAccount {
     layout: DatagramLayout,
     size: usize,
     tag: u32,
-    /// One bit for each of the last [`SEQUENCE_WINDOW`] numbers.
     seen: Vec<u64>,
-    /// Highest number seen, plus one.
     next: u64,
     unique: u64,
     duplicates: u64,
@@ -145,12 +142,12 @@ pub struct Impossible {
 }
 
 impl StreamAccount {
-    /// Creates an account of one stream's datagrams of `size` bytes with the transfer's `tag`.
+    /// Creates an account of one stream of datagrams with `size` bytes that carry `tag`.
     pub fn new(size: usize, tag: u32) -> Self {
         StreamAccount::with_layout(DatagramLayout::of(size), size, tag)
     }
 
-    /// Creates an account with this layout, for which `size` bytes must have room.
+    /// Creates an account with this layout, whose header must fit in `size` bytes.
     pub fn with_layout(layout: DatagramLayout, size: usize, tag: u32) -> Self {
         let words = if layout == DatagramLayout::Bare { 0 } else { WORDS as usize };
         StreamAccount {
@@ -170,7 +167,7 @@ impl StreamAccount {
         }
     }
 
-    /// Records a datagram received at `now` ns; a wrong size, tag or number means foreign.
+    /// Records a datagram received at `now` ns; one of another size or tag is foreign.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
             self.foreign += 1;
@@ -208,14 +205,12 @@ impl StreamAccount {
         self.timeline.transit(now, now.wrapping_sub(sent));
     }
 
-    /// Records a datagram by its number's low 32 bits. Returns false for one before the first.
     fn number(&mut self, low: u32) -> bool {
         let ahead = low.wrapping_sub(self.next as u32).cast_signed();
         let Some(number) = self.next.checked_add_signed(i64::from(ahead)) else { return false };
         if ahead >= 0 {
             let first = self.next.div_ceil(64);
             let last = number / 64;
-            // Never more than the whole ring.
             for index in first.max((last + 1).saturating_sub(WORDS))..=last {
                 self.seen[(index % WORDS) as usize] = 0;
             }
@@ -235,7 +230,7 @@ impl StreamAccount {
         true
     }
 
-    /// Returns the arrivals over time, with the transit times if the layout has them.
+    /// Returns the recorder of the arrivals over time.
     pub fn timeline(&self) -> &Recorder {
         &self.timeline
     }
@@ -245,7 +240,7 @@ impl StreamAccount {
         self.unique
     }
 
-    /// Closes the account with the sender's count of datagrams. Fails if a higher number arrived.
+    /// Closes the account with the sender's count, `sent`. Fails if a higher number arrived.
     pub fn conclude(self, sent: u64) -> Result<DatagramTally, Impossible> {
         if self.next > sent {
             return Err(Impossible { stated: sent, seen: self.next - 1 });
@@ -267,12 +262,12 @@ impl StreamAccount {
 }
 
 impl DatagramTally {
-    /// Returns the time from the first arrival to the last, over all streams, ns.
+    /// Returns the time from the first arrival to the last, ns; 0 without arrivals.
     pub fn span(&self) -> u64 {
         self.arrivals.map_or(0, |(first, last)| last.saturating_sub(first))
     }
 
-    /// Combines the tallies of several streams; the jitter is their mean.
+    /// Combines the tallies of two groups of streams: sums, and the mean jitter.
     pub fn and(self, other: DatagramTally) -> DatagramTally {
         let (streams, others) = (f64::from(self.streams), f64::from(other.streams));
         let jitter = match (self.jitter, other.jitter) {

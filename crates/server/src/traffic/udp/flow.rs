@@ -82,7 +82,7 @@ pub fn open(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sets the buffers of a socket to the size that a stream needs, as far as this user may.
+/// Sets the buffers to the size that a stream needs, as far as this user may.
 pub fn enlarge_buffers(socket: &UdpSocket) -> io::Result<()> {
     // Above `net.core.rmem_max` only with CAP_NET_ADMIN; without it, up to that.
     sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER)
@@ -110,7 +110,7 @@ fn segmentation(socket: &UdpSocket, size: usize, pace: Option<DatagramPace>) -> 
     }
 }
 
-/// Sends datagrams of `shape`, with the content `filler`, until the end condition or `stop`. Fails
+/// Sends datagrams of `shape` with the content `filler` until the end condition or `stop`. Fails
 /// with `ConnectionRefused` if the other end no longer listens.
 pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBool) -> io::Result<FlowSent> {
     socket.set_write_timeout(Some(IDLE_LOOK_TIME))?;
@@ -186,7 +186,7 @@ impl<'a> Sender<'a> {
         prepared
     }
 
-    /// Sends up to `due` datagrams from number `first` with the time `now`, ns. Returns how many.
+    /// Sends up to `due` datagrams, numbered from `first`, at `now` ns. Returns how many were sent.
     fn burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
         for index in 0..count {
@@ -218,7 +218,6 @@ fn is_no_room(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
-/// Returns whether the device lacks checksum offload, or has smaller packets than assumed.
 fn is_unsplittable(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
@@ -231,8 +230,8 @@ pub fn together(streams: &[FlowSent]) -> Duration {
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
 }
 
-/// Receives into `account` until everything has arrived or is given up, or until `stop`. `sent` is
-/// the sender's count, [`UNKNOWN_COUNT`] until it ends. Arrival times count from `origin`.
+/// Receives into `account` until all has arrived or is given up, or until `stop`. `sent` is the
+/// sender's count, [`UNKNOWN_COUNT`] until it ends. Arrival times count from `origin`.
 pub fn receive(
     socket: &UdpSocket,
     mut account: StreamAccount,
@@ -277,7 +276,6 @@ struct TailPatience {
 }
 
 impl TailPatience {
-    /// Returns whether to give up. Call it in each iteration after the sender has ended.
     fn is_over(&mut self, now: Duration, arrived: bool) -> bool {
         let since = *self.since.get_or_insert(now);
         if arrived {
@@ -288,9 +286,8 @@ impl TailPatience {
     }
 }
 
-/// Discards what is left in the socket, such as late datagrams of an earlier transfer; bounded.
+/// Discards what is left in the socket, such as late datagrams of an earlier transfer.
 pub fn drain(socket: &UdpSocket) -> io::Result<()> {
-    /// More datagrams than any receive buffer holds.
     const MAX_RECEIVE_BUFFER_BYTES: usize = 1 << 20;
     socket.set_nonblocking(true)?;
     let mut byte = [0];

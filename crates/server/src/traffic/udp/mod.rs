@@ -1,5 +1,4 @@
-//! Streams of datagrams, with the same code at both ends: sent in an open loop, and accounted for
-//! by the receiver with the sender's count, so that a lost tail counts too.
+//! Streams of datagrams, sent in an open loop, with the same code at both ends.
 
 pub mod account;
 pub mod flow;
@@ -34,7 +33,7 @@ pub struct UdpMeans<'a> {
     pub sockets: &'a [UdpSocket],
     /// CPUs of the threads.
     pub cpus: &'a PinnedCpus,
-    /// Content of the datagrams.
+    /// Content of the datagrams, after their header.
     pub filler: &'a [u8],
     /// Highest rate over all streams, bit/s.
     pub most: f64,
@@ -53,8 +52,8 @@ pub struct UdpOutcome {
     pub there: Option<UdpReport>,
 }
 
-/// Performs one transfer that the client requested; the server sends `Ready` here. Returns this
-/// end's report, and at the client also the server's.
+/// Performs the transfer `work` of datagrams that the client requested; the server sends `Ready`.
+/// Returns this end's report, and at the client also the server's.
 pub fn transfer(
     channel: &mut Channel,
     work: &UdpOrder,
@@ -69,7 +68,6 @@ pub fn transfer(
         let run = UdpRun { work, means, shared: &shared };
         let supervision = Supervision::new(channel, &shared, means.longest + RESULTS);
         let outcome = run.through(scope, supervision, &before);
-        // No thread continues, whatever happened.
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
@@ -150,7 +148,6 @@ impl<'env> UdpRun<'env> {
         Ok(outcome)
     }
 
-    /// Joins threads that have ended, reports what they did, and sends the other end the totals.
     fn advance(
         &self,
         progress: &mut UdpProgress<'_>,
@@ -163,7 +160,6 @@ impl<'env> UdpRun<'env> {
             let done = joined(threads)?;
             supervision.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
             progress.outcome.here.sent = Some(sent(&done));
-            // From here on nothing is sent.
             supervision.bear(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
@@ -234,7 +230,6 @@ fn sent(streams: &[FlowSent]) -> UdpSent {
     }
 }
 
-/// Concludes each stream's account with the sender's count in `totals`, and combines them.
 fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();

@@ -21,14 +21,14 @@ pub enum OpenLoopTurn {
 }
 
 impl DatagramPace {
-    /// Returns the pace of one of `streams` that together carry `bits_per_second` in datagrams of
-    /// `size` bytes; `None` for a rate that is not positive.
+    /// Returns the pace of one of `streams` streams that together carry `bits_per_second` in
+    /// datagrams of `size` bytes; `None` if the rate is not positive.
     pub fn new(bits_per_second: f64, size: usize, streams: usize) -> Option<Self> {
         let per_second = bits_per_second / (8.0 * size.max(1) as f64 * streams.max(1) as f64);
         (per_second.is_finite() && per_second > 0.0).then_some(DatagramPace { per_second })
     }
 
-    /// Returns the datagrams due after `elapsed` if `sent` have left, or the time to wait.
+    /// Returns how many datagrams are due `elapsed` after the start, or the time to wait for one.
     pub fn turn(self, elapsed: Duration, sent: u64) -> OpenLoopTurn {
         // A float holds every count of a transfer: 2⁵³ datagrams take centuries.
         let due = (elapsed.as_secs_f64() * self.per_second) as u64 + 1;
@@ -39,7 +39,7 @@ impl DatagramPace {
         OpenLoopTurn::Wait(next.saturating_sub(elapsed).max(GRAIN))
     }
 
-    /// Returns whether datagrams are due faster than a thread can sleep, and so leave in bursts.
+    /// Returns whether datagrams are due faster than a thread can sleep, and so are sent in bursts.
     pub fn is_bursty(self) -> bool {
         self.per_second * GRAIN.as_secs_f64() > 2.0
     }

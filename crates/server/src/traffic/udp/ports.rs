@@ -1,10 +1,6 @@
-//! The UDP sockets of a session, connected before any measurement.
-//!
-//! The server has one UDP port with the number of its TCP port, for a simple firewall rule. The
-//! client sends a token there, received over the sealed control connection, from the address of
-//! that connection; the server does not answer. So a client cannot direct datagrams to another
-//! address (RFC 9000 §8.1 allows three times what was received). Each stream then has a socket
-//! connected to the client's: the kernel drops datagrams from other addresses.
+//! The UDP sockets of a session, connected before any measurement. The client sends a token,
+//! received over the control connection, to the server's UDP port from the address of that
+//! connection. So a client cannot direct datagrams to another address (RFC 9000 §8.1).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
@@ -28,11 +24,10 @@ const HELLO_BYTES: usize = 18;
 /// Datagrams that are read from the server's port before other work is done.
 const AT_ONCE: usize = 64;
 
-/// Returns the datagram that proves an address: token, then stream number, big-endian.
+/// Returns the datagram that proves an address: `token`, then the number `stream`, big-endian.
 fn hello(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
     hello[..16].copy_from_slice(token.bytes());
-    // At most 256 streams.
     hello[16..].copy_from_slice(&(stream as u16).to_be_bytes());
     hello
 }
@@ -43,12 +38,12 @@ fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
     Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
-/// Returns whether two addresses are the same host, IPv4-mapped or not.
+/// Returns whether two addresses are the same, if an IPv4-mapped IPv6 address counts as IPv4.
 fn same(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// Opens the server's nonblocking UDP port; sockets of this process may share it.
+/// Opens the server's nonblocking UDP socket; more sockets of this process may share its port.
 pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let listener = UdpSocket::bind(address)?;
     sockopt::set_socket_reuseport(&listener, true)?;
@@ -56,7 +51,7 @@ pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(listener)
 }
 
-/// Opens a socket on the server's port that receives only from `remote`, with large buffers.
+/// Opens a socket with large buffers on the server's port that receives only from `remote`.
 fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
     let family = if local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -68,14 +63,12 @@ fn connected(local: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A stream's number and its socket, or the error.
 type Arrival = (u16, io::Result<UdpSocket>);
 
 #[derive(Debug)]
 struct WaitingSession {
     remote: IpAddr,
     local: SocketAddr,
-    /// Streams whose token has not arrived.
     streams: BTreeSet<u16>,
     arrivals: Sender<Arrival>,
 }
@@ -84,7 +77,6 @@ struct WaitingSession {
 #[derive(Debug, Default)]
 pub struct Expected(Mutex<HashMap<Hex128, WaitingSession>>);
 
-/// Guard of one waiting session; dropping it ends the wait.
 #[derive(Debug)]
 struct WaitingPlace<'a> {
     expected: &'a Expected,
@@ -100,11 +92,9 @@ impl Drop for WaitingPlace<'_> {
 
 impl Expected {
     fn locked(&self) -> MutexGuard<'_, HashMap<Hex128, WaitingSession>> {
-        // Every change is a single call, so a poisoned state is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expects a new token from `remote` for each of `streams`; sockets get the address `local`.
     fn expect(&self, local: SocketAddr, remote: IpAddr, streams: u16) -> io::Result<WaitingPlace<'_>> {
         let (token, (sender, arrivals)) = (Hex128::random()?, unbounded());
         let waiting = WaitingSession { remote, local, streams: (0..streams).collect(), arrivals: sender };
@@ -112,7 +102,7 @@ impl Expected {
         Ok(WaitingPlace { expected: self, token, arrivals })
     }
 
-    /// Reads datagrams from the server's port; sessions get the sockets for proved addresses.
+    /// Reads datagrams from the server's port. A session gets a socket per address proved to it.
     pub fn take_from(&self, listener: &UdpSocket) {
         // One byte more detects datagrams that are too long.
         let mut bytes = [0; HELLO_BYTES + 1];
@@ -120,7 +110,6 @@ impl Expected {
             match listener.recv_from(&mut bytes) {
                 Ok((count, from)) => self.arrive(bytes.get(..count).unwrap_or_default(), from),
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // An ICMP error caused by an earlier datagram.
                 Err(_) => {}
             }
         }
@@ -131,13 +120,12 @@ impl Expected {
         let mut expected = self.locked();
         let Some(waiting) = expected.get_mut(&token).filter(|w| same(w.remote, from.ip())) else { return };
         if waiting.streams.remove(&stream) {
-            // A session that has just given up takes no sockets.
             let _ = waiting.arrivals.send((stream, connected(waiting.local, from)));
         }
     }
 }
 
-/// Server side: returns a socket per stream once the token has arrived for each; else `None`.
+/// Server side: returns one socket per stream; `None` if the token did not arrive for each.
 pub fn admit(
     channel: &mut Channel,
     expected: &Expected,
@@ -172,7 +160,7 @@ fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
     Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
 }
 
-/// Client side: opens a socket per stream, and sends the token until the server has received all.
+/// Client side: opens one socket per stream, and sends the token until the server has received all.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, LostTransfer> {
     let (mut local, remote) = addresses(channel).map_err(LostTransfer::Here)?;
     local.set_port(0);
@@ -188,7 +176,6 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
         for (stream, socket) in sockets.iter().enumerate() {
             match socket.send(&hello(token, stream)) {
                 Err(e) if is_dropped_here(&e) => return Err(LostTransfer::Dropped),
-                // Lost or refused, it is sent again.
                 _ => {}
             }
         }
@@ -205,7 +192,7 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     }
 }
 
-/// Returns whether the other port or host is gone or unreachable.
+/// Returns whether the remote port or host is unreachable.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),
