@@ -37,7 +37,7 @@ impl NetworkLoad {
         LOAD_MESSAGE_BYTES as usize
     }
 
-    /// Sends for `time`. Returns the rate that arrived, bit/s, summed over the directions.
+    /// Loads the path for `time`. Returns the rate that arrived, bit/s, summed over the directions.
     pub(super) fn run(&mut self, time: Duration) -> Result<f64, CannotMeasure> {
         let work = TcpOrder {
             streams: 1,

@@ -120,7 +120,7 @@ pub enum HistoryRequest {
     },
 }
 
-/// Parses a tag such as `before-update`, which must not look like an id or a file name.
+/// Parses a tag such as `before-update`, which must not look like an id, a file name or `last`.
 fn tag(text: &str) -> Result<String, String> {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

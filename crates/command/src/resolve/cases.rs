@@ -14,7 +14,7 @@ use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
 
-/// Expands the plan's groups into the cases that its `only` selects. Fails if none is left.
+/// Expands the plan's groups to the cases that `only` selects. Fails for invalid values or no case.
 pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageError> {
     let only = &plan.only;
     let read = |o: &String| Pattern::parse(o).map_err(|e| other(format!("--only: {e}")));

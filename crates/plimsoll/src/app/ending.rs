@@ -11,7 +11,7 @@ use super::prepared::PreparedRun;
 use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
-/// Returns one node's exit code before any verdict; `kept` is whether all outputs were written.
+/// Returns one node's exit code before requirements are checked; `kept`: all outputs were written.
 pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let failed = |cause| {
         run.measurements
@@ -63,7 +63,7 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
 }
 
 /// Checks the requirements of a run that ended with exit code `code`. Returns the final exit code:
-/// another failure keeps its code. After an interrupt nothing is checked.
+/// another failure keeps its code. After an interrupt or a refusal nothing is checked.
 pub(super) fn judged(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);

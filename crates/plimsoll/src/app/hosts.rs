@@ -83,7 +83,7 @@ pub(super) fn measure(
     ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
-/// Loads the run to resume, `wanted`. Fails if it has other hosts, or another plan if one is typed.
+/// Loads the run to resume, `wanted`. Fails if `hosts` lacks a node of it or the plan is another.
 fn begun(
     wanted: &str,
     what: &Measurable,

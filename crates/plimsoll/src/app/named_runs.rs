@@ -19,7 +19,7 @@ pub(super) struct LazyHistory<'a> {
     pub(super) open_losses: Vec<OpenLoss>,
 }
 
-/// Returns the sides without private names; a file gets its number as name.
+/// Returns the sides without private names; a file gets a number as its name.
 pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();

@@ -98,7 +98,7 @@ impl Writer<'_> {
         Ok(machines)
     }
 
-    /// Returns the results over time of these runs; runs on several nodes have one per node.
+    /// Returns the results over time from those of the runs `entries` that have a single node.
     fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };

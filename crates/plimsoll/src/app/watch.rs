@@ -60,7 +60,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Reads a journal and returns both. Removes one without a complete first line, and fails.
+/// Returns a journal and its content. One without a complete first line is removed, an error.
 fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
@@ -220,7 +220,7 @@ fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
     prepared
 }
 
-/// Probes until the time is over or the watch is stopped, then shows the result.
+/// Probes until the time is over, then shows the result; a signal stops the watch before that.
 fn watched(
     typed: &Typed,
     prepared: &PreparedRun,

@@ -105,7 +105,7 @@ impl LinkWatch {
         route::outgoing(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
-    /// Returns the links that were lost since the start or are down; of stacked ones the lowest.
+    /// Returns links that were lost since the start or are down; of stacked interfaces the lowest.
     pub fn losses(&self) -> Vec<LinkLoss> {
         let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();

@@ -252,7 +252,7 @@ fn process_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns the error that the other end sent last; `lost` if none comes, and at the server.
+/// Returns the refusal that the other end sent last; `lost` if none comes, and at the server.
 fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {

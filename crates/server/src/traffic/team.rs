@@ -22,7 +22,7 @@ pub(super) struct ThreadTeam<'a> {
 }
 
 impl<'env> ThreadTeam<'env> {
-    /// Starts one pinned thread per closure in `works`. Returns when all run. A failure stops all.
+    /// Starts a pinned thread per closure in `works`. Returns when all run. A failure stops all.
     pub(super) fn start<'s, T, W>(
         self,
         scope: &'s Scope<'s, 'env>,

@@ -319,7 +319,7 @@ fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
-/// Returns a case's sum over simultaneous pairs; `None` unless all have a result that is a rate.
+/// Returns a case's sum over simultaneous pairs, an error if one pair failed; `None` if not a rate.
 fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;

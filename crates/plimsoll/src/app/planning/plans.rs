@@ -25,6 +25,7 @@ use crate::app::{Failure, code, complain, printed};
 pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
     match work {
         PlanWork::List => {
+            // One plan per line, for programs.
             printed(&match std::io::stdout().is_terminal() {
                 true => cli::built_in_list(Style::detect(Wishes::default()).width) + "\n",
                 false => cli::rows(&cli::built_in_rows(), usize::MAX),
