@@ -44,7 +44,7 @@ fn context(first: &Measurement) -> Vec<String> {
     }
 }
 
-/// Returns the kernel's rate limit in the direction of the case; `None` for both directions.
+/// Returns the kernel's rate limit in the case's direction; `None` for none or both directions.
 fn setting(measurement: &Measurement) -> Option<Setting> {
     let unit = measurement.headline()?.unit;
     let (kind, condition) = match measurement.case.word("direction") {

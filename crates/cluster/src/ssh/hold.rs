@@ -96,8 +96,8 @@ impl Hold {
         self.seconds.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a second of silence; ends the connection after [`SILENT`]. The supervising thread
-    /// calls it, so that time in which this process is stopped does not count.
+    /// Counts a second of silence; ends the connection after too many. The supervising thread calls
+    /// it, so that time in which this process is stopped does not count.
     pub fn second(&self) {
         if !locked(&self.inner).waits {
             return self.lines_read();

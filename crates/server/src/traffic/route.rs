@@ -18,7 +18,7 @@ pub fn is_local(mut address: SocketAddr) -> bool {
     address.ip().is_loopback() || UdpSocket::bind(address).is_ok()
 }
 
-/// Returns the interface of packets to `address`: of its link-local scope, else of the route.
+/// Returns the interface of packets to `address`, by files below `root`; `None` without a route.
 pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     let found = match (address.ip().to_canonical(), address) {
         (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {

@@ -196,7 +196,7 @@ impl<'a> ZeroCopySender<'a> {
         Ok(())
     }
 
-    /// Waits until all buffers are back. Returns the number of calls whose data was copied anyway.
+    /// Waits until the kernel returns all buffers. Returns how many calls copied their data.
     fn settle(mut self, shared: &SharedTransfer) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls
