@@ -271,8 +271,7 @@ pub struct Common {
     /// Print without colours, as with NO_COLOR in the environment
     #[arg(long)]
     pub no_color: bool,
-    /// Block device to measure instead of a file in --dir; it is only read, unless
-    /// --destroy-data-on allows writing
+    /// Block device instead of test files: a flag of `plimsoll disk` and `plimsoll run`.
     #[arg(skip)]
     pub target: Option<RawTarget>,
     /// Directory for test files: a flag of `plimsoll disk` and `plimsoll run`.
