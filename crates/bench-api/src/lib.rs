@@ -303,6 +303,11 @@ pub trait Benchmark: Sync {
         None
     }
 
+    /// Returns the seconds at the start of each sample that are not part of its time.
+    fn omitted_seconds(&self, _: &Case) -> f64 {
+        0.0
+    }
+
     /// Returns the largest relative difference (0.01: 1 %) of the metric of this name between runs
     /// on a quiet machine; `None` if no bound is guaranteed.
     fn noise(&self, _: &str) -> Option<f64> {

@@ -51,6 +51,14 @@ pub struct NetworkJob {
     pub(super) place: Option<ThreadOrder>,
 }
 
+/// Returns the time at the start of each transfer that is left out (`--omit`); 0 without it.
+pub(super) fn omitted(case: &Case) -> Duration {
+    match case.get("omit") {
+        Some(Value::Time(time)) => *time,
+        _ => Duration::ZERO,
+    }
+}
+
 impl NetworkJob {
     /// Reads the parameters of a case; `usual` is the default message size in bytes. Fails for an
     /// invalid server, amount or affinity.
@@ -80,7 +88,7 @@ impl NetworkJob {
                 mss: number("mss").and_then(|n| u16::try_from(n).ok()),
                 dscp: number("dscp").and_then(|n| u8::try_from(n).ok()),
             },
-            omit: time("omit").unwrap_or_default(),
+            omit: omitted(case),
             sending: if is("zerocopy", "on") { Sending::ZeroCopy } else { Sending::Copy },
             receiving: if is("discard", "on") { Receiving::Discard } else { Receiving::Copy },
             searches: case.get("search").is_some(),

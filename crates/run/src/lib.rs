@@ -202,11 +202,13 @@ fn needed(cases: &[Planned], samples: usize) -> f64 {
 /// Returns the expected duration of a planned case in s, at most the budget of its group.
 pub fn expected_of(planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
-    let amount = plimsoll_bench::find(case.benchmark()).and_then(|benchmark| benchmark.sample_seconds(case));
-    let each = match amount {
+    let benchmark = plimsoll_bench::find(case.benchmark());
+    let each = match benchmark.and_then(|benchmark| benchmark.sample_seconds(case)) {
         Some(seconds) => SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds,
         None => expected_seconds(&planned.sampling),
     };
+    let omitted = benchmark.map_or(0.0, |benchmark| benchmark.omitted_seconds(case));
+    let each = each + (samples(&planned.sampling) + 1.0) * omitted;
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 

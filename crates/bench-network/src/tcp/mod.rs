@@ -8,7 +8,7 @@ use plimsoll_metal::tcp::TcpInfo;
 
 use super::amount::{self, FixedTransfer};
 use super::held::RateBounds;
-use super::job::NetworkJob;
+use super::job::{NetworkJob, omitted};
 use super::lost_link;
 use super::path::Path;
 use super::server::ServerAddress;
@@ -84,6 +84,10 @@ impl Benchmark for Tcp {
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
         fixed::seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
+    }
+
+    fn omitted_seconds(&self, case: &Case) -> f64 {
+        omitted(case).as_secs_f64()
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
