@@ -44,7 +44,7 @@ impl ServerProcess {
     fn spawn(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> io::Result<Self> {
         let mut child = Command::new(program)
             .arg0("plimsoll")
-            .arg("far-end")
+            .arg("private-server")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -40,7 +40,7 @@ struct Session {
 /// Location of a server.
 #[derive(Clone, Debug)]
 pub enum ServerLocation {
-    /// A private server process, `program far-end`, with its threads on `cpus`.
+    /// A private server process, `program private-server`, with its threads on `cpus`.
     Private {
         /// Path of the program.
         program: PathBuf,

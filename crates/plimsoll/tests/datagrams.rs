@@ -253,13 +253,13 @@ fn kill(ends: &Namespaces) {
 
 #[test]
 fn a_far_end_killed_while_datagrams_go_up_is_noticed() {
-    ends_soon_after("far end killed, UDP up", &["--only", "network.udp", "--rate", "100M"], kill);
+    ends_soon_after("server killed, UDP up", &["--only", "network.udp", "--rate", "100M"], kill);
 }
 
 #[test]
 fn a_far_end_killed_while_datagrams_come_down_is_noticed() {
     ends_soon_after(
-        "far end killed, UDP down",
+        "server killed, UDP down",
         &["--only", "network.udp", "--rate", "100M", "--direction", "down"],
         kill,
     );
@@ -267,7 +267,7 @@ fn a_far_end_killed_while_datagrams_come_down_is_noticed() {
 
 #[test]
 fn a_far_end_killed_between_round_trips_is_noticed() {
-    ends_soon_after("far end killed, round trips", &["--only", "network.latency", "--protocol", "udp"], kill);
+    ends_soon_after("server killed, round trips", &["--only", "network.latency", "--protocol", "udp"], kill);
 }
 
 #[test]

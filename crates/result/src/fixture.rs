@@ -194,7 +194,7 @@ fn round_trip() -> Measurement {
     made.achieved.put("link", "loopback");
     made.limited(Limit::unknown(
         LimitKind::Floor,
-        "loopback has no physical link; measure with a far end on another machine",
+        "loopback has no physical link; measure with a server on another machine",
     ))
 }
 

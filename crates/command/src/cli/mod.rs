@@ -440,7 +440,7 @@ pub fn command() -> Command {
         ])
         .subcommands([
             Command::new("worker").hide(true),
-            Command::new("far-end").hide(true),
+            Command::new("private-server").hide(true),
             generate(),
             hosted(),
         ])
@@ -634,7 +634,7 @@ pub fn parse(
         },
         Some(("launch", m)) => Ok(launched(m)),
         Some(("worker", _)) => Ok(TypedCommand::Worker),
-        Some(("far-end", _)) => Ok(TypedCommand::PrivateServer),
+        Some(("private-server", _)) => Ok(TypedCommand::PrivateServer),
         Some(("generate", m)) => Ok(TypedCommand::Generate {
             directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
         }),

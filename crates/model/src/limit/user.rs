@@ -66,6 +66,38 @@ struct UserLimit {
     note: Option<String>,
 }
 
+/// Mistake in a limits file. `Display` continues a line that ends in the file's name.
+#[derive(Debug, thiserror::Error)]
+pub enum UserLimitError {
+    /// The text is no limits file.
+    #[error(", line {line}, column {column}: {why}")]
+    Text {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// Reason.
+        why: String,
+    },
+    /// A limit is invalid or matches no benchmark.
+    #[error(", limit {number}: {why}")]
+    Limit {
+        /// Position among the limits, from 1.
+        number: usize,
+        /// Reason.
+        why: String,
+    },
+}
+
+impl UserLimitError {
+    /// Returns the reason without a position.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Text { why, .. } | Self::Limit { why, .. } => why,
+        }
+    }
+}
+
 impl UserLimits {
     /// Reads a limits file. The error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
@@ -80,28 +112,27 @@ impl UserLimits {
         self.given.extend(more.given);
     }
 
-    /// Parses the text of a limits file. The error continues a line that ends in the file's name.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Parses the text of a limits file.
+    pub fn parse(text: &str) -> Result<Self, UserLimitError> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
             let (line, column) = plimsoll_units::text::LinePositions::new(text).position(start);
             let key =
                 text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
             let why = name_position(e.message(), key.unwrap_or("limit"));
-            format!(", line {line}, column {column}: {}", plimsoll_units::text::shown(&why))
+            UserLimitError::Text { line, column, why: plimsoll_units::text::shown(&why) }
         })?;
-        let given = file
-            .limit
-            .into_iter()
-            .enumerate()
-            .map(|(i, row)| GivenLimit::new(row).map_err(|why| format!(", limit {}: {why}", i + 1)));
+        let given =
+            file.limit.into_iter().enumerate().map(|(i, row)| {
+                GivenLimit::new(row).map_err(|why| UserLimitError::Limit { number: i + 1, why })
+            });
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
     /// Fails, like [`UserLimits::parse`], if a limit matches no (benchmark, metrics) of these.
-    pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
+    pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), UserLimitError> {
         let fits = |(i, g): (usize, &GivenLimit)| {
-            g.fit(benchmarks).map_err(|why| format!(", limit {}: {why}", i + 1))
+            g.fit(benchmarks).map_err(|why| UserLimitError::Limit { number: i + 1, why })
         };
         self.given.iter().enumerate().try_for_each(fits)
     }
@@ -250,7 +281,10 @@ mod tests {
         let metrics = [BANDWIDTH];
         let fit = |from: &str, to: &str| {
             let text = file("ceiling", "1").replace(from, to);
-            UserLimits::parse(&text).unwrap().fit(&[("memory.bandwidth", &metrics), ("memory.latency", &[])])
+            UserLimits::parse(&text)
+                .unwrap()
+                .fit(&[("memory.bandwidth", &metrics), ("memory.latency", &[])])
+                .map_err(|error| error.to_string())
         };
         for name in ["memory.bandwidth", "memory.bandwidth/*", "memory", "*", "memory.*/op=read*"] {
             assert_eq!(fit("memory.bandwidth/*", name), Ok(()), "{name}");
@@ -295,14 +329,14 @@ mod tests {
             ("formula = \"a\"\ninputs = { a = inf }", "inputs: a = inf"),
         ];
         for (text, why) in wrong {
-            let error = UserLimits::parse(&given(text)).unwrap_err();
+            let error = UserLimits::parse(&given(text)).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }
 
     #[test]
     fn mistakes_are_told_with_their_place() {
-        let error = |text: &str| UserLimits::parse(text).unwrap_err();
+        let error = |text: &str| UserLimits::parse(text).unwrap_err().to_string();
         assert!(
             error(&file("roof", "1")).starts_with(", line 6, column 8: "),
             "{}",

@@ -40,12 +40,13 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The far end of a running `plimsoll`: its grandchild, below the worker.
+/// The server of a running `plimsoll`: its grandchild, below the worker.
 fn far_end_of(run: u32) -> Option<u32> {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
     pids.into_iter().find(|pid: &u32| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments.split(|b| *b == 0).nth(1) == Some(b"far-end") && parent(*pid).and_then(parent) == Some(run)
+        arguments.split(|b| *b == 0).nth(1) == Some(b"private-server")
+            && parent(*pid).and_then(parent) == Some(run)
     })
 }
 
@@ -192,7 +193,7 @@ fn the_answer_is_verified_and_amounts_are_kept() {
     assert_eq!(achieved["messages"], 10);
 }
 
-/// That the far end was lost, by this cause.
+/// That the server was lost, by this cause.
 #[track_caller]
 fn is_lost(reason: &str, cause: &str) {
     let lost = reason.split(": ").next().unwrap();
@@ -205,7 +206,7 @@ fn a_far_end_killed_in_a_transfer_is_a_far_end_failure_and_leaves_no_process() {
     let mut stream = stream();
     let pid = stream.server_pid().unwrap();
     let killer = std::thread::spawn(move || {
-        until("a busy far end", || ticks(pid).is_none_or(|t| t > AT_WORK));
+        until("a busy server", || ticks(pid).is_none_or(|t| t > AT_WORK));
         signal(pid, Signal::KILL);
     });
     // Without the kill this would take an hour.
@@ -244,7 +245,7 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
         .unwrap();
     let run = child.id();
     let mut private_server = None;
-    until("a busy far end", || {
+    until("a busy server", || {
         private_server = far_end_of(run);
         private_server.and_then(ticks).is_some_and(|t| t > AT_WORK)
     });
@@ -262,7 +263,7 @@ fn a_run_whose_far_end_is_killed_ends_with_5_and_a_whole_document() {
 
 fn far_end_by_hand() -> (Child, String) {
     let mut child = Command::new(program())
-        .arg("far-end")
+        .arg("private-server")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

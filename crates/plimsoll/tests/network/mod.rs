@@ -24,7 +24,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Clock ticks that a far end uses only for a transfer: to begin takes it some of them.
+/// Clock ticks that a server uses only for a transfer: to begin takes it some of them.
 pub(crate) const AT_WORK: u64 = 50;
 
 /// CPU time of a process in clock ticks; none when it is gone.

@@ -51,7 +51,7 @@ fn shaken(mut stream: TcpStream, key: &SharedKey) -> Channel {
     Channel::new(stream, answer.transport.unwrap())
 }
 
-/// Plays the far end until the end of `last`, and then closes all that is open.
+/// Plays the server until the end of `last`, and then closes all that is open.
 fn play(listener: &TcpListener, key: &SharedKey, last: Phase) -> Result<(), WireError> {
     let (stream, _) = listener.accept()?;
     if last == Phase::Connected {

@@ -10,7 +10,7 @@ use plimsoll_bench_disk::fio::{JobFile, JobTarget};
 use plimsoll_command::cli::{self, Common, Measurable, PlanWork};
 use plimsoll_command::resolve::{self, UsageError};
 use plimsoll_machine::{Machine, Root};
-use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::limit::user::{UserLimitError, UserLimits};
 use plimsoll_model::plan::file::{PlanFile, SERVER};
 use plimsoll_model::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use plimsoll_model::plan::{Plan, write};
@@ -187,7 +187,7 @@ pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> 
 }
 
 /// Fails for limits on metrics that no benchmark has. The error is to follow the file's name.
-fn fitting(limits: &UserLimits) -> Result<(), String> {
+fn fitting(limits: &UserLimits) -> Result<(), UserLimitError> {
     let benchmarks: Vec<_> = plimsoll_bench::benchmarks().map(|b| (b.name(), b.all_metrics())).collect();
     limits.fit(&benchmarks)
 }
@@ -196,9 +196,8 @@ fn fitting(limits: &UserLimits) -> Result<(), String> {
 fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>> {
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
-        let place = |why: String| {
-            let why = why.rsplit_once(", line").map_or(why.as_str(), |(_, place)| place);
-            let why = why.split_once(": ").map_or(why, |(_, why)| why);
+        let place = |error: UserLimitError| {
+            let why = error.why();
             let file = &plan.places.file;
             Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
         };
