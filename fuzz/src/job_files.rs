@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 use plimsoll_bench_disk::fio::{JobEnvironment, JobFile, Unsupported, parse};
-use plimsoll_model::plan::{Group, Places, file, write};
+use plimsoll_model::plan::{Group, PlanPositions, file, write};
 
 /// A machine with every variable, a file that includes itself, and one device.
 struct Made;
@@ -42,7 +42,7 @@ pub(crate) fn job_file(bytes: &[u8]) {
         match read {
             Ok(JobFile { plan, .. }) => {
                 let again = file::parse("again", &write::text(&plan)).expect("a plan that can be written");
-                let plain = |group: &Group| Group { places: Places::default(), ..group.clone() };
+                let plain = |group: &Group| Group { places: PlanPositions::default(), ..group.clone() };
                 let all = |groups: &[Group]| groups.iter().map(plain).collect::<Vec<_>>();
                 assert_eq!(all(&again.groups), all(&plan.groups));
             }

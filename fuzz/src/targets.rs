@@ -37,7 +37,7 @@ pub(crate) fn before_handshake(bytes: &[u8]) {
     // A frame's length is refused before memory is allocated for it.
     let mut inbox = Inbox::default();
     inbox.push(&rest[..rest.len().min(4)]);
-    match inbox.wanted() {
+    match inbox.missing_bytes() {
         Ok(wanted) => assert!(wanted <= MAX + 4),
         Err(error) => assert!(matches!(error, FrameError::Length(_))),
     }
@@ -61,7 +61,7 @@ pub(crate) fn after_handshake(bytes: &[u8]) {
     if choice & 1 == 1 {
         inbox.push(rest);
         // Bytes that were not sealed never give a message.
-        assert!(!matches!(inbox.take(&mut far), Ok(Some(_))));
+        assert!(!matches!(inbox.next_message(&mut far), Ok(Some(_))));
         return;
     }
     let texts: Vec<&[u8]> = rest.split(|byte| *byte == b'\n').collect();
@@ -73,11 +73,11 @@ pub(crate) fn after_handshake(bytes: &[u8]) {
     let mut taken = Vec::new();
     let mut left = wire.as_slice();
     while !left.is_empty() {
-        let wanted = inbox.wanted().expect("a sound length");
-        let (piece, after) = left.split_at(wanted.min(usize::from(*cut) + 1).min(left.len()));
+        let missing_bytes = inbox.missing_bytes().expect("a sound length");
+        let (piece, after) = left.split_at(missing_bytes.min(usize::from(*cut) + 1).min(left.len()));
         inbox.push(piece);
         left = after;
-        taken.extend(inbox.take(&mut far).expect("a sound seal"));
+        taken.extend(inbox.next_message(&mut far).expect("a sound seal"));
     }
     assert!(taken.iter().eq(texts.iter().filter(|text| text.len() <= MAX - 16)), "as it was sent");
     taken.iter().for_each(|text| read(text));

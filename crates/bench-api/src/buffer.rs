@@ -34,7 +34,7 @@ pub fn small_page_name(bytes: Option<u64>) -> &'static str {
 
 /// Records in `facts` the page sizes of the `resident` buffers, and a warning if they are not those
 /// of `asked`. Does nothing if no memory is resident.
-pub fn note_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
+pub fn record_pages(facts: &mut Facts, asked: Pages, resident: &[Resident]) {
     let bytes: u64 = resident.iter().map(|r| r.bytes).sum();
     let huge: u64 = resident.iter().map(|r| r.huge_bytes).sum();
     if bytes == 0 {

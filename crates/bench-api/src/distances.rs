@@ -29,10 +29,10 @@ impl FixedTopology {
     /// Returns whether CPUs moved between the two probes: for `OnCores` if only one of them shows a
     /// shared core, for `AtCaches` if their latencies differ by more than 50 %.
     #[must_use]
-    pub fn has_moved(self, one: CpuDistances, other: CpuDistances) -> bool {
+    pub fn has_moved(self, one: CpuDistance, other: CpuDistance) -> bool {
         const ANOTHER_CACHE: f64 = 1.5;
         match self {
-            Self::OnCores => one.is_of_one_core() != other.is_of_one_core(),
+            Self::OnCores => one.is_within_core() != other.is_within_core(),
             Self::AtCaches => one.seconds.max(other.seconds) > ANOTHER_CACHE * one.seconds.min(other.seconds),
         }
     }
@@ -40,14 +40,14 @@ impl FixedTopology {
 
 /// Distance between CPUs: latency from one to the next, and the core clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuDistances {
+pub struct CpuDistance {
     /// One-way latency in seconds.
     pub seconds: f64,
     /// Core clock in Hz; `None` if unknown.
     pub clock_hz: Option<f64>,
 }
 
-impl CpuDistances {
+impl CpuDistance {
     /// Returns the core-to-core latency and clock recorded in `conditions` of a sample or case;
     /// `None` without a recorded latency.
     #[must_use]
@@ -66,7 +66,7 @@ impl CpuDistances {
     /// Returns whether the latency is one between threads of a core: below 75 cycles (15 ns if the
     /// clock is unknown). Measured: 40 to 62 within a core, 105 between neighbouring cores.
     #[must_use]
-    pub fn is_of_one_core(self) -> bool {
+    pub fn is_within_core(self) -> bool {
         const SAME_CORE_CYCLES: f64 = 75.0;
         /// `SAME_CORE_CYCLES` at 5 GHz, the highest clock, so that two cores are not taken for one.
         const SAME_CORE_SECONDS: f64 = 15e-9;
@@ -79,7 +79,7 @@ pub struct NeighbourDistances {
     topology: FixedTopology,
     pairs: Vec<ThreadPair>,
     shows_distances: bool,
-    seen: Option<[CpuDistances; 2]>,
+    seen: Option<[CpuDistance; 2]>,
 }
 
 impl NeighbourDistances {
@@ -98,7 +98,7 @@ impl NeighbourDistances {
 
     /// Probes all pairs of CPUs and returns the mean one-way latency in seconds; `None` if no pair
     /// answers. `clock_hz` is the core clock of the last sample.
-    pub fn look(&mut self, clock_hz: Option<f64>) -> Option<f64> {
+    pub fn probe(&mut self, clock_hz: Option<f64>) -> Option<f64> {
         let mut times = Vec::with_capacity(self.pairs.len());
         self.pairs.retain_mut(|pair| {
             let bounced = pair.bounce(HandoverMethod::CompareAndSwap, PAIR_LOOK_TIME).ok();
@@ -107,13 +107,13 @@ impl NeighbourDistances {
             time.is_some()
         });
         let seconds = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)?;
-        self.see(CpuDistances { seconds, clock_hz });
+        self.see(CpuDistance { seconds, clock_hz });
         Some(seconds)
     }
 
-    fn see(&mut self, look: CpuDistances) {
+    fn see(&mut self, look: CpuDistance) {
         let [near, far] = self.seen.unwrap_or([look; 2]);
-        let nearer = |a: CpuDistances, b: CpuDistances| if a.seconds <= b.seconds { [a, b] } else { [b, a] };
+        let nearer = |a: CpuDistance, b: CpuDistance| if a.seconds <= b.seconds { [a, b] } else { [b, a] };
         self.seen = Some([nearer(near, look)[0], nearer(far, look)[1]]);
     }
 
@@ -122,7 +122,7 @@ impl NeighbourDistances {
     pub fn warning(&self) -> Option<MovedCpus> {
         let [near, far] = self.seen?;
         let together =
-            self.topology == FixedTopology::OnCores && self.shows_distances && far.is_of_one_core();
+            self.topology == FixedTopology::OnCores && self.shows_distances && far.is_within_core();
         if self.topology.has_moved(near, far) {
             Some(MovedCpus::Moved { least: near.seconds, most: far.seconds })
         } else {
@@ -200,8 +200,8 @@ mod tests {
         let allowed: Vec<usize> = Machine::discover(&Root::live()).cpu.allowed.iter().take(2).collect();
         let mut distances = NeighbourDistances::of(&machine(Some(true)), FixedTopology::AtCaches, &allowed);
         assert_eq!(distances.pairs.len(), allowed.len() - 1);
-        if let Some(seconds) = distances.look(None) {
-            assert!(seconds > 0.0 && distances.seen == Some([CpuDistances { seconds, clock_hz: None }; 2]));
+        if let Some(seconds) = distances.probe(None) {
+            assert!(seconds > 0.0 && distances.seen == Some([CpuDistance { seconds, clock_hz: None }; 2]));
             assert_eq!(distances.warning(), None, "one place is no move");
         }
         assert!(
@@ -215,7 +215,7 @@ mod tests {
     fn seen(topology: FixedTopology, times: &[f64], clock_hz: Option<f64>) -> Option<MovedCpus> {
         let mut distances =
             NeighbourDistances { topology, pairs: Vec::new(), shows_distances: true, seen: None };
-        times.iter().for_each(|seconds| distances.see(CpuDistances { seconds: *seconds, clock_hz }));
+        times.iter().for_each(|seconds| distances.see(CpuDistance { seconds: *seconds, clock_hz }));
         distances.warning()
     }
 

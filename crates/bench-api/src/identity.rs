@@ -15,7 +15,7 @@ const FLOATING: [Op; 3] = [Op::FMA, Op::ADD, Op::MUL];
 
 /// Measures instruction rates and latencies on one allowed CPU per core type into
 /// `machine.cpu.capabilities`, if that is empty. Skips CPUs without pinning or a known clock.
-pub fn look(machine: &mut Machine) {
+pub fn measure_capabilities(machine: &mut Machine) {
     if !machine.cpu.capabilities.is_empty() {
         return;
     }
@@ -29,14 +29,14 @@ pub fn look(machine: &mut Machine) {
     };
     let cpus: Vec<usize> = allowed.filter(first_of_kind).collect();
     let measured = cpus.iter().filter_map(|&cpu| {
-        let found = Team::new(&[cpu]).ok()?.run(|_| of_this_core(cpu)).ok()?;
+        let found = Team::new(&[cpu]).ok()?.run(|_| core_capabilities(cpu)).ok()?;
         found.into_iter().next()
     });
     let measured = measured.flatten().collect();
     machine.cpu.capabilities = measured;
 }
 
-fn of_this_core(cpu: usize) -> Vec<Capability> {
+fn core_capabilities(cpu: usize) -> Vec<Capability> {
     let mut found = Vec::new();
     for isa in SETS.into_iter().filter(|isa| isa.available().is_ok()) {
         let floating: Vec<_> = FLOATING.iter().filter_map(|op| find(*op, Element::F64, isa)).collect();
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn each_width_is_looked_at_once_and_no_core_does_more_than_eight() {
         let mut machine = Machine::discover(&Root::live());
-        look(&mut machine);
+        measure_capabilities(&mut machine);
         let found = &machine.cpu.capabilities;
         for (place, one) in found.iter().enumerate() {
             let latency = matches!(one.ability, Ability::FmaLatency | Ability::AddLatency);

@@ -32,12 +32,12 @@ pub mod setting;
 mod target;
 mod warning;
 
-pub use crate::distances::{CpuDistances, FixedTopology};
+pub use crate::distances::{CpuDistance, FixedTopology};
 pub use crate::help::help_of;
 pub use crate::setting::Setting;
 pub use crate::target::{Consent, RawTarget, RequestedSize};
 pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
-pub use plimsoll_model::place::{ThreadOrder, place, placed, places};
+pub use plimsoll_model::place::{ThreadOrder, cpus_of_case, requested_affinities, spread_cpus};
 pub use plimsoll_model::words::{LabelPart, PATTERN};
 
 /// Returns the CPUs of a case on a machine.
@@ -94,7 +94,7 @@ impl Subsystem {
         asked_first: &[],
         help: &[],
         of_each_thread: &[],
-        cpus: placed,
+        cpus: cpus_of_case,
         is_command: true,
         on_files: false,
         sweeps_sizes: false,
@@ -362,7 +362,7 @@ pub struct Context<'a> {
     /// Options of the user.
     pub options: &'a Options,
     /// Values kept between cases in this worker.
-    pub keep: &'a Keep,
+    pub keep: &'a WorkerCache,
 }
 
 /// User options that every case may need. Serialized for the worker.
@@ -386,11 +386,11 @@ pub struct Options {
 
 /// Values kept from one case to the next in a worker, by name and type.
 #[derive(Default)]
-pub struct Keep {
+pub struct WorkerCache {
     values: RefCell<HashMap<String, Box<dyn Any>>>,
 }
 
-impl Keep {
+impl WorkerCache {
     /// Removes the value stored as `name` and returns it; `None` if there is none of type `T`.
     pub fn take<T: Any>(&self, name: &str) -> Option<T> {
         let value = self.values.borrow_mut().remove(name)?;
@@ -413,8 +413,8 @@ pub fn default_threads(machine: &Machine) -> Vec<u64> {
 
 /// Returns the numbers given for parameter `key` in `group`, else `usual`; fails in one line if
 /// one of them is not between 1 and `most`.
-pub fn counts(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
-    group.numbers(key, usual).into_iter().map(|n| within(1..=most, key, n)).collect()
+pub fn counts_in_range(group: &Group, key: &str, usual: &[u64], most: u64) -> Result<Vec<u64>, String> {
+    group.numbers(key, usual).into_iter().map(|n| check_range(1..=most, key, n)).collect()
 }
 
 /// Returns the sizes in bytes given for parameter `key` in `group`, else `usual`; fails, naming
@@ -428,7 +428,7 @@ pub fn whole_sizes(of: &dyn Benchmark, group: &Group, key: &str, usual: &[u64]) 
 }
 
 /// Returns `n` if it is within `range`, else an error in one line that names parameter `key`.
-pub fn within(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
+pub fn check_range(range: RangeInclusive<u64>, key: &str, n: u64) -> Result<u64, String> {
     match range.contains(&n) {
         true => Ok(n),
         false => Err(format!("{key} must be between {} and {}: {n} is not", range.start(), range.end())),

@@ -6,8 +6,8 @@ use std::fmt;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op};
 
-use super::matrix::{TypedOp, one, row};
-use plimsoll_bench_api::within;
+use super::matrix::{TypedOp, available_kernel, parse_value};
+use plimsoll_bench_api::check_range;
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
@@ -68,7 +68,7 @@ impl RequestedChains {
             return Err(format!("--chains is not supported on {arch}"));
         }
         for n in chains.iter().flatten() {
-            within(1..=u64::from(most), "chains", *n)?;
+            check_range(1..=u64::from(most), "chains", *n)?;
         }
         for word in widths.iter().filter(|word| ![ALL_VALUE, FULL_WIDTH].contains(&word.as_str())) {
             VectorWidth::read(word)?;
@@ -80,7 +80,7 @@ impl RequestedChains {
         self.chains.is_some()
     }
 
-    pub(super) fn nothing(&self) -> String {
+    pub(super) fn no_case_error(&self) -> String {
         format!(
             "--width {1} is not supported with --isa {0} for this operation and type",
             self.isas.join(", "),
@@ -164,8 +164,8 @@ fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
 /// Returns the kernel of a `cpu.peak` case, even if this CPU cannot run it. The error is one line.
 pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
     let word = |key| case.word(key).unwrap_or_default();
-    let (op, element) = (one::<Op>("op", word("op"))?, one::<Element>("type", word("type"))?);
-    let isa = one::<Isa>("isa", word("isa"))?;
+    let (op, element) = (parse_value::<Op>("op", word("op"))?, parse_value::<Element>("type", word("type"))?);
+    let isa = parse_value::<Isa>("isa", word("isa"))?;
     let Some(chains) = case.number("chains") else {
         return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
     };
@@ -191,9 +191,12 @@ pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeas
     if case.number("chains").is_none() {
         let word = |key| case.word(key).unwrap_or_default();
         let bad = CannotMeasure::not_here;
-        let op = one::<Op>("op", word("op")).map_err(bad)?;
-        let element = one::<Element>("type", word("type")).map_err(bad)?;
-        return row(TypedOp { op, element }, one::<Isa>("isa", word("isa")).map_err(bad)?);
+        let op = parse_value::<Op>("op", word("op")).map_err(bad)?;
+        let element = parse_value::<Element>("type", word("type")).map_err(bad)?;
+        return available_kernel(
+            TypedOp { op, element },
+            parse_value::<Isa>("isa", word("isa")).map_err(bad)?,
+        );
     }
     let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
     kernel.available().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;

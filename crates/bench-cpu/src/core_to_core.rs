@@ -8,7 +8,7 @@ use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPai
 use super::LATENCY_METRIC;
 use super::fact::MEASURED_PAIRS;
 use super::findings;
-use super::pairs::{chosen, pairs_of, shared};
+use super::pairs::{choose_pairs, pairs_of, shared_resource};
 use super::warning::CpuWarning;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
@@ -117,8 +117,8 @@ struct Stalled {
 impl Pairs {
     fn new(machine: &Machine, exchange: HandoverMethod, seed: u64, bounce: Bounce) -> Self {
         let cpu = &machine.cpu;
-        let marked = |cpus| Marked { cpus, mark: shared(cpu, cpus) };
-        let pairs = chosen(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
+        let marked = |cpus| Marked { cpus, mark: shared_resource(cpu, cpus) };
+        let pairs = choose_pairs(cpu, &cpu.allowed, seed).into_iter().map(marked).collect();
         Self { exchange, bounce, pairs, of: pairs_of(cpu.allowed.len()), stalled: None, wrong: None }
     }
 
@@ -209,7 +209,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
@@ -340,7 +340,7 @@ mod tests {
             return;
         }
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for candidate in CoreToCore.cases(&machine, &Group::default()).unwrap() {
             let mut prepared = CoreToCore.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();

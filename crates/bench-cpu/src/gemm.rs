@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
 use super::dense::{self, HeldClocks, OrderTarget, caches, fits, human, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
-use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::{
     Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase, Roofline,
-    counts, default_threads,
+    counts_in_range, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CoreKind;
@@ -72,7 +72,7 @@ impl Benchmark for MatrixProduct {
         for element in elements {
             for &isa in &isas {
                 let order = dense::default_order(machine, group, isa, wanted);
-                for n in counts(group, "n", &[order], MOST_ROWS)? {
+                for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
                     candidates.extend(seats.iter().map(|threads| {
                         let case = Case::of(self.name())
                             .with_word("type", element.name())
@@ -289,7 +289,7 @@ impl<T: Real> Prepared for GemmTeam<T> {
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         let resident: Vec<_> = [&self.a, &self.b, &self.c].iter().filter_map(|b| b.resident().ok()).collect();
-        note_pages(&mut facts, Pages::Thp, &resident);
+        record_pages(&mut facts, Pages::Thp, &resident);
         facts
     }
 }
@@ -297,7 +297,7 @@ impl<T: Real> Prepared for GemmTeam<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
     use plimsoll_model::place::ThreadOrder;
@@ -388,7 +388,7 @@ mod tests {
     fn the_machine_measures_what_it_lists() {
         let machine = here();
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let group = words("type", &["f32"]).with("n", vec![Value::Count(200)]);
         for candidate in MatrixProduct.cases(&machine, &group).unwrap() {

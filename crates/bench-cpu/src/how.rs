@@ -1,5 +1,5 @@
 use plimsoll_bench_api::fixed::{Scaling, scaling};
-use plimsoll_bench_api::places;
+use plimsoll_bench_api::requested_affinities;
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
@@ -14,7 +14,7 @@ pub(super) struct ThreadOptions {
 
 impl ThreadOptions {
     pub(super) fn named(&self, case: Case, threads: u64) -> Case {
-        let case = seated(case, self.place.as_deref(), threads);
+        let case = with_affinity(case, self.place.as_deref(), threads);
         let case = match self.work {
             Some(work) => case.with_count("work", work),
             None => case,
@@ -26,7 +26,7 @@ impl ThreadOptions {
     }
 }
 
-pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
+pub(super) fn with_affinity(case: Case, place: Option<&str>, threads: u64) -> Case {
     let case = match place {
         Some(place) => case.with_word("affinity", place),
         None => case,
@@ -36,7 +36,7 @@ pub(super) fn seated(case: Case, place: Option<&str>, threads: u64) -> Case {
 
 /// Returns all combinations of the requested affinities, amounts of work and scalings. Fails for an
 /// amount of 0, or for strong scaling without an amount.
-pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
+pub(super) fn thread_options(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
     let words = |key: &str| -> Vec<Option<String>> {
         let words = group.words(key, &[]);
         if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() }
@@ -47,7 +47,7 @@ pub(super) fn hows(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions
         None => vec![None],
     };
     let mut hows = Vec::new();
-    for place in places(machine, group)? {
+    for place in requested_affinities(machine, group)? {
         for &work in &works {
             for word in words("scaling") {
                 let how = ThreadOptions { place: place.clone(), work, scaling: word };

@@ -58,6 +58,6 @@ pub const LATENCY_METRIC: &str = "latency";
 
 /// Measures the cores before a run: instructions per cycle, and hidden siblings in a guest.
 fn look(machine: &mut Machine) {
-    plimsoll_bench_api::identity::look(machine);
+    plimsoll_bench_api::identity::measure_capabilities(machine);
     hidden::look(machine);
 }

@@ -69,7 +69,7 @@ impl Share {
 }
 
 /// Returns the largest number of these CPUs on one core, hidden siblings included; at least 1.
-pub(super) fn most_of_a_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
+pub(super) fn max_threads_per_core(cpu: &Cpu, cpus: &CpuSet) -> usize {
     let of = |number| cpu.logical(number).map_or(1, |logical| logical.siblings.common(cpus).len());
     let hidden = cpu.hidden_siblings.iter().map(|siblings| siblings.common(cpus).len());
     cpus.iter().map(of).chain(hidden).max().unwrap_or(1).max(1)

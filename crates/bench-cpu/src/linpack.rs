@@ -13,10 +13,10 @@ use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, HeldClocks, MOST_ROWS, OrderTarget, fits, human, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
-use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    Roofline, counts,
+    Roofline, counts_in_range,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::cpu::CoreKind;
@@ -76,13 +76,13 @@ impl Benchmark for Linpack {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let isas = isas(group)?;
-        let blocks = counts(group, "nb", &[DEFAULT_BLOCK_COLUMNS], MOST_BLOCK as u64)?;
+        let blocks = counts_in_range(group, "nb", &[DEFAULT_BLOCK_COLUMNS], MOST_BLOCK as u64)?;
         let seats = dense::seats(machine, group, &[machine.most_threads() as u64])?;
         let wanted = OrderTarget { cases: isas.len() * blocks.len() * seats.len(), ..WANTED };
         let mut candidates = Vec::new();
         for isa in isas {
             let order = dense::default_order(machine, group, isa, wanted);
-            for n in counts(group, "n", &[order], MOST_ROWS)? {
+            for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
                 for nb in &blocks {
                     candidates.extend(seats.iter().map(|threads| {
                         let case = Case::of(self.name())
@@ -193,7 +193,7 @@ impl Prepared for LinpackTeam {
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         if let Ok(resident) = self.lu.resident() {
-            note_pages(&mut facts, plimsoll_metal::buffer::Pages::Thp, &[resident]);
+            record_pages(&mut facts, plimsoll_metal::buffer::Pages::Thp, &[resident]);
         }
         facts
     }

@@ -37,7 +37,7 @@ impl TypedOp {
             match word.as_str() {
                 "best" => isas.push(self.best()),
                 ALL_VALUE => isas.extend(self.kernels().map(|kernel| kernel.isa)),
-                word => isas.push(one("isa", word)?),
+                word => isas.push(parse_value("isa", word)?),
             }
         }
         let mut seen = std::collections::HashSet::new();
@@ -102,7 +102,7 @@ where
     if words.iter().any(|word| word == ALL_VALUE) {
         return Ok(all.to_vec());
     }
-    words.iter().map(|word| one(key, word)).collect()
+    words.iter().map(|word| parse_value(key, word)).collect()
 }
 
 fn missing(pair: TypedOp) -> String {
@@ -121,7 +121,7 @@ fn missing(pair: TypedOp) -> String {
 }
 
 /// Returns the kernel of an operation and type; the error is why it is missing or cannot run here.
-pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
+pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
     let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
     let TypedOp { op, element } = pair;
     let kernel = kernel::find(op, element, isa);
@@ -138,7 +138,7 @@ pub(super) fn row(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, Can
 }
 
 /// Parses `word` as a value of the parameter `key`, which the error names with the choices.
-pub(super) fn one<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
+pub(super) fn parse_value<T: std::str::FromStr>(key: &str, word: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
@@ -205,7 +205,7 @@ mod tests {
             let best = pair.best();
             assert!(kernel::find(pair.op, pair.element, best).is_some(), "{pair:?} {best}");
             let here = pair.kernels().any(|kernel| kernel.available().is_ok());
-            assert_eq!(row(pair, best).is_ok(), here, "{pair:?}");
+            assert_eq!(available_kernel(pair, best).is_ok(), here, "{pair:?}");
             assert!(pair.isas(&["best".to_owned(), ALL_VALUE.to_owned()]).unwrap().contains(&kernel.isa));
         }
     }

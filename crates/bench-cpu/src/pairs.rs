@@ -16,7 +16,7 @@ pub(super) const fn pairs_of(things: usize) -> usize {
 
 /// Returns the pairs to measure: all, or above [`ALL_PAIRS_OF`] CPUs the SMT siblings and then
 /// pairs at random distances in the list (by `seed`), equally many per CPU.
-pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
+pub(super) fn choose_pairs(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
     let list: Vec<usize> = cpus.iter().collect();
     let count = list.len();
     if count <= ALL_PAIRS_OF {
@@ -44,7 +44,7 @@ pub(super) fn chosen(cpu: &Cpu, cpus: &CpuSet, seed: u64) -> Vec<[usize; 2]> {
 }
 
 /// Returns what two CPUs share: `smt` (a core), the nearest cache (`l2`), `package`, or `None`.
-pub(super) fn shared(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
+pub(super) fn shared_resource(cpu: &Cpu, [a, b]: [usize; 2]) -> Option<String> {
     let (first, second) = (cpu.logical(a)?, cpu.logical(b)?);
     if first.siblings.contains(b) {
         return Some("smt".to_owned());
@@ -91,29 +91,31 @@ mod tests {
     #[test]
     fn all_pairs_of_a_few_cpus_once_each() {
         let allowed: CpuSet = [1, 4, 6].into_iter().collect();
-        assert_eq!(chosen(&cpu(4), &allowed, 0), [[1, 4], [1, 6], [4, 6]]);
-        assert_eq!(chosen(&cpu(32), &first(64), 0).len(), MOST_PAIRS);
-        assert!(chosen(&cpu(4), &first(1), 0).is_empty() && chosen(&cpu(4), &first(0), 0).is_empty());
+        assert_eq!(choose_pairs(&cpu(4), &allowed, 0), [[1, 4], [1, 6], [4, 6]]);
+        assert_eq!(choose_pairs(&cpu(32), &first(64), 0).len(), MOST_PAIRS);
+        assert!(
+            choose_pairs(&cpu(4), &first(1), 0).is_empty() && choose_pairs(&cpu(4), &first(0), 0).is_empty()
+        );
     }
 
     #[test]
     fn of_many_cpus_a_choice_with_all_siblings_and_every_cpu() {
         for cores in [33, 96, 512] {
             let all = first(2 * cores);
-            let pairs = chosen(&cpu(cores), &all, 7);
+            let pairs = choose_pairs(&cpu(cores), &all, 7);
             assert_eq!(pairs.len(), MOST_PAIRS);
             assert!((0..cores).all(|a| pairs.contains(&[a, a + cores])));
             assert!(all.iter().all(|one| pairs.iter().filter(|pair| pair.contains(&one)).count() >= 2));
             assert!(pairs.iter().all(|[a, b]| a < b && *b < 2 * cores));
-            assert_eq!(pairs, chosen(&cpu(cores), &all, 7));
-            assert_ne!(pairs, chosen(&cpu(cores), &all, 8));
+            assert_eq!(pairs, choose_pairs(&cpu(cores), &all, 7));
+            assert_ne!(pairs, choose_pairs(&cpu(cores), &all, 8));
         }
     }
 
     #[test]
     fn the_nearest_shared_thing_is_named() {
         let cpu = cpu(16);
-        let what = |a, b| shared(&cpu, [a, b]);
+        let what = |a, b| shared_resource(&cpu, [a, b]);
         assert_eq!(what(3, 19).as_deref(), Some("smt"));
         assert_eq!(what(0, 3).as_deref(), Some("l3"));
         assert_eq!(what(0, 4).as_deref(), Some("package"));

@@ -3,7 +3,7 @@ use plimsoll_bench_api::distances::FixedTopology;
 use plimsoll_machine::{Cpu, Machine};
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::warning::Loss;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// The subsystem of the CPU benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {
@@ -37,11 +37,11 @@ fn context(machine: &Machine) -> Vec<String> {
 
 fn cpus(cpu: &Cpu) -> String {
     let allowed = match cpu.allowed.len() {
-        n if n < cpu.threads => format!("{n} of {}", counted(cpu.threads, "CPU")),
-        n => counted(n, "CPU"),
+        n if n < cpu.threads => format!("{n} of {}", format_count(cpu.threads, "CPU")),
+        n => format_count(n, "CPU"),
     };
     match cpu.cores_of(&cpu.allowed).or(cpu.cores) {
-        Some(cores) => format!("{allowed} on {}", counted(cores, "core")),
+        Some(cores) => format!("{allowed} on {}", format_count(cores, "core")),
         None => allowed,
     }
 }

@@ -119,7 +119,7 @@ impl<L: SlicedLoad> Slices<L> {
             delivered: Some(self.delivered(outcome)),
             excluded_by: ExcludedBy::of(&outcome.causes()),
             vector_units_shared: outcome.units_shared(),
-            core_to_core: self.distances.as_mut().and_then(|distances| distances.look(outcome.clock_hz())),
+            core_to_core: self.distances.as_mut().and_then(|distances| distances.probe(outcome.clock_hz())),
             more: clocks_of(&self.kinds, &clocks),
             ..Conditions::default()
         }

@@ -20,11 +20,11 @@ use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC}
 use crate::job::MAX_THREADS;
 use crate::load::data::TestData;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC};
-use crate::storage::file::{cannot_use, in_memory, memory_behind, named};
+use crate::storage::file::{cannot_use, in_memory_error, memory_warning, named_file_warning};
 use plimsoll_bench_api::RequestedSize;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts, whole_sizes,
+    counts_in_range, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
@@ -89,7 +89,7 @@ impl Benchmark for DiskFsync {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let threads = counts(group, "threads", &[1], MAX_THREADS)?;
+        let threads = counts_in_range(group, "threads", &[1], MAX_THREADS)?;
         let mut candidates = Vec::new();
         for block in whole_sizes(self, group, "block", &[DEFAULT_COMMIT_BYTES])? {
             if !(1..=SEGMENT).contains(&block) {
@@ -108,7 +108,7 @@ impl Benchmark for DiskFsync {
         const UNKNOWN_FLUSH_TIME: &str = "no device states how long it takes to empty its write cache";
         let demand = FsyncLoad::try_from(question.case).ok().map(DeviceDemand::from);
         let most = demand.and_then(|demand| {
-            let most = io_limit::ceiling(question.machine, demand, demand.transfers()?)?;
+            let most = io_limit::ceiling(question.machine, demand, demand.transfer_unit()?)?;
             Some((demand, most))
         });
         let (kind, limit) = match question.metric {
@@ -131,7 +131,7 @@ impl Benchmark for DiskFsync {
 fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
-        Some(known) if known.medium == Medium::Memory => Err(in_memory(&known.fs_type)),
+        Some(known) if known.medium == Medium::Memory => Err(in_memory_error(&known.fs_type)),
         _ => Ok(()),
     }
 }
@@ -183,13 +183,13 @@ impl Log {
         let failed = |e: &dyn std::error::Error| CannotMeasure::environment(e.to_string());
         let facts = check_dir(&cx.options.dir).map_err(|e| failed(&e))?;
         if facts.file_system.medium == Some(Medium::Memory) {
-            return Err(in_memory(facts.file_system.name.unwrap_or("memory")));
+            return Err(in_memory_error(facts.file_system.name.unwrap_or("memory")));
         }
         facts.file_size(FILE_SIZE).map_err(|e| failed(&e))?;
         let file = TestFile::create(&facts, PageCacheMode::Buffered).map_err(cannot_use)?;
         file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;
-        let warnings = [named(&file), memory_behind(cx.machine.storage.as_ref())];
+        let warnings = [named_file_warning(&file), memory_warning(cx.machine.storage.as_ref())];
         let mut log = Log {
             noise: TestData::new(cx.options.seed, &format!("{}#{thread}", case.id().as_str())),
             block: vec![0; len],
@@ -209,7 +209,7 @@ impl Log {
 
     /// Commits until `amount` is done, as one of `threads` threads; returns the time span.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
-        if let Some(why) = self.file.facts().crowded(&self.file) {
+        if let Some(why) = self.file.facts().low_space_message(&self.file) {
             return Err(CannotMeasure::environment(why));
         }
         self.latency.clear();
@@ -371,7 +371,7 @@ impl Prepared for Logs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
@@ -379,7 +379,7 @@ mod tests {
     fn logs(dir: &std::path::Path, threads: usize) -> Option<Logs> {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: dir.to_owned(), seed: 1, ..Options::default() };
-        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
         let case = Case::of("disk.fsync").with_size("block", DEFAULT_COMMIT_BYTES);
         match (0..threads).map(|thread| Log::new(DEFAULT_COMMIT_BYTES, thread as u64, &case, &cx)).collect() {
             Ok(logs) => Some(Logs(logs)),

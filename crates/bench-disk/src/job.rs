@@ -2,13 +2,13 @@
 
 use crate::display::human;
 use crate::load::data::SECTOR_BYTES;
-use plimsoll_bench_api::within;
+use plimsoll_bench_api::check_range;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::job::disk::{
     BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
 };
 use plimsoll_model::plan::Group;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 const MAX_BLOCK: u64 = 1 << 30;
 /// Deepest queue of a case.
@@ -24,19 +24,19 @@ pub(crate) fn checked(case: &Case) -> Result<DiskTransfers, String> {
     if job.blocks.smallest() == 0 || job.blocks.largest() > MAX_BLOCK {
         return Err(format!("block must be between 1 byte and {}", human(MAX_BLOCK)));
     }
-    within(1..=MAX_DEPTH, "depth", job.depth)?;
-    within(1..=MAX_THREADS, "threads", job.threads)?;
+    check_range(1..=MAX_DEPTH, "depth", job.depth)?;
+    check_range(1..=MAX_THREADS, "threads", job.threads)?;
     // A sample ends with a transfer; at a lower rate it might contain none.
     if let Some(rate) = job.open_loop.map(|open_loop| open_loop.per_second)
         && !(1.0..=1e9).contains(&rate)
     {
         return Err(format!("rate must be between 1 and 1e9 transfers per second: {rate} is not"));
     }
-    together(job)
+    check_combination(job)
 }
 
 /// Returns `job` unchanged, or one line that explains which parameters exclude each other.
-fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
+fn check_combination(job: DiskTransfers) -> Result<DiskTransfers, String> {
     let largest = job.blocks.largest();
     let buffers = largest.saturating_mul(job.depth).saturating_mul(job.threads);
     if buffers > MAX_BUFFERS {
@@ -67,14 +67,14 @@ fn together(job: DiskTransfers) -> Result<DiskTransfers, String> {
             "size must be at least a block of {} for each thread: {} for {} is less",
             human(largest),
             human(bytes),
-            counted(job.threads, "thread")
+            format_count(job.threads, "thread")
         )),
         _ => Ok(job),
     }
 }
 
 /// Explains in one line why no machine supports `job`; `None` if a machine may support it.
-pub(crate) fn impossible(job: &DiskTransfers) -> Option<String> {
+pub(crate) fn unsupported_reason(job: &DiskTransfers) -> Option<String> {
     let by_engine = refused_engine(job);
     by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
 }
@@ -173,7 +173,7 @@ fn is_in_place(operation: DiskOperation) -> bool {
 }
 
 /// Explains that a parameter typed in `group` has no effect on the job; `None` if all have one.
-pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<String> {
+pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
     if group.typed("pattern") && job.operation == DiskOperation::Append && random_alone {
@@ -186,7 +186,7 @@ pub(crate) fn without_effect(job: &DiskTransfers, group: &Group) -> Option<Strin
 
 /// Returns the largest depth (at least 1) per thread at which buffers of `block` bytes fit in 4
 /// GiB.
-pub(crate) fn most_in_flight(block: u64, threads: u64) -> u64 {
+pub(crate) fn max_depth(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
 }
 

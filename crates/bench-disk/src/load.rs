@@ -30,7 +30,7 @@ mod tally;
 pub(crate) mod threads;
 
 use evidence::SuspectSector;
-pub use fault::{LoadError, TransferFault, What, rest};
+pub use fault::{FaultCause, LoadError, TransferFault, remaining_request};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
 pub use schedule::StartSchedule;
 use settle::{Slot, Whole};
@@ -56,7 +56,7 @@ fn flush_op(flush: Flush) -> RequestKind {
 pub type Renew = Box<dyn FnMut() -> Result<(), LoadError>>;
 
 /// Options of a load.
-pub struct Manner {
+pub struct LoadOptions {
     /// When data is flushed.
     pub flush: Flush,
     /// Intended starts of an open loop.
@@ -71,10 +71,10 @@ pub struct Manner {
     pub until: Option<Instant>,
 }
 
-impl Manner {
+impl LoadOptions {
     /// Returns the options of a closed loop without flushes or checks.
-    pub fn plain() -> Self {
-        Manner {
+    pub fn closed_loop() -> Self {
+        LoadOptions {
             flush: Flush::Never,
             schedule: None,
             renew: None,
@@ -118,11 +118,11 @@ pub trait DiskLoad {
 
 /// Creates a load on `engine` with transfers from `source`. `noise` fills the buffers of writes,
 /// `manner` has flushes, schedule and checks, `tally` takes the first counts.
-pub fn on(
+pub fn create_load(
     engine: AnyEngine,
     source: TransferSource,
     noise: TestData,
-    manner: Manner,
+    manner: LoadOptions,
     tally: TransferTally,
 ) -> Box<dyn DiskLoad> {
     with_engine!(engine, engine => Box::new(Loop::new(engine, source, noise, manner, tally)))
@@ -132,7 +132,7 @@ struct Loop<E> {
     engine: E,
     source: TransferSource,
     noise: TestData,
-    manner: Manner,
+    manner: LoadOptions,
     /// Whether a transfer is a read and a write.
     halves: bool,
     limit: usize,
@@ -201,17 +201,17 @@ impl<E: Engine> Loop<E> {
         if !self.up {
             self.open(ns)?;
         }
-        let mut until = self.after(ns);
+        let mut until = self.deadline_ns(ns);
         loop {
             let at_ns = self.step(TallyMode::Yes)?;
             if at_ns < until {
                 continue;
             }
             // Later than before if the file was renewed in between.
-            until = self.after(ns);
+            until = self.deadline_ns(ns);
             // Fewer transfers than the queue holds are one burst of completions, and no rate.
             let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
-            let capped = at_ns >= self.after(ns.max(CAP_NS)) && self.tally.transfers > 0;
+            let capped = at_ns >= self.deadline_ns(ns.max(CAP_NS)) && self.tally.transfers > 0;
             if at_ns >= until && (self.tally.transfers >= burst || capped) {
                 let at_ns =
                     if matches!(self.manner.flush, Flush::AtEnd { .. }) { self.flush()? } else { at_ns };
@@ -260,7 +260,7 @@ impl<E: Engine> Loop<E> {
         mut engine: E,
         source: TransferSource,
         mut noise: TestData,
-        manner: Manner,
+        manner: LoadOptions,
         tally: TransferTally,
     ) -> Self {
         let depth = engine.depth();
@@ -308,8 +308,8 @@ impl<E: Engine> Loop<E> {
     }
 
     /// Returns the engine time in ns at which the tally will have lasted `ns`, renewals excluded.
-    fn after(&self, ns: u64) -> u64 {
-        (self.tally.from_ns + self.tally.aside_ns).saturating_add(ns)
+    fn deadline_ns(&self, ns: u64) -> u64 {
+        (self.tally.from_ns + self.tally.excluded_ns).saturating_add(ns)
     }
 
     fn begin_schedule(&mut self, now_ns: u64) {
@@ -323,7 +323,7 @@ impl<E: Engine> Loop<E> {
         self.tally.clear();
         self.tally.from_ns = at_ns;
         tally.to_ns = at_ns;
-        tally.release();
+        tally.flush_times();
         tally
     }
 
@@ -402,8 +402,8 @@ impl<E: Engine> Loop<E> {
             renew()?;
         }
         self.slots.iter_mut().for_each(|slot| slot.finished = false);
-        self.tally.aside_ns += self.engine.now_ns().saturating_sub(begun_ns);
-        self.tally.aside_cpu_ns += cpu_of_this_thread_ns().saturating_sub(begun_cpu_ns);
+        self.tally.excluded_ns += self.engine.now_ns().saturating_sub(begun_ns);
+        self.tally.excluded_cpu_ns += cpu_of_this_thread_ns().saturating_sub(begun_cpu_ns);
         Ok(())
     }
 
@@ -426,7 +426,7 @@ impl<E: Engine> Loop<E> {
         loop {
             self.engine.wait(WaitEnd::Endless)?;
             let Some(completion) = self.engine.done().first() else { continue };
-            rest(completion).map_err(LoadError::Fault)?;
+            remaining_request(completion).map_err(LoadError::Fault)?;
             self.tally.sync.record(completion.completed_ns.saturating_sub(completion.submitted_ns), 1);
             return Ok(self.engine.now_ns());
         }

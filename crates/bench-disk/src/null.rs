@@ -10,10 +10,11 @@ use crate::job::MAX_DEPTH;
 use crate::load::data::TestData;
 use crate::load::pattern::{WalkExtent, derive};
 use crate::load::source::TransferSource;
-use crate::load::{self, Directions, DiskLoad, LoadError, Manner, TransferTally};
+use crate::load::{self, Directions, DiskLoad, LoadError, LoadOptions, TransferTally};
 use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, counts,
+    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase,
+    counts_in_range,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -63,7 +64,7 @@ impl Benchmark for DiskNull {
                 return Err(format!("engine must be {}: '{shown}' is neither", names.join(" or ")));
             };
             let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
-            for depth in counts(group, "depth", defaults, MAX_DEPTH)? {
+            for depth in counts_in_range(group, "depth", defaults, MAX_DEPTH)? {
                 let case = Case::of(self.name()).with_word("engine", word).with_count("depth", depth);
                 let feasible = match kind.is_one_at_a_time() && depth > 1 {
                     true => Err(CannotMeasure::not_here(ONE_AT_A_TIME)),
@@ -99,11 +100,11 @@ fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, 
     let engine =
         open_on(kind, &[], depth, NULL_BLOCK_BYTES as usize, AccessOrder::Random, TickClock::fastest())?
             .engine;
-    Ok(load::on(
+    Ok(load::create_load(
         engine,
         source,
         TestData::new(seed, "null"),
-        Manner::plain(),
+        LoadOptions::closed_loop(),
         TransferTally::empty(Directions::Together),
     ))
 }

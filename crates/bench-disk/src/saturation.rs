@@ -5,7 +5,7 @@ use crate::findings;
 use crate::io::sweep::SaturationSweep;
 use crate::io::transfers::Transfers;
 use crate::io::{DiskIo, limit};
-use crate::job::most_in_flight;
+use crate::job::max_depth;
 use crate::metrics::{
     CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC, THROUGHPUT_METRIC,
 };
@@ -113,7 +113,7 @@ impl Benchmark for DiskSaturation {
 }
 
 fn with_queue(job: &DiskTransfers, threads: u64) -> DiskTransfers {
-    let depth = MAX_SEARCH_DEPTH.min(most_in_flight(job.blocks.largest(), threads));
+    let depth = MAX_SEARCH_DEPTH.min(max_depth(job.blocks.largest(), threads));
     DiskTransfers { threads, depth, ..job.clone() }
 }
 

@@ -7,7 +7,7 @@ use plimsoll_model::job::disk::{DiskEngine, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::CurvePoint;
 use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 pub(super) const CURVES: &[Curve] = &[
     Curve { x: DEPTH_METRIC, x_unit: "", log: true, y: RATE_METRIC, y_unit: "IO/s" },
@@ -28,7 +28,7 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
     let target = DiskTransfers::try_from(&measurement.case).ok()?.target?;
     let target = format!("{} ≤ {}", target.percentile(), target.time());
     let held = measurement.achieved.get(&TARGET_HELD)?;
-    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::lone(&word));
+    let lone = measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::parse_synchronous(&word));
     Some(match measurement.achieved.get(&DEEPEST_QUEUE)? {
         None if held => format!("{target} at depth 1, the search was inconclusive"),
         None => format!("{target} at no depth"),
@@ -44,5 +44,5 @@ pub(super) fn deepest(measurement: &Measurement) -> Option<String> {
 pub(super) fn saturation(measurement: &Measurement) -> Option<String> {
     let (depth, threads) =
         (measurement.achieved.get(&DEEPEST_QUEUE)??, measurement.achieved.get(&fact::FIGURE_THREADS)?);
-    Some(format!("at depth {depth} on {}", counted(threads, "thread")))
+    Some(format!("at depth {depth} on {}", format_count(threads, "thread")))
 }

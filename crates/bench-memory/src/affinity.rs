@@ -12,9 +12,9 @@ use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{fits_in, human, in_pool, pages_for, reserved_page, team_on, whole};
+use super::{check_page_pool, fits_in, human, pages_for, reserved_page, rounded_to_pages, team_on};
 use plimsoll_bench_api::buffer::reserve;
-use plimsoll_bench_api::places;
+use plimsoll_bench_api::requested_affinities;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
@@ -46,7 +46,7 @@ impl Affinity {
 /// Returns all requested affinities with all nodes. Fails for a node or CPUs that cannot be used.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
-    let places = places(machine, group)?.into_iter();
+    let places = requested_affinities(machine, group)?.into_iter();
     Ok(places
         .flat_map(|place| nodes.iter().map(move |&node| Affinity { place: place.clone(), node }))
         .collect())
@@ -71,7 +71,7 @@ fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
 }
 
 /// Returns the bytes of memory per thread, as `usize`.
-pub(super) fn bytes(site: &MemorySite) -> usize {
+pub(super) fn bytes_per_thread(site: &MemorySite) -> usize {
     usize::try_from(site.size).unwrap_or(usize::MAX)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn team(site: &MemorySite, machine: &Machine) -> Result<Team, CannotM
 }
 
 /// Checks that machine and node have enough free memory; fails if too little or none is free.
-pub(super) fn fits(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
+pub(super) fn check_free_memory(site: &MemorySite, machine: &Machine) -> Result<(), CannotMeasure> {
     let threads = site.threads.count as u64;
     fits_in(machine, threads, site.size, site.pages)?;
     site.node.map_or(Ok(()), |node| fits_on(site, machine, node, threads))
@@ -105,10 +105,10 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
     }
     if let Some(page) = reserved_page(site.pages) {
         let place = format!("/sys/devices/system/node/node{id}/hugepages");
-        return in_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
+        return check_page_pool(&node.huge_pages, &place, page, pages_for(threads, size, page));
     }
     let free = node.free_bytes.unwrap_or(total);
-    let needed = whole(size, site.pages).and_then(|size| size.checked_mul(threads));
+    let needed = rounded_to_pages(size, site.pages).and_then(|size| size.checked_mul(threads));
     let usable = free.saturating_sub(reserve(free));
     if needed.is_some_and(|needed| needed <= usable) {
         return Ok(());
@@ -123,7 +123,7 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
 }
 
 /// Runs `work`; memory that this thread first touches in it comes from `node`, if given.
-pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
+pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
         Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
         None => Ok(work()),
@@ -131,15 +131,19 @@ pub(super) fn within<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result
 }
 
 /// Records the nodes that `memory` is on, and warns if they differ from `asked`; nothing if `None`.
-pub(super) fn note<'a>(facts: &mut Facts, asked: Option<usize>, memory: impl Iterator<Item = &'a [u8]>) {
+pub(super) fn note_memory_nodes<'a>(
+    facts: &mut Facts,
+    asked: Option<usize>,
+    memory: impl Iterator<Item = &'a [u8]>,
+) {
     let Some(wanted) = asked else { return };
-    let found = lies(memory);
+    let found = pages_by_node(memory);
     facts.achieved.set(&MEMORY_NODES, found.keys().copied().collect::<Vec<_>>());
     note_elsewhere(facts, wanted, &found);
 }
 
 /// Returns the number of pages of `memory` per node; empty if the kernel does not show it.
-pub(super) fn lies<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
+pub(super) fn pages_by_node<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {
         *found.entry(node).or_default() += pages;
@@ -255,7 +259,7 @@ mod tests {
     #[test]
     fn pages_on_another_node_are_counted_and_said() {
         let mut facts = Facts::default();
-        note(&mut facts, None, std::iter::empty());
+        note_memory_nodes(&mut facts, None, std::iter::empty());
         assert!(facts.achieved.is_empty() && facts.warnings.is_empty());
         note_elsewhere(&mut facts, 1, &BTreeMap::from([(1, 30)]));
         assert!(facts.warnings.is_empty());

@@ -8,7 +8,7 @@ const ATTRIBUTED_LIMIT_SHARE: f64 = 0.5;
 
 /// Returns the level that the working set fits in: "L2", or "L2-sized" if the figure is not near
 /// the limit of that cache. A guest may have only a part of a cache, or share it.
-pub(super) fn level(measurement: &Measurement) -> Option<String> {
+pub(super) fn answering_level(measurement: &Measurement) -> Option<String> {
     let level = measurement.achieved.get(&LEVEL)?;
     let near = measurement
         .metrics
@@ -19,8 +19,8 @@ pub(super) fn level(measurement: &Measurement) -> Option<String> {
 }
 
 /// Returns the level in brackets, with the measured size of the cache if known. `None` for memory.
-pub(super) fn answered(measurement: &Measurement) -> Option<String> {
-    let level = level(measurement)?;
+pub(super) fn level_in_brackets(measurement: &Measurement) -> Option<String> {
+    let level = answering_level(measurement)?;
     match measurement.achieved.get(&EFFECTIVE_CACHE) {
         Some(effective) => Some(format!("({level}: {})", plimsoll_units::text::shown_within(&effective, 64))),
         None if level == "memory" => None,

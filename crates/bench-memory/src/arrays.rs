@@ -56,7 +56,7 @@ struct ArrayTally {
     wrong: u64,
     passes: u64,
     /// First wrong element at the end of a lap.
-    strayed: Option<WrongElement>,
+    first_wrong: Option<WrongElement>,
     clocks: WorkClocks,
 }
 
@@ -77,7 +77,7 @@ impl ArrayMemory {
                     buffer.touch().map_err(environment)?;
                     Ok(buffer)
                 };
-                let made = team.run(|_| affinity::within(shape.node, touched)?).map_err(broken)?;
+                let made = team.run(|_| affinity::allocate_on_node(shape.node, touched)?).map_err(broken)?;
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
@@ -105,7 +105,7 @@ impl ThreadArrays {
         let mut parts = memory.parts(shape.op, team.count());
         let filled = team.run_each(&mut parts, |member, arrays| {
             let seed = shape.seed.wrapping_add(member.index as u64);
-            affinity::within(shape.node, || arrays.fill(seed))?;
+            affinity::allocate_on_node(shape.node, || arrays.fill(seed))?;
             let checksum = arrays.checksum(seed);
             Ok(ArrayTally {
                 seed,
@@ -113,7 +113,7 @@ impl ThreadArrays {
                 sum: 0,
                 wrong: 0,
                 passes: 0,
-                strayed: None,
+                first_wrong: None,
                 clocks: WorkClocks::default(),
             })
         });
@@ -132,7 +132,7 @@ impl ThreadArrays {
     }
 
     /// Runs the work of all threads, lap by lap, from the end of the last call.
-    pub(super) fn round(
+    pub(super) fn run_laps(
         &mut self,
         team: &mut Team,
         kernel: LoadedStream,
@@ -150,7 +150,9 @@ impl ThreadArrays {
     pub(super) fn end_pass(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         let rest = PASS - self.at;
         match self.last.filter(|_| rest < PASS) {
-            Some(kernel) => self.round(team, kernel, LapSchedule { parts: rest, per_lap: rest }).map(|_| ()),
+            Some(kernel) => {
+                self.run_laps(team, kernel, LapSchedule { parts: rest, per_lap: rest }).map(|_| ())
+            }
             None => Ok(()),
         }
     }
@@ -208,7 +210,7 @@ impl TalliedArrays<'_> {
             turn.spans.push(ThreadSpan::since(start, on_cpu));
             let written =
                 self.arrays.verify_last_block(at.saturating_add(lap), tally.seed, tally.passes + passes);
-            tally.strayed = tally.strayed.or(written.err());
+            tally.first_wrong = tally.first_wrong.or(written.err());
             tally.sum = tally.sum.wrapping_add(sum);
             at = (at + lap) % PASS;
             if at == 0 {
@@ -222,7 +224,7 @@ impl TalliedArrays<'_> {
     }
 
     fn verify(&self, cpu: usize) -> Result<(), CannotMeasure> {
-        let ArrayTally { seed, wrong, passes, strayed, .. } = *self.tally;
+        let ArrayTally { seed, wrong, passes, first_wrong: strayed, .. } = *self.tally;
         if wrong > 0 {
             let answer = WrongAnswer::new(WrongAnswerSource::Cpu(cpu), "reading memory", "a wrong checksum");
             return Err(WrongAnswer { count: wrong, ..answer }.into());

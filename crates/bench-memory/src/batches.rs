@@ -17,15 +17,15 @@ use super::affinity;
 use super::choose::{self, BEST_VARIANT, Chosen};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, THREAD_BYTES, VARIANT};
 use super::lap::OFF_CPU;
-use super::passes::{alone, note_threads};
+use super::passes::{have_own_cpus, note_threads};
 use super::warning::MemoryWarning;
 use super::window::{ThreadSpan, Window};
 use super::{
     LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, broken, note_caches, note_nodes, seed,
 };
-use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
-use plimsoll_bench_api::fixed::{Scaling, share};
+use plimsoll_bench_api::fixed::{Scaling, thread_amount};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
@@ -203,11 +203,11 @@ impl Batches {
         let &BlockJob { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
         let (pages, node, seed) = (site.pages, site.node, seed(cx, case));
-        let shape = BlockShape { op, order, block, bytes: affinity::bytes(site), pages, seed };
+        let shape = BlockShape { op, order, block, bytes: affinity::bytes_per_thread(site), pages, seed };
         let mut team = affinity::team(site, cx.machine)?;
         let made = team.run(|member| {
             let shape = BlockShape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
-            let region = affinity::within(node, || Region::new(shape))?;
+            let region = affinity::allocate_on_node(node, || Region::new(shape))?;
             let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             Ok(ThreadRegion { region, clocks: WorkClocks::default() })
         });
@@ -217,16 +217,16 @@ impl Batches {
         let bytes = region.map_or(0, Region::bytes);
         let mut facts = Facts::default();
         let resident: Vec<Resident> = arrays.iter().filter_map(|f| f.region.resident().ok()).collect();
-        note_pages(&mut facts, pages, &resident);
+        record_pages(&mut facts, pages, &resident);
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, node, team.cpus());
-        affinity::note(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
+        affinity::note_memory_nodes(&mut facts, node, arrays.iter().map(|field| field.region.memory()));
         facts.achieved.set(&THREAD_BYTES, bytes);
         let level = answers(cx.machine, team.cpus(), bytes, op.regions() as u64);
         facts.achieved.set(&LEVEL, level.to_string());
         facts.achieved.set(&CPUS, team.cpus());
-        let alone = alone(team.cpus());
+        let alone = have_own_cpus(team.cpus());
         let distances = NeighbourDistances::of(cx.machine, crate::SUBSYSTEM.topology, team.cpus());
         let mut batches = Self {
             bytes_per_block: region.map_or(1, Region::bytes_per_block),
@@ -276,7 +276,8 @@ impl Batches {
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
         let mut left = vec![blocks; self.arrays.len()];
-        let round = self.round(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
+        let round =
+            self.run_batches(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
         let threads = self.arrays.len() as f64;
         let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
         let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
@@ -289,7 +290,7 @@ impl Batches {
     }
 
     /// Runs at most `batches` batches of `per_batch` blocks per thread; subtracts from `left`.
-    fn round(
+    fn run_batches(
         &mut self,
         kernel: BlockKernel,
         left: &mut [u64],
@@ -323,7 +324,7 @@ impl Batches {
         match (amount, self.fixed) {
             (SampleAmount::Seconds(seconds), _) => vec![blocks_in(seconds, block_seconds); self.arrays.len()],
             (SampleAmount::Work(_), Some(FixedBlocks { blocks, scaling })) => {
-                (0..threads).map(|index| share(scaling, blocks, threads, index)).collect()
+                (0..threads).map(|index| thread_amount(scaling, blocks, threads, index)).collect()
             }
             (SampleAmount::Work(bytes), None) => {
                 let each = bytes as f64 / (self.bytes_per_block * threads.max(1)) as f64;
@@ -359,7 +360,7 @@ impl Prepared for Batches {
                 break;
             }
             let batches = most.div_ceil(per_batch).min(in_a_round).min(MOST_BATCHES);
-            let round = self.round(kernel, &mut left, per_batch, batches)?;
+            let round = self.run_batches(kernel, &mut left, per_batch, batches)?;
             counted.add(&round.batches, if self.alone { OFF_CPU } else { 1.0 });
             clocks.push(round.clock_hz);
         }
@@ -387,7 +388,7 @@ impl Prepared for Batches {
                 clock_hz,
                 excluded: Some(counted.excluded_share()),
                 delivered: Some((done * self.bytes_per_block) as f64 / counted.all_seconds),
-                core_to_core: self.distances.look(clock_hz),
+                core_to_core: self.distances.probe(clock_hz),
                 excluded_by: ExcludedBy { off_cpu: Some(counted.off_cpu()), ..ExcludedBy::default() },
                 ..Conditions::default()
             },
@@ -423,7 +424,7 @@ impl Prepared for Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::{Machine, Root};
 
     const MS: Duration = Duration::from_millis(1);
@@ -464,7 +465,7 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let case = Case::of("memory.block").with_size("block", 64).with_size("size", 1 << 20);
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
         let fixed = Some(FixedBlocks { blocks: 1 << 40, scaling: Scaling::Strong });
         let site = MemorySite::of(&case);
         let job = BlockJob {

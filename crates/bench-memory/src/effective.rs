@@ -10,7 +10,7 @@ use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{Chase, ChaseShape, LINE_BYTES};
 use plimsoll_metal::clock::thread_cpu_time;
 
-use plimsoll_bench_api::place;
+use plimsoll_bench_api::spread_cpus;
 use plimsoll_machine::{EffectiveCache, Machine};
 
 use super::working_set::chip_caches;
@@ -50,18 +50,18 @@ struct AreaTime {
 
 /// Measures the last-level cache of the first CPU. `None` if it is small, or if that failed.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
-    let cpu = *place(machine, 1).first()?;
+    let cpu = *spread_cpus(machine, 1).first()?;
     let shown = levels(machine, cpu).pop()?.bytes;
     // A hypervisor may show less than the chip has.
     let nominal = chip_caches(machine, &[cpu]).map_or(shown, |chip| chip.bytes.max(shown));
     let available = machine.memory_available_bytes().unwrap_or(u64::MAX);
     let sharers = sharers(machine, cpu);
-    if !matters(nominal, sharers, available) {
+    if !is_worth_measuring(nominal, sharers, available) {
         return None;
     }
     let largest = AREAS[1].min(available / 4);
     let mut team = team_on(&[cpu]).ok()?;
-    let (steps, fill_rate) = team.run(|_| looked(largest)).ok()?.pop()?;
+    let (steps, fill_rate) = team.run(|_| time_areas(largest)).ok()?.pop()?;
     Some(EffectiveCache {
         // Lines used by other work now may be free later; a cache of this size is taken as stated.
         bytes: first_slow_area(&steps).unwrap_or(nominal).max(LARGE).min(nominal),
@@ -70,7 +70,7 @@ pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
 }
 
 /// Returns whether a cache of `nominal` bytes for `sharers` CPUs is large enough to be measured.
-fn matters(nominal: u64, sharers: u64, available: u64) -> bool {
+fn is_worth_measuring(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
 }
 
@@ -82,13 +82,13 @@ fn sharers(machine: &Machine, cpu: usize) -> u64 {
 }
 
 /// Returns the load times in areas up to `largest` bytes, and the highest fill rate in B/s.
-fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
+fn time_areas(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
     let (begun, on_cpu) = (Instant::now(), thread_cpu_time());
     let (mut steps, mut rate) = (Vec::new(), None::<f64>);
     let areas = std::iter::successors(Some(AREAS[0]), |bytes| bytes.checked_mul(2));
     for bytes in areas.take_while(|bytes| *bytes <= largest) {
         let before = thread_cpu_time();
-        let Some(step) = one(bytes) else { break };
+        let Some(step) = time_area(bytes) else { break };
         steps.push(step);
         let took = thread_cpu_time().saturating_sub(before);
         let setting_up = took.saturating_sub(AREA_TIME).as_secs_f64();
@@ -105,7 +105,7 @@ fn looked(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
 }
 
 /// Times loads of a chase through every line of an area, beginning with the lines set up first.
-fn one(bytes: u64) -> Option<AreaTime> {
+fn time_area(bytes: u64) -> Option<AreaTime> {
     const STEPS: u64 = 4096;
     let bytes_here = usize::try_from(bytes).ok()?;
     let shape = ChaseShape {
@@ -170,20 +170,20 @@ mod tests {
 
     #[test]
     fn only_large_caches_are_looked_at() {
-        assert!(matters(480 * MIB, 2, 23 << 30));
-        assert!(!matters(480 * MIB, 96, 1 << 40), "its own host");
-        assert!(!matters(32 * MIB, 2, 23 << 30));
-        assert!(matters(96 * MIB, 1, 23 << 30));
-        assert!(matters(32 * MIB, 2, 200 * MIB));
-        assert!(!matters(32 * MIB, 8, 1 << 30));
+        assert!(is_worth_measuring(480 * MIB, 2, 23 << 30));
+        assert!(!is_worth_measuring(480 * MIB, 96, 1 << 40), "its own host");
+        assert!(!is_worth_measuring(32 * MIB, 2, 23 << 30));
+        assert!(is_worth_measuring(96 * MIB, 1, 23 << 30));
+        assert!(is_worth_measuring(32 * MIB, 2, 200 * MIB));
+        assert!(!is_worth_measuring(32 * MIB, 8, 1 << 30));
     }
 
     #[test]
     fn loads_are_timed_in_every_area() {
-        let (steps, rate) = looked(AREAS[0] * 2);
+        let (steps, rate) = time_areas(AREAS[0] * 2);
         assert!(!steps.is_empty() && steps.iter().all(|step| step.seconds > 0.0), "{steps:?}");
         assert!(rate.is_none_or(|rate| rate > 0.0));
         assert_eq!(rounded(5.1e9), 4_294_967_296.0);
-        assert!(looked(0).0.is_empty());
+        assert!(time_areas(0).0.is_empty());
     }
 }

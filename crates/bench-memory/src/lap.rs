@@ -118,7 +118,7 @@ impl LapRound {
             counted.passes += lap.passes();
             counted.seconds += lap.seconds;
         }
-        counted.slow = slow(&laps);
+        counted.slow = slow_share(&laps);
         let all = self.seconds();
         if all > 0.0 {
             counted.excluded_share = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
@@ -129,20 +129,23 @@ impl LapRound {
 }
 
 /// Returns the share of work in laps [`SLOW_LAP_FACTOR`] slower than the median; 0 for few laps.
-fn slow(laps: &[&Lap]) -> f64 {
+fn slow_share(laps: &[&Lap]) -> f64 {
     let all: u64 = laps.iter().map(|lap| lap.parts).sum();
-    let Some(usual) = median(laps.iter().map(|lap| lap.pace()).collect()) else { return 0.0 };
+    let Some(usual) = median(laps.iter().map(|lap| lap.seconds_per_pass()).collect()) else { return 0.0 };
     if laps.len() < MIN_REPORTED_LAPS {
         return 0.0;
     }
-    let slow =
-        laps.iter().filter(|lap| lap.pace() > usual * SLOW_LAP_FACTOR).map(|lap| lap.parts).sum::<u64>();
+    let slow = laps
+        .iter()
+        .filter(|lap| lap.seconds_per_pass() > usual * SLOW_LAP_FACTOR)
+        .map(|lap| lap.parts)
+        .sum::<u64>();
     slow as f64 / all.max(1) as f64
 }
 
 impl Lap {
     /// Returns the seconds per pass.
-    fn pace(&self) -> f64 {
+    fn seconds_per_pass(&self) -> f64 {
         self.seconds / self.passes()
     }
 
@@ -160,7 +163,7 @@ pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
 }
 
 /// Returns the parts in a lap of at least `seconds`: whole passes (of `pass_seconds`), or a window.
-pub(super) fn lap_of(seconds: f64, pass_seconds: f64) -> u64 {
+pub(super) fn parts_per_lap(seconds: f64, pass_seconds: f64) -> u64 {
     match (pass_seconds / seconds).floor() {
         windows if windows >= 1.0 => PASS.div_ceil((windows as u64).min(PASS)),
         _ => parts_in(seconds, pass_seconds).next_multiple_of(PASS),
@@ -282,11 +285,11 @@ mod tests {
 
     #[test]
     fn a_pass_has_equal_windows() {
-        assert_eq!(lap_of(2e-3, 2e-3), PASS);
-        assert_eq!(lap_of(2e-3, 3.9e-3), PASS);
-        assert_eq!(lap_of(2e-3, 4e-3), PASS / 2);
-        assert_eq!(lap_of(2e-3, 1.9e-3), 2 * PASS);
-        assert_eq!(lap_of(2e-3, f64::INFINITY), 1);
+        assert_eq!(parts_per_lap(2e-3, 2e-3), PASS);
+        assert_eq!(parts_per_lap(2e-3, 3.9e-3), PASS);
+        assert_eq!(parts_per_lap(2e-3, 4e-3), PASS / 2);
+        assert_eq!(parts_per_lap(2e-3, 1.9e-3), 2 * PASS);
+        assert_eq!(parts_per_lap(2e-3, f64::INFINITY), 1);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use part::SUBSYSTEM;
 use warning::MemoryWarning;
 
 use plimsoll_bench_api::buffer::{budget, reserve};
-use plimsoll_bench_api::{Context, counts, default_threads, placed};
+use plimsoll_bench_api::{Context, counts_in_range, cpus_of_case, default_threads};
 use plimsoll_machine::Machine;
 use plimsoll_machine::memory::HugePages;
 use plimsoll_model::case::Case;
@@ -77,7 +77,7 @@ const SMALL_PAGE: u64 = 64 << 10;
 const MIN_WORKING_SET_BYTES: u64 = 1 << 10;
 
 fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
-    counts(group, "threads", &default_threads(machine), MOST_THREADS)
+    counts_in_range(group, "threads", &default_threads(machine), MOST_THREADS)
 }
 
 /// Returns the requested sizes in bytes, or `defaults`. `sweep` adds every power of two up to well
@@ -112,7 +112,7 @@ pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> Answer
 }
 
 pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
-    let cpus = placed(machine, case);
+    let cpus = cpus_of_case(machine, case);
     machine.cpu.last_level_of(&cpus.iter().copied().collect())?;
     Some(working_set::caches(machine, &cpus))
 }
@@ -167,7 +167,7 @@ fn human(bytes: u64) -> String {
 /// Checks, before allocation, that `size` bytes per thread fit in memory or the pool of pages.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
-        Some(page) => in_pool(
+        Some(page) => check_page_pool(
             &machine.memory.huge_pages,
             "/sys/kernel/mm/hugepages",
             page,
@@ -178,13 +178,13 @@ fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(
 }
 
 /// Rounds bytes up to pages; with [`Pages::Thp`] to whole huge pages. `None` on overflow.
-fn whole(size: u64, pages: Pages) -> Option<u64> {
+fn rounded_to_pages(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
 
 /// Checks, before allocation, that `size` bytes of ordinary pages per thread fit in memory.
 fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
-    let needed = whole(size, pages).and_then(|size| size.checked_mul(threads));
+    let needed = rounded_to_pages(size, pages).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
         return Ok(());
     };
@@ -206,7 +206,7 @@ fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
 }
 
 /// Checks that the pool of pages of `page` bytes in sysfs directory `place` has `needed` left.
-fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
+fn check_page_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(), CannotMeasure> {
     let pool = pools.iter().find(|pool| pool.size_bytes == page);
     let free = pool.and_then(|pool| pool.free).unwrap_or(0);
     if free >= needed {
@@ -214,7 +214,7 @@ fn in_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> Result<(
     }
     Err(CannotMeasure::not_here(format!(
         "needs {} of {}, and {free} are free ({place}/hugepages-{}kB/nr_hugepages); use --pages thp",
-        plimsoll_units::text::counted(needed, "reserved page"),
+        plimsoll_units::text::format_count(needed, "reserved page"),
         human(page),
         page / 1024
     )))

@@ -23,7 +23,7 @@ use super::{
 };
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
-    PreparedCase, counts, place,
+    PreparedCase, counts_in_range, spread_cpus,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -99,7 +99,7 @@ impl Benchmark for LoadedLatency {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let delays = delays(group)?;
         let all = machine.most_threads().max(2) as u64;
-        let threads = counts(group, "threads", &[all], super::MOST_THREADS)?;
+        let threads = counts_in_range(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
         for op in group.words_of("op", &["read"], &LOAD_OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>())
         {
@@ -139,7 +139,7 @@ impl Benchmark for LoadedLatency {
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: LoadedJob = parsed.read()?;
         possible(cx.machine, job.site.threads.count as u64)?;
-        let chase = Chasing::new(&latency::alone(&job.site), seed(cx, case), cx.machine)?;
+        let chase = Chasing::new(&latency::single_chase(&job.site), seed(cx, case), cx.machine)?;
         let load = MemoryLoad::new(&job, case, cx)?;
         Ok(Box::new(LoadedChase { chase, load, delays: job.delays }))
     }
@@ -226,11 +226,11 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
 /// Returns the bytes per loading thread: all exceed the caches, within the available memory.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
-    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    let all = working_set::wanted(machine, &cpus, 1);
+    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    let all = working_set::default_total_bytes(machine, &cpus, 1);
     // The chase may have half of the available memory.
     let quarter = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 4 / loading);
-    let share = working_set::share(machine, &Group::default(), loading, all);
+    let share = working_set::bytes_per_thread(machine, &Group::default(), loading, all);
     share.min(quarter / HUGE_PAGE * HUGE_PAGE).max(LEAST_REGION)
 }
 
@@ -275,8 +275,8 @@ impl MemoryLoad {
         let mut best = 0.0;
         for kernel in candidates(op, BURST) {
             let before = std::mem::replace(&mut self.kernel, kernel);
-            let ((), bandwidth) = self.during(Duration::ZERO, || {
-                spin(SETTLE);
+            let ((), bandwidth) = self.measure_under_load(Duration::ZERO, || {
+                yield_for(SETTLE);
                 Ok(())
             })?;
             if bandwidth > best {
@@ -289,7 +289,7 @@ impl MemoryLoad {
     }
 
     /// Runs `measure` under load, `delay` after each burst; returns its result, the load in B/s.
-    fn during<T>(
+    fn measure_under_load<T>(
         &mut self,
         delay: Duration,
         measure: impl FnOnce() -> Result<T, CannotMeasure>,
@@ -317,7 +317,7 @@ impl MemoryLoad {
             while begun.load(Ordering::Relaxed) < threads && !load.is_finished() {
                 std::thread::yield_now();
             }
-            spin(SETTLE);
+            yield_for(SETTLE);
             let (before, start) = (total(), Instant::now());
             let measured = measure();
             let (after, end) = (total(), Instant::now());
@@ -352,7 +352,7 @@ fn wait(delay: Duration, stop: &AtomicBool) {
 }
 
 /// Yields this thread, which is not measured, for `time` while the load runs.
-fn spin(time: Duration) {
+fn yield_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::thread::yield_now();
@@ -382,7 +382,7 @@ impl Prepared for LoadedChase {
         let (mut last, mut program) = (unloaded, 0.0);
         for delay in &self.delays {
             let chase = &mut self.chase;
-            (last, program) = self.load.during(*delay, || chase.sample(each))?;
+            (last, program) = self.load.measure_under_load(*delay, || chase.sample(each))?;
             curve.push(point(Some(*delay), latency_of(&last)?, program));
         }
         let values = BTreeMap::from([
@@ -419,7 +419,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Key;
@@ -513,7 +513,7 @@ mod tests {
                 .with_word("delay", "1us+0s")
                 .with_count("threads", 2);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
             let delays = read_delays(["1us", "0"].into_iter()).unwrap();
             let job = LoadedJob { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;

@@ -13,7 +13,7 @@ use plimsoll_metal::clock::thread_cpu_time;
 use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
 
-use super::affinity::{self, lies, note_elsewhere};
+use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{ThreadSpan, Window};
@@ -30,7 +30,7 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Cell, Facts, Sample, SampleAmount, WrongAnswerSource};
 use plimsoll_stats::Samples;
 use plimsoll_units::quantity::Unit;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 const NUMA_OPS: &[&str] = &["latency", "read"];
 /// Bytes per node and per group of the chase, as in `memory.latency`.
@@ -127,7 +127,7 @@ impl Benchmark for Numa {
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         enough(cx.machine)?;
-        Ok(Box::new(Between::new(&parsed.read()?, case, cx)?))
+        Ok(Box::new(NodePairs::new(&parsed.read()?, case, cx)?))
     }
 }
 
@@ -160,17 +160,20 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     let nodes = machine.memory.nodes.len();
     Err(CannotMeasure::not_here(format!(
         "requires two NUMA nodes with memory, one of them with CPUs: of {}, {columns} have memory and {rows} have CPUs that this process may use",
-        counted(nodes, "node")
+        format_count(nodes, "node")
     )))
 }
 
 /// Returns the default bytes (for a chase: of touched lines) beyond the caches of one node.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
-    let one = with_cpus(machine).into_iter().map(|row| working_set::wanted(machine, &row.cpus, 1)).max();
+    let one = with_cpus(machine)
+        .into_iter()
+        .map(|row| working_set::default_total_bytes(machine, &row.cpus, 1))
+        .max();
     let all = one.unwrap_or(ASSUMED_CACHE);
     let bytes =
         if op == "latency" { all.saturating_mul(STRIDE / 64).min(MAX_NODE_BYTES.max(all)) } else { all };
-    working_set::share(
+    working_set::bytes_per_thread(
         machine,
         group,
         with_memory(machine).len() as u64,
@@ -196,7 +199,7 @@ struct Column {
     memory: NodeMemory,
 }
 
-struct Between {
+struct NodePairs {
     rows: Vec<(WorkingNode, Team)>,
     columns: Vec<Column>,
     machine: Machine,
@@ -204,9 +207,9 @@ struct Between {
     facts: Facts,
 }
 
-impl Between {
+impl NodePairs {
     fn new(job: &NumaJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let (latency, size, pages) = (job.latency, affinity::bytes(&job.site), job.site.pages);
+        let (latency, size, pages) = (job.latency, affinity::bytes_per_thread(&job.site), job.site.pages);
         let mut rows = Vec::new();
         for row in with_cpus(cx.machine) {
             let cpus = if latency { row.cpus.iter().copied().take(1).collect() } else { row.cpus.clone() };
@@ -240,7 +243,9 @@ impl Between {
                         seed,
                     };
                     let made = || (0..most).map(|_| Region::new(shape)).collect::<Result<Vec<Region>, _>>();
-                    affinity::within(Some(node), made)?.map(NodeMemory::Regions).map_err(|e| e.to_string())
+                    affinity::allocate_on_node(Some(node), made)?
+                        .map(NodeMemory::Regions)
+                        .map_err(|e| e.to_string())
                 }
             };
             let memory = memory.map_err(environment)?;
@@ -253,13 +258,13 @@ impl Between {
         facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
         facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
         for column in &columns {
-            note_elsewhere(&mut facts, column.node, &column.lies());
+            note_elsewhere(&mut facts, column.node, &column.pages_by_node());
         }
         Ok(Self { rows, columns, machine: cx.machine.clone(), kernel, facts })
     }
 
     /// Measures one pair of nodes (indices) for `time`: seconds per load, or bytes per second.
-    fn pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
+    fn measure_pair(&mut self, row: usize, column: usize, time: Duration) -> Result<f64, CannotMeasure> {
         let kernel = self.kernel;
         let (Some((_, team)), Some(column)) = (self.rows.get_mut(row), self.columns.get_mut(column)) else {
             return Err(CannotMeasure::environment("no such pair of nodes"));
@@ -275,7 +280,7 @@ impl Between {
                 let laps = team
                     .run_each(regions, |member, region| blocks(region, kernel, time, member))
                     .map_err(broken)?;
-                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(together(&laps))?)
+                Ok((bytes * BLOCKS_A_LAP) as f64 / middle(lap_seconds(&laps))?)
             }
         }
     }
@@ -291,10 +296,10 @@ impl Between {
 }
 
 impl Column {
-    fn lies(&self) -> BTreeMap<usize, usize> {
+    fn pages_by_node(&self) -> BTreeMap<usize, usize> {
         match &self.memory {
-            NodeMemory::Chase(chase) => lies(std::iter::once(chase.memory())),
-            NodeMemory::Regions(regions) => lies(regions.iter().map(Region::memory)),
+            NodeMemory::Chase(chase) => pages_by_node(std::iter::once(chase.memory())),
+            NodeMemory::Regions(regions) => pages_by_node(regions.iter().map(Region::memory)),
         }
     }
 }
@@ -345,7 +350,7 @@ fn blocks(
 }
 
 /// Returns the seconds of the laps that all threads started together; without any, of all laps.
-fn together(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
+fn lap_seconds(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
     let count = laps.iter().map(Vec::len).min().unwrap_or(0);
     let windows = (0..count).filter_map(|lap| {
         let spans: Vec<ThreadSpan> = laps.iter().filter_map(|laps| laps.get(lap)).copied().collect();
@@ -360,7 +365,7 @@ fn together(laps: &[Vec<ThreadSpan>]) -> Vec<f64> {
 /// Blocks of 1 MiB per lap: about [`SLICE`] at 40 GB/s.
 const BLOCKS_A_LAP: u64 = 64;
 
-impl Prepared for Between {
+impl Prepared for NodePairs {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("requires --sample-time: a fixed amount is not supported"));
@@ -371,7 +376,7 @@ impl Prepared for Between {
         let (mut matrix, mut values) = (Vec::new(), Vec::new());
         for row in 0..self.rows.len() {
             for column in 0..self.columns.len() {
-                let value = self.pair(row, column, time)?;
+                let value = self.measure_pair(row, column, time)?;
                 let (from, to) = (self.rows[row].0.node, self.columns[column].node);
                 let number = |node| u32::try_from(node).unwrap_or(u32::MAX);
                 matrix.push(Cell { row: number(from), column: number(to), value, mark: self.mark(from, to) });
@@ -407,7 +412,7 @@ impl Prepared for Between {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Value;
@@ -465,9 +470,9 @@ mod tests {
         for op in NUMA_OPS {
             let case = Case::of("memory.numa").with_word("op", op).with_size("size", 8 << 20);
             let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-            let cx = Context { machine: &machine, options: &options, keep: &Keep::default() };
+            let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
             let job = NumaJob { latency: *op == "latency", site: MemorySite::of(&case) };
-            let mut between = Between::new(&job, &case, &cx).unwrap();
+            let mut between = NodePairs::new(&job, &case, &cx).unwrap();
             let sample = between.sample(SampleAmount::Seconds(0.0)).unwrap();
             let (rows, columns) = (between.rows.len(), between.columns.len());
             assert_eq!(sample.matrix.len(), rows * columns);

@@ -13,13 +13,13 @@ use super::affinity;
 use super::arrays::{Shape, ThreadArrays};
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, THREAD_BYTES, VARIANT};
-use super::lap::{LapRound, LapSchedule, OFF_CPU, PASS, lap_of, parts_in};
+use super::lap::{LapRound, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
 use super::warning::MemoryWarning;
 use super::{
     AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective,
     note_nodes, seed, working_set,
 };
-use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Machine;
@@ -56,16 +56,23 @@ impl Passes {
         let MemoryStream { op, layout, site, .. } = job;
         let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
         let mut team = affinity::team(site, cx.machine)?;
-        let alone = alone(team.cpus());
-        let shape =
-            Shape { op, layout, size: affinity::bytes(site), pages, seed: seed(cx, case), node, alone };
+        let alone = have_own_cpus(team.cpus());
+        let shape = Shape {
+            op,
+            layout,
+            size: affinity::bytes_per_thread(site),
+            pages,
+            seed: seed(cx, case),
+            node,
+            alone,
+        };
         let arrays = ThreadArrays::new(&mut team, shape)?;
         let mut facts = Facts::default();
-        note_pages(&mut facts, pages, &arrays.resident());
+        record_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
         note_threads(&mut facts, cx.machine, team.cpus());
         note_nodes(&mut facts, cx.machine, node, team.cpus());
-        affinity::note(&mut facts, node, arrays.memory());
+        affinity::note_memory_nodes(&mut facts, node, arrays.memory());
         let level = answers(cx.machine, team.cpus(), site.size, op.arrays());
         facts.achieved.set(&LEVEL, level.to_string());
         note_effective(&mut facts, cx.machine, team.cpus());
@@ -83,7 +90,7 @@ impl Passes {
         if let Some(first) = kernels.first() {
             let mut took = |per_lap| -> Result<f64, CannotMeasure> {
                 let schedule = LapSchedule { parts: per_lap, per_lap };
-                let round = self.arrays.round(&mut self.team, *first, schedule)?;
+                let round = self.arrays.run_laps(&mut self.team, *first, schedule)?;
                 // The last lap: an unfinished pass is completed first.
                 Ok(round.laps.last().map_or(0.0, |lap| lap.seconds / lap.passes()))
             };
@@ -93,12 +100,12 @@ impl Passes {
                 per_lap *= 4;
                 pass_seconds = took(per_lap)?;
             }
-            per_lap = lap_of(least, pass_seconds);
+            per_lap = parts_per_lap(least, pass_seconds);
         }
         let (arrays, team) = (&mut self.arrays, &mut self.team);
         let passes = per_lap as f64 / PASS as f64;
         let quickest = choose::quickest(kernels, passes, |kernel| {
-            let round = arrays.round(team, kernel, LapSchedule { parts: per_lap, per_lap })?;
+            let round = arrays.run_laps(team, kernel, LapSchedule { parts: per_lap, per_lap })?;
             Ok::<f64, CannotMeasure>(round.seconds() / round.passes())
         })?;
         let chosen = quickest.ok_or_else(|| {
@@ -120,7 +127,7 @@ impl Passes {
         amount: SampleAmount,
         program: u64,
     ) -> Result<LapRound, CannotMeasure> {
-        let lap = lap_of(LAP_SECONDS, chosen.pass_seconds);
+        let lap = parts_per_lap(LAP_SECONDS, chosen.pass_seconds);
         let parts = match amount {
             SampleAmount::Work(bytes) => {
                 let parts = (bytes as f64 / program as f64 * PASS as f64).round().clamp(1.0, 1e18) as u64;
@@ -131,7 +138,7 @@ impl Passes {
         };
         // Waking threads that share CPUs takes longer than a lap: once per sample.
         let per_lap = if self.alone { lap } else { parts };
-        self.arrays.round(&mut self.team, chosen.kernel, LapSchedule { parts, per_lap })
+        self.arrays.run_laps(&mut self.team, chosen.kernel, LapSchedule { parts, per_lap })
     }
 }
 
@@ -159,7 +166,7 @@ impl Prepared for Passes {
                 clock_hz: round.clock_hz,
                 excluded: Some(counted.excluded_share),
                 delivered: Some(program as f64 * round.passes() / round.seconds()),
-                core_to_core: self.distances.look(round.clock_hz),
+                core_to_core: self.distances.probe(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,
                     off_cpu: Some(counted.off_cpu),
@@ -183,7 +190,7 @@ impl Prepared for Passes {
 }
 
 /// Returns whether all of these CPUs are distinct.
-pub(super) fn alone(cpus: &[usize]) -> bool {
+pub(super) fn have_own_cpus(cpus: &[usize]) -> bool {
     distinct(cpus) == cpus.len()
 }
 

@@ -1,8 +1,8 @@
 use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use plimsoll_bench_api::buffer::{PAGES, note_pages};
-use plimsoll_bench_api::{Benchmark, Candidate, Keep, Options, Parsed, Prepared};
+use plimsoll_bench_api::buffer::{PAGES, record_pages};
+use plimsoll_bench_api::{Benchmark, Candidate, Options, Parsed, Prepared, WorkerCache};
 use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_metal::buffer::Resident;
 use plimsoll_model::case::Value;
@@ -42,7 +42,7 @@ fn prepared(
     machine: &Machine,
 ) -> Result<Box<dyn Prepared>, CannotMeasure> {
     let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-    let cx = Context { machine, options: &options, keep: &Keep::default() };
+    let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
     benchmark.prepare(case, &parsed(case), &cx)
 }
 
@@ -169,7 +169,7 @@ fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
                 for benchmark in [&Bandwidth as &dyn Benchmark, &MemoryLatency] {
                     for Candidate { case, feasible, .. } in benchmark.cases(&machine, &group)? {
                         let each = case.number("size").unwrap();
-                        let taken = whole(each, MemorySite::of(&case).pages).unwrap();
+                        let taken = rounded_to_pages(each, MemorySite::of(&case).pages).unwrap();
                         let fits = taken * case.threads() as u64 <= available / 2;
                         assert!(feasible.is_ok() && fits, "{case} of {available}");
                         assert!(each <= 600 * MIB, "{case}: too much to set up in time");
@@ -406,7 +406,7 @@ fn pages_other_than_asked_for_are_told() {
     let small = RequestedPages::small(&this_machine()).word.to_owned();
     let reported = |asked, bytes, huge_bytes| {
         let mut facts = Facts::default();
-        note_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
+        record_pages(&mut facts, asked, &[Resident { bytes, huge_bytes, reserved_bytes: 0 }]);
         let codes: Vec<_> = facts.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         (facts.achieved.get(&PAGES), codes)
     };
@@ -491,7 +491,7 @@ fn memory_of_a_node_is_taken_from_it() {
     let refused = |e: &CannotMeasure| {
         e.reason.contains("Operation not permitted") || e.reason.contains("not implemented")
     };
-    if affinity::within(Some(0), || ()).is_err_and(|e| refused(&e))
+    if affinity::allocate_on_node(Some(0), || ()).is_err_and(|e| refused(&e))
         || machine.memory.nodes.iter().all(|node| node.id != 0)
     {
         use std::io::Write;

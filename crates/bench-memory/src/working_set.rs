@@ -2,7 +2,7 @@
 //! available memory, and no more than can be set up in the time of a case. If memory or time do not
 //! suffice, `level` names the level that answers.
 
-use plimsoll_bench_api::placed;
+use plimsoll_bench_api::cpus_of_case;
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::microarchitecture::Core;
@@ -93,22 +93,22 @@ pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
 
 /// Returns the desired total bytes of a default: enough for the largest caches that the machine may
 /// have, and at least [`LEAST_EACH`] per array and thread.
-pub(super) fn wanted(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
+pub(super) fn default_total_bytes(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     let beyond_caches = all_caches(machine, cpus, LastLevel::Possible).saturating_mul(TIMES_LAST_LEVEL);
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
 /// Returns the least total bytes that count as memory for the CPUs of a case with `arrays` arrays.
 pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
-    least(machine, &placed(machine, case), arrays)
+    least(machine, &cpus_of_case(machine, case), arrays)
 }
 
 /// Returns the bytes for each of `threads`: a share of `total` in whole huge pages, within memory
 /// and time; in small pages if memory does not have a huge page for each thread.
-pub(super) fn share(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
+pub(super) fn bytes_per_thread(machine: &Machine, group: &Group, threads: u64, total: u64) -> u64 {
     let threads = threads.max(1);
     let half = machine.memory_available_bytes().map_or(u64::MAX, |available| available / 2);
-    let bound = snapped(half / threads).min(in_time(machine, group));
+    let bound = snapped(half / threads).min(bytes_in_case_time(machine, group));
     let page = if bound < HUGE_PAGE { SMALL_PAGE } else { HUGE_PAGE };
     total.div_ceil(threads).next_multiple_of(HUGE_PAGE).min(bound / page * page).max(SMALL_PAGE)
 }
@@ -121,7 +121,7 @@ fn snapped(bytes: u64) -> u64 {
 }
 
 /// Returns the bytes that a thread can set up, try and check in the time of a case.
-fn in_time(machine: &Machine, group: &Group) -> u64 {
+fn bytes_in_case_time(machine: &Machine, group: &Group) -> u64 {
     let [shortest, longest] = SECONDS;
     let seconds = group.budget.map_or(longest, |budget| (budget / CASES).clamp(shortest, longest));
     let rate = machine.cpu.effective_cache.as_ref().map_or(ASSUMED_RATE, |effective| effective.fill_rate);
@@ -131,7 +131,7 @@ fn in_time(machine: &Machine, group: &Group) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::place;
+    use plimsoll_bench_api::spread_cpus;
     use plimsoll_machine::EffectiveCache;
     use plimsoll_machine::fixture::{Fault, Fixture};
 
@@ -150,9 +150,9 @@ mod tests {
     fn the_caches_are_those_of_the_cpus_that_work() -> Result<(), Fault> {
         // Eight caches of 32 MiB.
         let epyc = Fixture::open("epyc-7543-nps4")?.machine();
-        assert_eq!(caches(&epyc, &place(&epyc, 1)), 32 * MIB + MIB / 2);
+        assert_eq!(caches(&epyc, &spread_cpus(&epyc, 1)), 32 * MIB + MIB / 2);
         let all = epyc.cpu.allowed.len();
-        assert_eq!(caches(&epyc, &place(&epyc, all)), (256 + 16) * MIB);
+        assert_eq!(caches(&epyc, &spread_cpus(&epyc, all)), (256 + 16) * MIB);
         assert_eq!(caches(&epyc, &[]), ASSUMED_LAST_LEVEL);
         Ok(())
     }
@@ -161,8 +161,13 @@ mod tests {
     fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
         let machine = Fixture::open(name)?.machine();
         let threads = machine.cpu.allowed.len();
-        let cpus = place(&machine, threads);
-        let size = share(&machine, &Group::default(), threads as u64, wanted(&machine, &cpus, 1));
+        let cpus = spread_cpus(&machine, threads);
+        let size = bytes_per_thread(
+            &machine,
+            &Group::default(),
+            threads as u64,
+            default_total_bytes(&machine, &cpus, 1),
+        );
         Ok((machine, size))
     }
 
@@ -174,7 +179,7 @@ mod tests {
             ("working-set-in-l3-turin", 96 + 12 * 32),
         ] {
             let (machine, size) = default_of(name)?;
-            let cpus = place(&machine, machine.cpu.allowed.len());
+            let cpus = spread_cpus(&machine, machine.cpu.allowed.len());
             assert_eq!(caches(&machine, &cpus), mib * MIB, "{name}");
             assert_eq!(size, 32 * MIB, "{name}");
         }
@@ -186,12 +191,12 @@ mod tests {
         // 48 cores of a Milan share 32 MiB: at least six caches.
         let (milan, size) = default_of("azure-shows-one-small-l3")?;
         assert_eq!(size, 32 * MIB);
-        let all = place(&milan, 96);
+        let all = spread_cpus(&milan, 96);
         assert_eq!(caches(&milan, &all), (6 * 32 + 24) * MIB);
         // QEMU's own 16 MiB on an Emerald Rapids.
         let (emerald, size) = default_of("two-sockets-shown-as-one-8570")?;
         assert!(size * 48 >= 1200 * MIB, "{size}");
-        let one = share(&emerald, &Group::default(), 1, wanted(&emerald, &[0], 1));
+        let one = bytes_per_thread(&emerald, &Group::default(), 1, default_total_bytes(&emerald, &[0], 1));
         assert!(one >= 1200 * MIB, "{one}");
         // The measured size may exceed the shown one.
         let mut measured = emerald;
@@ -218,23 +223,23 @@ mod tests {
         machine.memory.available_bytes = Some(2 << 40);
         let wanted = least(&machine, &[0], 3);
         assert_eq!(wanted, 12 * 481 * MIB);
-        assert_eq!(share(&machine, &quick, 1, wanted), 596 * MIB);
-        assert_eq!(share(&machine, &quick, 512, wanted), 12 * MIB);
-        assert_eq!(share(&machine, &Group::default(), 1, wanted), 2 * GIB);
+        assert_eq!(bytes_per_thread(&machine, &quick, 1, wanted), 596 * MIB);
+        assert_eq!(bytes_per_thread(&machine, &quick, 512, wanted), 12 * MIB);
+        assert_eq!(bytes_per_thread(&machine, &Group::default(), 1, wanted), 2 * GIB);
         machine.memory.available_bytes = Some(GIB);
-        assert_eq!(share(&machine, &quick, 1, wanted), 512 * MIB);
-        assert_eq!(share(&machine, &quick, 2, wanted), 256 * MIB);
+        assert_eq!(bytes_per_thread(&machine, &quick, 1, wanted), 512 * MIB);
+        assert_eq!(bytes_per_thread(&machine, &quick, 2, wanted), 256 * MIB);
         for available in [800, 900, 1000] {
             machine.memory.available_bytes = Some(available * MIB);
-            assert_eq!(share(&machine, &quick, 1, wanted), 384 * MIB, "{available} MiB are there");
+            assert_eq!(bytes_per_thread(&machine, &quick, 1, wanted), 384 * MIB, "{available} MiB are there");
         }
         machine.memory.available_bytes = Some(0);
-        assert_eq!(share(&machine, &quick, 2, wanted), SMALL_PAGE);
+        assert_eq!(bytes_per_thread(&machine, &quick, 2, wanted), SMALL_PAGE);
         machine.memory.available_bytes = Some(GIB);
-        assert_eq!(share(&machine, &quick, 512, wanted), MIB, "no huge page for each");
+        assert_eq!(bytes_per_thread(&machine, &quick, 512, wanted), MIB, "no huge page for each");
         machine.memory.available_bytes = None;
         machine.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
-        assert_eq!(share(&machine, &quick, 1, 100 * GIB), 278 * MIB);
+        assert_eq!(bytes_per_thread(&machine, &quick, 1, 100 * GIB), 278 * MIB);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_bench_api::fixed::{Scaling, scaling};
 use plimsoll_model::case::Case;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{self, CannotMeasure, Facts};
-use plimsoll_server::traffic::{CUT, nanos};
+use plimsoll_server::traffic::{MAX_FIXED_DURATION, nanos};
 use plimsoll_server::wire::{self, MAX_MESSAGES, Welcome};
 use plimsoll_units::quantity::{Quantity, Unit, format_size};
 
@@ -50,7 +50,7 @@ pub(super) fn messages(case: &Case) -> Result<Option<u64>, String> {
 }
 
 /// Fails if the limits of `server` do not allow one message of `message` bytes per stream.
-pub(super) fn fits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
+pub(super) fn check_server_limits(server: &Welcome, streams: u16, message: u32) -> Result<(), CannotMeasure> {
     let bits = f64::from(streams) * f64::from(message) * 8.0;
     let (needed, allowed) = (bits / server.max_rate as f64, server.max_nanos as f64 * 1e-9);
     if needed <= allowed {
@@ -81,7 +81,7 @@ impl FixedTransfer {
     pub(super) fn note(&self, facts: &mut Facts) {
         facts.achieved.set(&MESSAGE_COUNT, self.moved);
         if self.moved < self.messages {
-            let (moved, wanted, seconds) = (self.moved, self.messages, CUT.as_secs());
+            let (moved, wanted, seconds) = (self.moved, self.messages, MAX_FIXED_DURATION.as_secs());
             facts.warnings.push(NetworkWarning::VolumeCut { moved, wanted, seconds }.into());
         }
     }
@@ -89,7 +89,7 @@ impl FixedTransfer {
 
 /// Returns the amount to request for a sample: the `fixed` one if given, else the `wanted` one, but
 /// at least one message per stream.
-pub(super) fn of_sample(
+pub(super) fn amount_of_sample(
     fixed: Option<FixedTransfer>,
     wanted: sample::SampleAmount,
     streams: u16,
@@ -143,8 +143,11 @@ mod tests {
             shaping: wire::Shaping::default(),
             carrier: None,
         };
-        assert!(fits(&server, 1, 128 << 10).is_ok() && fits(&server, 22, 128 << 10).is_ok());
-        let error = fits(&server, 64, 128 << 10).unwrap_err().reason;
+        assert!(
+            check_server_limits(&server, 1, 128 << 10).is_ok()
+                && check_server_limits(&server, 22, 128 << 10).is_ok()
+        );
+        let error = check_server_limits(&server, 64, 128 << 10).unwrap_err().reason;
         assert!(error.contains("168 s") && error.contains("400 kbit/s"), "{error}");
         assert!(error.contains("--message") && error.contains("--streams"), "{error}");
     }
@@ -153,10 +156,16 @@ mod tests {
     fn a_fixed_amount_stands_over_what_the_run_wants() {
         let wanted = sample::SampleAmount::Seconds(0.5);
         let nine = Some(FixedTransfer::new(9));
-        assert_eq!(of_sample(nine, wanted, 4), wire::OrderedAmount::Messages(9));
-        assert_eq!(of_sample(None, wanted, 4), wire::OrderedAmount::Nanos(500_000_000));
-        assert_eq!(of_sample(None, sample::SampleAmount::Seconds(0.0), 4), wire::OrderedAmount::Messages(4));
-        assert_eq!(of_sample(None, sample::SampleAmount::Work(2), 4), wire::OrderedAmount::Messages(4));
+        assert_eq!(amount_of_sample(nine, wanted, 4), wire::OrderedAmount::Messages(9));
+        assert_eq!(amount_of_sample(None, wanted, 4), wire::OrderedAmount::Nanos(500_000_000));
+        assert_eq!(
+            amount_of_sample(None, sample::SampleAmount::Seconds(0.0), 4),
+            wire::OrderedAmount::Messages(4)
+        );
+        assert_eq!(
+            amount_of_sample(None, sample::SampleAmount::Work(2), 4),
+            wire::OrderedAmount::Messages(4)
+        );
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl RateBounds {
     }
 
     /// Records the rates that arrived, bit/s, one value per direction of the case, upload first.
-    pub(super) fn came(&mut self, ways: &[f64]) {
+    pub(super) fn add_rates(&mut self, ways: &[f64]) {
         let (up, down) = match (self.direction, ways) {
             (Some(Direction::Up), [up]) => (*up, 0.0),
             (Some(Direction::Down), [down]) => (0.0, *down),
@@ -73,7 +73,7 @@ impl RateBounds {
     }
 
     /// Ends a sample. Discards the rates of the first one, which is a warm-up.
-    pub(super) fn sampled(&mut self) {
+    pub(super) fn end_sample(&mut self) {
         if !self.warm {
             self.forget();
         }
@@ -85,8 +85,8 @@ impl RateBounds {
     }
 
     /// Returns the median rate, bit/s, of the faster direction; infinity if nothing arrived.
-    pub(super) fn carried(&self) -> f64 {
-        let came = middle(&self.up).max(middle(&self.down));
+    pub(super) fn median_rate(&self) -> f64 {
+        let came = median_or_zero(&self.up).max(median_or_zero(&self.down));
         if came > 0.0 { came } else { f64::INFINITY }
     }
 
@@ -97,7 +97,7 @@ impl RateBounds {
 
     /// Returns the server's `--max-rate`, bit/s, if it was lowered or a sample came near it.
     fn cap(&self) -> Option<f64> {
-        let came = middle(&self.up).max(middle(&self.down));
+        let came = median_or_zero(&self.up).max(median_or_zero(&self.down));
         let set = self.cap < Caps::default().max_rate || came >= PAYLOAD * self.cap;
         (self.cap.is_finite() && set).then_some(self.cap)
     }
@@ -121,9 +121,11 @@ impl RateBounds {
 
     fn bounds(&self) -> Vec<Vec<RateBound>> {
         let ways = match self.direction {
-            Some(Direction::Up) => vec![(true, middle(&self.up))],
-            Some(Direction::Down) => vec![(false, middle(&self.down))],
-            Some(Direction::Both) => vec![(true, middle(&self.up)), (false, middle(&self.down))],
+            Some(Direction::Up) => vec![(true, median_or_zero(&self.up))],
+            Some(Direction::Down) => vec![(false, median_or_zero(&self.down))],
+            Some(Direction::Both) => {
+                vec![(true, median_or_zero(&self.up)), (false, median_or_zero(&self.down))]
+            }
             None => Vec::new(),
         };
         ways.into_iter().map(|(up, came)| self.of_direction(up, came)).collect()
@@ -175,7 +177,7 @@ impl RateBounds {
     }
 }
 
-fn middle(values: &[f64]) -> f64 {
+fn median_or_zero(values: &[f64]) -> f64 {
     median(values.to_vec()).unwrap_or(0.0)
 }
 
@@ -206,17 +208,17 @@ mod tests {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         assert_eq!((codes(&held), held.conditions().get(&SERVER_CAP)), (vec![], Some(50e6)));
-        held.came(&[45e6]);
+        held.add_rates(&[45e6]);
         assert_eq!(codes(&held), Vec::<String>::new());
         held.forget();
-        [&[40e6], &[49.9e6]].iter().for_each(|came| held.came(*came));
+        [&[40e6], &[49.9e6]].iter().for_each(|came| held.add_rates(*came));
         assert_eq!(codes(&held), Vec::<String>::new());
         held.forget();
-        held.came(&[49.9e6]);
+        held.add_rates(&[49.9e6]);
         assert_eq!(codes(&held), ["server-cap"]);
         assert!(held.warnings()[0].to_string().contains("50.0 Mbit/s in each direction"));
         held.forget();
-        held.came(&[80e6]);
+        held.add_rates(&[80e6]);
         assert_eq!(codes(&held), ["server-cap-refuted"]);
         // The default cap of a server is no limit of a slow path.
         let usual = welcome(100_000_000_000, Shaping::default());
@@ -229,11 +231,11 @@ mod tests {
         let server = welcome(50_000_000, Shaping::default());
         let mut held = RateBounds::of(&job("up"), "eth0", Shaping::default(), Some(&server));
         for came in [20e6, 49e6, 49e6] {
-            held.came(&[came]);
-            held.sampled();
+            held.add_rates(&[came]);
+            held.end_sample();
         }
         assert_eq!(codes(&held), ["server-cap"]);
-        assert_eq!(held.carried(), 49e6);
+        assert_eq!(held.median_rate(), 49e6);
     }
 
     #[test]
@@ -243,7 +245,7 @@ mod tests {
         let server = welcome(1_000_000, far);
         let with = |direction: &str, came: &[f64]| {
             let mut held = RateBounds::of(&job(direction), "eth0", near, Some(&server));
-            held.came(came);
+            held.add_rates(came);
             codes(&held)
         };
         assert_eq!(with("up", &[89.0]), ["policed"], "what comes in at the server");
@@ -261,7 +263,7 @@ mod tests {
         let asked = |rate: f64| {
             let job = NetworkJob { rate: Some(rate), ..job("up") };
             let mut held = RateBounds::of(&job, "eth0", Shaping::default(), Some(&server));
-            held.came(&[rate.min(50e6)]);
+            held.add_rates(&[rate.min(50e6)]);
             codes(&held)
         };
         assert_eq!(asked(48e6), Vec::<String>::new());

@@ -23,12 +23,12 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Sample, SampleAmount};
 use plimsoll_server::traffic::link_watch::LinkWatch;
-use plimsoll_server::traffic::socket::{dial, source};
+use plimsoll_server::traffic::socket::{bind_address, dial};
 use plimsoll_server::traffic::udp::account::{DatagramLayout, DatagramTally, StreamAccount};
 use plimsoll_server::traffic::udp::flow::{self, FlowEnd, FlowShape, UNKNOWN_COUNT};
 use plimsoll_server::traffic::udp::pace::DatagramPace;
 use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
-use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_by};
+use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_before};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time of retries after a refused connection: the port is closed between two tests.
@@ -168,7 +168,7 @@ struct Control {
 
 impl Control {
     fn open(server: SocketAddr, from: Option<IpAddr>) -> Result<Self, TestError> {
-        let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::distinct();
+        let mut cookie: [u8; COOKIE_BYTES] = plimsoll_system::random::unique_bytes();
         cookie.iter_mut().for_each(|byte| *byte = COOKIE_LETTERS[usize::from(*byte % 32)]);
         cookie[COOKIE_BYTES - 1] = 0;
         let mut stream = dial(server, from, &Sockets::default(), HANDSHAKE)?;
@@ -210,7 +210,7 @@ impl Control {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while all.len() < length as usize {
             let wanted = piece.len().min(length as usize - all.len());
-            let count = read_by(&mut self.stream, &mut piece[..wanted], deadline)?;
+            let count = read_before(&mut self.stream, &mut piece[..wanted], deadline)?;
             all.extend_from_slice(&piece[..count]);
         }
         Ok(all)
@@ -299,7 +299,7 @@ impl Client {
         })?;
         Ok(Client {
             server,
-            links: LinkWatch::of_route(server),
+            links: LinkWatch::start_on_route(server),
             path: Path::to(server, Some(machine)).with_copy_rate(),
             from,
             placement: EndPlacement::on_separate_cpus(machine),
@@ -312,7 +312,7 @@ impl Client {
     }
 
     /// Opens a test. Retries for a while if the server is busy or still ends its last test.
-    fn admitted(&self) -> Result<Control, TestError> {
+    fn open_test(&self) -> Result<Control, TestError> {
         let begun = Instant::now();
         loop {
             let opened = Control::open(self.server, self.from);
@@ -352,7 +352,7 @@ impl Client {
             return Ok(DataConnection::Tcp(stream));
         }
         let any: IpAddr = if self.server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
-        let socket = flow::open(source(self.from.unwrap_or(any), self.server))?;
+        let socket = flow::open(bind_address(self.from.unwrap_or(any), self.server))?;
         socket.connect(self.server)?;
         socket.set_read_timeout(Some(HELLO_TIMEOUT / 5))?;
         let deadline = Instant::now() + HELLO_TIMEOUT;
@@ -374,7 +374,7 @@ impl Client {
 
     /// Moves the data of one stream in the direction of the test. A download ends at `stop`, or
     /// with UDP when the server's count of datagrams, `total`, have arrived.
-    fn moved(
+    fn run_stream(
         &self,
         stream: &DataConnection,
         test: &Iperf3Streams,
@@ -413,7 +413,7 @@ impl Client {
             // The server aborts longer tests.
             FlowEnd::Datagrams(_) => Duration::from_secs(60),
         };
-        let mut control = self.admitted()?;
+        let mut control = self.open_test()?;
         control.send(&self.parameters(time))?;
         control.expect(TestState::Streams)?;
         let streams: Vec<DataConnection> =
@@ -427,7 +427,7 @@ impl Client {
                 let running = &running;
                 scope.spawn(move || {
                     let _pinned = self.placement.near.pin(number);
-                    self.moved(stream, running, total)
+                    self.run_stream(stream, running, total)
                 })
             };
             let threads: Vec<_> = streams.iter().zip(&totals).enumerate().map(spawn).collect();
@@ -600,7 +600,7 @@ impl Prepared for Client {
     fn facts(&self) -> Facts {
         let mut facts = self.placement.facts(&self.path.name(), self.server);
         facts.achieved.set(&FAR_END_PROGRAM, "iperf3");
-        lost_link::note(lost_links(self.links.losses(), &[]), &mut facts);
+        lost_link::add_warnings(lost_links(self.links.losses(), &[]), &mut facts);
         facts
     }
 }

@@ -43,7 +43,7 @@ pub use udp::{Datagrams, Udp};
 use warning::NetworkWarning;
 
 use plimsoll_bench_api::Context;
-use plimsoll_bench_api::place;
+use plimsoll_bench_api::spread_cpus;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::metric::{Better, Form, Metric};
@@ -103,7 +103,7 @@ fn fit_a_datagram(sizes: &[u64], protocol: &str) -> Result<(), String> {
 }
 
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
-    Fnv(cx.options.seed).with(case.id().as_str().as_bytes()).0
+    Fnv(cx.options.seed).append(case.id().as_str().as_bytes()).0
 }
 
 /// Returns `count` incompressible bytes that depend only on `seed`.
@@ -125,20 +125,20 @@ pub struct EndPlacement {
 impl EndPlacement {
     /// Returns the placement of two ends on this machine that use all CPUs in the same order.
     pub fn together(machine: &Machine) -> Self {
-        let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
+        let cpus = PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len()));
         EndPlacement { near: cpus.clone(), far: cpus }
     }
 
     /// Returns the placement of two ends on this machine with one stream: on two cores if possible.
     pub fn on_two_cores(machine: &Machine) -> Self {
-        let cpus = PinnedCpus(place(machine, machine.cpu.allowed.len()));
-        EndPlacement { far: cpus.from(1), near: cpus }
+        let cpus = PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len()));
+        EndPlacement { far: cpus.starting_at(1), near: cpus }
     }
 
     /// Returns the placement for a remote server: the client uses all CPUs of this machine.
     pub fn on_separate_cpus(machine: &Machine) -> Self {
         EndPlacement {
-            near: PinnedCpus(place(machine, machine.cpu.allowed.len())),
+            near: PinnedCpus(spread_cpus(machine, machine.cpu.allowed.len())),
             far: PinnedCpus::default(),
         }
     }

@@ -8,7 +8,7 @@ mod held;
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
 use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
-use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, stated};
+use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -17,10 +17,10 @@ use plimsoll_units::quantity::{Quantity, Unit};
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {
     let goodput = || match question.condition(&PATH_LOOPBACK) {
         Some(loopback) if loopback > 0.5 => {
-            std::iter::once(copying(question)).chain(held::limits(question, &framed)).collect()
+            std::iter::once(loopback_limit(question)).chain(held::limits(question, &framed)).collect()
         }
         Some(_) => {
-            let link = std::iter::once(framing(question, &framed)).chain(promised(question, &framed));
+            let link = std::iter::once(framing(question, &framed)).chain(promised_limit(question, &framed));
             link.chain(held::limits(question, &framed)).collect()
         }
         None => {
@@ -74,7 +74,7 @@ pub(super) fn headers(ip: f64) -> [Input; 2] {
 fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let unknown = |why: &str| Limit::unknown(LimitKind::Ceiling, why);
     let Some(speed) = question.condition(&PATH_SPEED) else {
-        let stated = Burstable::unstated(&question.machine.virtualisation).unwrap_or_default();
+        let stated = Burstable::unpublished_note(&question.machine.virtualisation).unwrap_or_default();
         return unknown(&format!(
             "the link's speed is unknown: the interface is software, or its driver does not tell{stated}; {OF_VIRTUAL_DEVICES}",
         ));
@@ -89,11 +89,14 @@ fn framing(question: &Question<'_>, framed: &Framed) -> Limit {
     let both = if directions(question) > 1.0 { "2 × " } else { "" };
     let formula = format!("{both}speed × {}", framed.formula);
     let value = directions(question) * speed * share;
-    stated(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs), question.machine)
+    rest_on_shown_speed(
+        Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs),
+        question.machine,
+    )
 }
 
 /// Returns the payload rate promised for the instance type; `None` for an interface without a line.
-fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+fn promised_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
     question.condition(&PATH_LINE).filter(|line| *line > 0.5)?;
     let promise = NetworkPromise::of(&question.machine.virtualisation)?;
     let share = framed.share.as_ref().ok()?;
@@ -119,7 +122,7 @@ fn promised(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 }
 
 /// Returns the limit over loopback: the copy rate of a CPU times the number of sending CPUs.
-fn copying(question: &Question<'_>) -> Limit {
+fn loopback_limit(question: &Question<'_>) -> Limit {
     let on = |key| question.case.word(key) == Some("on");
     if on("zerocopy") && on("discard") {
         return Limit::unknown(

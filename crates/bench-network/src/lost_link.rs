@@ -20,7 +20,7 @@ pub(super) fn lost_links(near: Vec<LinkLoss>, server: &[LinkLoss]) -> Vec<LostLi
 }
 
 /// Adds a warning for each of `links`; marks the case invalid if all packets take one of them.
-pub(super) fn note(links: Vec<LostLink>, facts: &mut Facts) {
+pub(super) fn add_warnings(links: Vec<LostLink>, facts: &mut Facts) {
     let whole = links.iter().find(|link| link.loss.carries_all);
     if let Some(link) = whole.filter(|_| facts.invalid.is_none()) {
         facts.invalid =
@@ -71,11 +71,11 @@ mod tests {
     #[test]
     fn a_lost_link_of_all_packets_makes_the_case_invalid_and_each_is_a_warning() {
         let mut facts = Facts::default();
-        note(lost_links(Vec::new(), &[]), &mut facts);
+        add_warnings(lost_links(Vec::new(), &[]), &mut facts);
         assert_eq!(facts, Facts::default());
-        note(lost_links(vec![loss("eth1", false)], &[]), &mut facts);
+        add_warnings(lost_links(vec![loss("eth1", false)], &[]), &mut facts);
         assert_eq!((facts.invalid.clone(), facts.warnings.len()), (None, 1), "one port of several");
-        note(lost_links(vec![loss("eth0", true)], &[loss("ens5", true)]), &mut facts);
+        add_warnings(lost_links(vec![loss("eth0", true)], &[loss("ens5", true)]), &mut facts);
         let why = facts.invalid.unwrap();
         assert!(why.contains("eth0") && why.contains("2 times") && why.contains("1.50 s"), "{why}");
         assert!(facts.warnings.iter().all(|warning| warning.code() == "link-flapped"));

@@ -3,7 +3,7 @@
 use super::condition::{POLICED, SHAPED};
 use super::fact::LINK;
 use plimsoll_bench_api::setting::{Setting, SettingKind};
-use plimsoll_bench_api::{Subsystem, place};
+use plimsoll_bench_api::{Subsystem, spread_cpus};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -27,7 +27,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
             "amount of a sample: weak (each stream moves it) or strong (the streams share it) [default: weak]",
         ),
     ],
-    cpus: |machine, _| place(machine, 2),
+    cpus: |machine, _| spread_cpus(machine, 2),
     instead_of_threads: Some("a stream has a thread of its own; use --streams"),
     uses_interfaces: true,
     setting: |measurement, _| setting(measurement),

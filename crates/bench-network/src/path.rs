@@ -29,7 +29,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn to(far: SocketAddr, machine: Option<&Machine>) -> Self {
         let loopback = route::is_local(far);
-        let interface = route::outgoing(far);
+        let interface = route::outgoing_interface(far);
         let nics = machine.map(|m| m.network.as_slice()).unwrap_or_default();
         let nic = nics.iter().find(|nic| Some(&nic.name) == interface.as_ref());
         let line = nic.filter(|nic| !loopback && nic.has_line());
@@ -38,7 +38,10 @@ impl Path {
             line: line.is_some(),
             speed: line.and_then(|nic| nic.line_rate(machine?.virtualisation.is_virtual)),
             mtu: nic.and_then(|nic| nic.mtu_bytes),
-            shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
+            shaping: interface
+                .as_deref()
+                .map(|name| shaper::read_shaping(&Root::live(), name))
+                .unwrap_or_default(),
             ipv6: far.ip().to_canonical().is_ipv6(),
             copy: None,
             interface,

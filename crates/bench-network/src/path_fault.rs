@@ -121,20 +121,20 @@ impl PathFault {
 impl From<TransferEnd> for PathDirection {
     fn from(sender: TransferEnd) -> Self {
         match sender {
-            TransferEnd::Near => Self::Up,
-            TransferEnd::Far => Self::Down,
+            TransferEnd::Client => Self::Up,
+            TransferEnd::Server => Self::Down,
         }
     }
 }
 
 /// Probes in a new session which TCP segments smaller than `segment` bytes arrive, after those of
 /// that size were lost. `None` if segments of the size that the kernel chooses arrive.
-pub(super) fn black_hole(
+pub(super) fn probe_segments(
     session: &ServerSession,
     direction: PathDirection,
     segment: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
-    let mut probe = session.again()?;
+    let mut probe = session.reopen()?;
     let most = usize::from(probe.welcome().max_streams).max(1) - 1;
     let sizes = SEGMENTS.iter().copied().filter(|size| u32::from(*size) < segment).take(most);
     let sizes: Vec<Option<u16>> = sizes.map(Some).chain([None]).collect();
@@ -204,7 +204,7 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
 
 /// Probes which datagrams arrive on connected `sockets` in `direction`. `None` if those of `bytes`
 /// bytes do; else the fault has the largest tried size that does.
-pub(super) fn large_datagrams(
+pub(super) fn probe_datagrams(
     session: &mut ServerSession,
     sockets: &[UdpSocket],
     direction: PathDirection,
@@ -221,7 +221,7 @@ pub(super) fn large_datagrams(
             direction: sends,
             amount: OrderedAmount::Messages(datagrams),
             rate: Some((bits / DATAGRAM_SECONDS) as u64),
-            tag: u32::from_ne_bytes(plimsoll_system::random::distinct()),
+            tag: u32::from_ne_bytes(plimsoll_system::random::unique_bytes()),
         };
         let done = session.transfer_udp(&work, sockets, &vec![0; size as usize], &PinnedCpus::default())?;
         let received = match direction {

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
-use plimsoll_server::traffic::{PinnedCpus, is_out_of_descriptors, plain};
+use plimsoll_server::traffic::{PinnedCpus, describe_io_error, is_out_of_descriptors};
 use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;
@@ -34,7 +34,7 @@ impl ServerProcess {
     pub(super) fn start(program: &Path, key: &SharedKey, cpus: &PinnedCpus) -> Result<Self, CannotMeasure> {
         Self::spawn(program, key, cpus).map_err(|e| {
             let (why, remedy) = match is_out_of_descriptors(&e) {
-                true => (plain(&e, "this process"), ""),
+                true => (describe_io_error(&e, "this process"), ""),
                 false => (e.to_string(), "; see `ulimit -u`"),
             };
             CannotMeasure::environment(format!("cannot start the private server: {why}{remedy}"))

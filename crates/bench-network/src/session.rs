@@ -85,7 +85,7 @@ impl ServerSession {
             }
             ServerLocation::Server { address, key } => (None, key.clone(), address.resolve()?),
         };
-        let opened = reach(&addresses, from).and_then(|(address, stream)| {
+        let opened = connect_to_first(&addresses, from).and_then(|(address, stream)| {
             let opened = open_session(stream, &key, None);
             opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
                 let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
@@ -106,7 +106,7 @@ impl ServerSession {
         process: Option<ServerProcess>,
     ) -> Self {
         let Session { channel, welcome } = session;
-        let ledger = CounterSource::new(Root::live(), route::outgoing(address));
+        let ledger = CounterSource::new(Root::live(), route::outgoing_interface(address));
         let (streams, server_links) = (Vec::new(), Vec::new());
         ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
     }
@@ -116,7 +116,7 @@ impl ServerSession {
         let failed = |why: String| {
             CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
         };
-        let (address, stream) = reach(&[self.address], from)?;
+        let (address, stream) = connect_to_first(&[self.address], from)?;
         let (channel, welcome) =
             open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
         if welcome.server != self.welcome.server {
@@ -126,7 +126,7 @@ impl ServerSession {
     }
 
     /// Ends this session's failed connection and opens a new session with the server.
-    pub(super) fn again(&self) -> Result<Self, CannotMeasure> {
+    pub(super) fn reopen(&self) -> Result<Self, CannotMeasure> {
         // The server ends the session, and its turn in the queue, when this connection closes.
         let _ = self.channel.stream().shutdown(std::net::Shutdown::Both);
         self.second_session(self.from)
@@ -186,8 +186,8 @@ impl ServerSession {
         sockets: &Sockets,
         from: Option<IpAddr>,
     ) -> Result<TcpStream, LostTransfer> {
-        let socket = socket::made(self.address, from, sockets).map_err(LostTransfer::Here)?;
-        let socket = socket::reach(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
+        let socket = socket::create_socket(self.address, from, sockets).map_err(LostTransfer::Here)?;
+        let socket = socket::connect_socket(socket, self.address, HANDSHAKE).map_err(WireError::from)?;
         let mut channel = Channel::connect(socket, &self.key).map_err(|e| match e {
             // A refusal, although the same key opened the session.
             WireError::Handshake(HandshakeError::Refused) if self.meets_several() => {
@@ -258,7 +258,7 @@ impl ServerSession {
     ) -> Result<TcpOutcome, CannotMeasure> {
         self.begin(&Message::Tcp(work.clone()))?;
         let means = TcpMeans {
-            end: TransferEnd::Near,
+            end: TransferEnd::Client,
             sockets: &self.streams,
             cpus,
             message,
@@ -305,7 +305,7 @@ impl ServerSession {
     ) -> Result<udp::UdpOutcome, CannotMeasure> {
         self.begin(&Message::Udp(work.clone()))?;
         let means = udp::UdpMeans {
-            end: TransferEnd::Near,
+            end: TransferEnd::Client,
             sockets,
             cpus,
             filler,
@@ -381,13 +381,13 @@ impl ServerSession {
             LostTransfer::Unacknowledged { segment, sender } => {
                 let direction = PathDirection::from(*sender);
                 let unknown = PathFault::BlackHole { direction, segment: *segment, passes: None };
-                Some(match path_fault::black_hole(self, direction, *segment) {
+                Some(match path_fault::probe_segments(self, direction, *segment) {
                     Ok(hole) => hole.unwrap_or(PathFault::Interrupted),
                     Err(_) => unknown,
                 })
             }
-            LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.after_the_loss(true),
-            LostTransfer::Wire(_) | LostTransfer::Stream(_) => self.after_the_loss(false),
+            LostTransfer::Silent | LostTransfer::Wire(WireError::Silent) => self.probe_after_loss(true),
+            LostTransfer::Wire(_) | LostTransfer::Stream(_) => self.probe_after_loss(false),
             LostTransfer::TooLong(_) => None,
         }
     }
@@ -399,8 +399,8 @@ impl ServerSession {
 
     /// Opens a new session to find the fault: server restarted, link lost, or, if `is_silent`
     /// (nothing arrived any more), an interruption. `None` if no fault is found.
-    fn after_the_loss(&self, is_silent: bool) -> Option<PathFault> {
-        let (_, stream) = reach(&[self.address], self.from).ok()?;
+    fn probe_after_loss(&self, is_silent: bool) -> Option<PathFault> {
+        let (_, stream) = connect_to_first(&[self.address], self.from).ok()?;
         let (_, welcome) = open_session(stream, &self.key, None).ok()?;
         if welcome.server != self.welcome.server {
             return Some(PathFault::Restarted);
@@ -419,7 +419,7 @@ impl ServerSession {
     /// Returns whether several servers answer: test connections disagree whether the key is right.
     fn meets_several(&self) -> bool {
         let knows = |_| {
-            let (_, stream) = reach(&[self.address], self.from).ok()?;
+            let (_, stream) = connect_to_first(&[self.address], self.from).ok()?;
             match Channel::connect(stream, &self.key) {
                 Ok(_) => Some(true),
                 Err(WireError::Handshake(HandshakeError::Refused)) => Some(false),
@@ -438,14 +438,17 @@ pub(super) fn dropped_here(server: SocketAddr) -> CannotMeasure {
 }
 
 /// Connects to the first of `addresses` that answers, from the address `from` if given.
-fn reach(addresses: &[SocketAddr], from: Option<IpAddr>) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
+fn connect_to_first(
+    addresses: &[SocketAddr],
+    from: Option<IpAddr>,
+) -> Result<(SocketAddr, TcpStream), CannotMeasure> {
     let mut tried = Vec::new();
     let family = |a: &&SocketAddr| from.is_none_or(|from| from.is_ipv4() == a.is_ipv4());
     for address in addresses.iter().filter(family) {
         match dial(*address, from, &CONTROL, HANDSHAKE) {
             Ok(stream) => return Ok((*address, stream)),
             Err(e) if is_out_of_descriptors(&e) => {
-                return Err(CannotMeasure::environment(traffic::plain(&e, "this process")));
+                return Err(CannotMeasure::environment(traffic::describe_io_error(&e, "this process")));
             }
             Err(e) if address.ip().is_loopback() && e.kind() == io::ErrorKind::NetworkUnreachable => {
                 return Err(CannotMeasure::environment(format!(

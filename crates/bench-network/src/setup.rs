@@ -8,7 +8,7 @@ use super::path::Path;
 use super::server::{ServerAddress, source_address};
 use super::session::ServerLocation;
 use super::{EndPlacement, amount};
-use plimsoll_bench_api::{Context, counts};
+use plimsoll_bench_api::{Context, counts_in_range};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::plan::Group;
@@ -76,7 +76,7 @@ impl NetworkSetup {
 }
 
 pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
-    counts(group, "streams", &[1], most)
+    counts_in_range(group, "streams", &[1], most)
 }
 
 pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {

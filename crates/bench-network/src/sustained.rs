@@ -24,7 +24,7 @@ const MAX_KEPT_RATES: usize = 64;
 
 /// Arrivals so far and the detected buckets. Amounts in bits.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct BucketDetector {
     began: Instant,
     direction: Direction,
     /// Whether the path may have a bucket. Loopback without a shaper has none.
@@ -45,9 +45,9 @@ fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = Arriva
     })
 }
 
-impl Watch {
+impl BucketDetector {
     pub(super) fn new(direction: Direction, watches: bool) -> Self {
-        Watch {
+        BucketDetector {
             began: Instant::now(),
             direction,
             watches,
@@ -79,7 +79,7 @@ impl Watch {
 
     /// Returns whether the transfers show a new token bucket. `transfer` must prove it: it performs
     /// a transfer of the given ns, at most `most`, and returns the arrivals per direction.
-    pub(super) fn look(
+    pub(super) fn detect_bucket(
         &mut self,
         most: u64,
         mut transfer: impl FnMut(u64) -> Result<Vec<ArrivalTimeline>, CannotMeasure>,
@@ -87,8 +87,8 @@ impl Watch {
         if !self.watches || self.is_found() || self.tried >= TRIES {
             return false;
         }
-        let steps = [step(&self.ways[0]), step(&self.ways[1])];
-        let longest = steps.iter().flatten().map(|step| filled(step) / (step.burst - step.base));
+        let steps = [find_bucket(&self.ways[0]), find_bucket(&self.ways[1])];
+        let longest = steps.iter().flatten().map(|step| refilled_tokens(step) / (step.burst - step.base));
         let Some(longest) = longest.reduce(f64::max) else { return false };
         self.tried += 1;
         let Some(time) = time_of_proof(longest, most) else { return false };
@@ -106,7 +106,7 @@ impl Watch {
             let bursts = base.map(|base| {
                 transfers.iter().filter_map(move |transfer| plimsoll_stats::burst(transfer, base))
             });
-            *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.held.total_cmp(&b.held)));
+            *found = bursts.and_then(|bursts| bursts.max_by(|a, b| a.tokens.total_cmp(&b.tokens)));
         }
         self.ways = Default::default();
         self.is_found()
@@ -151,7 +151,7 @@ impl Watch {
 
     pub(super) fn record_facts(&self, facts: &mut Facts) {
         for (index, found) in self.found.iter().enumerate() {
-            let Some(Bucket { burst, base, held, until }) = *found else { continue };
+            let Some(Bucket { burst, base, tokens: held, until }) = *found else { continue };
             let word = match (self.direction, index) {
                 (Direction::Up, _) | (Direction::Both, 0) => "up",
                 (Direction::Down, _) | (Direction::Both, _) => "down",
@@ -170,12 +170,12 @@ impl Watch {
 }
 
 /// Returns the number of tokens, in bits, that a pause adds to the bucket.
-fn filled(step: &Bucket) -> f64 {
-    step.held.min(step.base * PAUSE.as_secs_f64())
+fn refilled_tokens(step: &Bucket) -> f64 {
+    step.tokens.min(step.base * PAUSE.as_secs_f64())
 }
 
 /// Returns the token bucket that all transfers of a direction show, else the last one alone.
-fn step(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
+fn find_bucket(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
 
@@ -210,7 +210,7 @@ fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let rate = plimsoll_stats::sustained(again, step.base)?;
     let is_same = (rate / step.base - 1.0).abs() <= SAME_RATE_DEVIATION;
     // A busy machine makes either rate lower, never higher.
-    (burst.held >= REFILLED_SHARE * filled(step) && is_same).then_some(rate.max(step.base))
+    (burst.tokens >= REFILLED_SHARE * refilled_tokens(step) && is_same).then_some(rate.max(step.base))
 }
 
 #[cfg(test)]
@@ -228,10 +228,10 @@ mod tests {
         ArrivalTimeline { width: 10_000_000, bytes: bytes.collect(), delays: Vec::new() }
     }
 
-    fn watched(after_the_pause: ArrivalTimeline) -> (Watch, bool) {
-        let mut watch = Watch::new(Direction::Up, true);
+    fn watched(after_the_pause: ArrivalTimeline) -> (BucketDetector, bool) {
+        let mut watch = BucketDetector::new(Direction::Up, true);
         watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
-        let found = watch.look(u64::MAX, |_| Ok(vec![after_the_pause.clone()]));
+        let found = watch.detect_bucket(u64::MAX, |_| Ok(vec![after_the_pause.clone()]));
         (watch, found)
     }
 
@@ -258,10 +258,10 @@ mod tests {
         assert!(!found && watch.condition() == Numbers::default());
         for _ in 0..2 {
             watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
-            let _ = watch.look(u64::MAX, |_| Ok(vec![timeline(10.1, 10.0, 0.0)]));
+            let _ = watch.detect_bucket(u64::MAX, |_| Ok(vec![timeline(10.1, 10.0, 0.0)]));
         }
         watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
-        assert!(!watch.look(u64::MAX, |_| panic!("asked a third time")));
+        assert!(!watch.detect_bucket(u64::MAX, |_| panic!("asked a third time")));
         let mut facts = Facts::default();
         watch.record_facts(&mut facts);
         assert_eq!(facts, Facts::default());
@@ -269,17 +269,17 @@ mod tests {
 
     #[test]
     fn nothing_is_watched_within_a_machine_that_shapes_nothing() {
-        let mut watch = Watch::new(Direction::Up, false);
+        let mut watch = BucketDetector::new(Direction::Up, false);
         watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
-        assert!(!watch.look(u64::MAX, |_| panic!("asked")));
+        assert!(!watch.detect_bucket(u64::MAX, |_| panic!("asked")));
     }
 
     #[test]
     fn a_step_that_only_one_of_two_pauses_undoes_is_none() {
-        let mut watch = Watch::new(Direction::Up, true);
+        let mut watch = BucketDetector::new(Direction::Up, true);
         watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
         let mut after = vec![timeline(10.1, 10.0, 0.0), timeline(100.0, 10.0, 2.5)];
-        assert!(!watch.look(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
+        assert!(!watch.detect_bucket(u64::MAX, |_| Ok(vec![after.pop().unwrap()])));
         assert!(after.is_empty() && watch.condition() == Numbers::default());
     }
 
@@ -289,10 +289,10 @@ mod tests {
         assert_eq!(time_of_proof(0.2, 500_000_000), Some(Duration::from_millis(500)));
         assert_eq!(time_of_proof(0.2, 300_000_000), None);
         assert_eq!(time_of_proof(0.01, 200_000_000), None);
-        let mut watch = Watch::new(Direction::Up, true);
+        let mut watch = BucketDetector::new(Direction::Up, true);
         watch.note(Instant::now(), &[&timeline(100.0, 10.0, 5.0)]);
-        assert!(!watch.look(100_000_000, |_| panic!("asked")));
-        assert!(!watch.look(u64::MAX, |_| Err(CannotMeasure::server_failed("busy"))));
+        assert!(!watch.detect_bucket(100_000_000, |_| panic!("asked")));
+        assert!(!watch.detect_bucket(u64::MAX, |_| Err(CannotMeasure::server_failed("busy"))));
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
 
     fn finds(rounds: usize, mut next: impl FnMut(bool) -> ArrivalTimeline) -> bool {
         let first: Vec<ArrivalStretch> = stretches(&next(true), 0.0).collect();
-        let steps = [step(&[first]), None];
+        let steps = [find_bucket(&[first]), None];
         let mut bases = steps[0].map(|step| [Some(step.base), None]);
         for round in 0..rounds {
             bases = bases.map(|bases| proofs(&steps, &[next(false)], (round > 0).then_some(bases)));

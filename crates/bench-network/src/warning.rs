@@ -70,7 +70,7 @@ impl fmt::Display for NetworkWarning {
             Self::ForeignDatagrams { count } => write!(
                 f,
                 "excluded {} that other senders sent to the ports of the measurement",
-                plimsoll_units::text::counted(*count, "datagram")
+                plimsoll_units::text::format_count(*count, "datagram")
             ),
             Self::VolumeCut { moved, wanted, seconds } => write!(
                 f,

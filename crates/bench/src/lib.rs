@@ -73,7 +73,7 @@ pub fn is_informative(case: &Case, name: &str) -> bool {
 }
 
 /// Whether all machines of a run measure the case together (between them, MPI, solved jointly).
-pub fn is_of_all(case: &Case) -> bool {
+pub fn spans_all_machines(case: &Case) -> bool {
     case.is_between_machines()
         || find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().of_all_machines)
 }
@@ -99,7 +99,7 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether the benchmark or subsystem called `name` uses test files.
-pub fn on_files(name: &str) -> bool {
+pub fn uses_test_files(name: &str) -> bool {
     subsystem(name.split('.').next().unwrap_or_default()).is_some_and(|part| part.on_files)
 }
 

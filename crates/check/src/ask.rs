@@ -3,7 +3,7 @@
 use plimsoll_machine::Machine;
 use plimsoll_model::limit::user::UserLimits;
 use plimsoll_model::limit::{Limit, LimitEvidence, LimitKind, LimitSource, Question};
-use plimsoll_reference::stated::{Like, StatedFigure, Subject};
+use plimsoll_reference::stated::{EquivalentCase, StatedFigure, Subject};
 
 use crate::{CheckedMachine, ImpossibleCause};
 
@@ -42,7 +42,7 @@ impl HeldFigure {
 pub(crate) fn ask(
     figure: &StatedFigure,
     place: &CheckedMachine<'_>,
-    alternatives: impl Fn(&Like) -> Vec<Like>,
+    alternatives: impl Fn(&EquivalentCase) -> Vec<EquivalentCase>,
 ) -> HeldFigure {
     ask_of(figure, place.machine, alternatives)
 }
@@ -50,7 +50,7 @@ pub(crate) fn ask(
 pub(crate) fn ask_of(
     figure: &StatedFigure,
     machine: &Machine,
-    alternatives: impl Fn(&Like) -> Vec<Like>,
+    alternatives: impl Fn(&EquivalentCase) -> Vec<EquivalentCase>,
 ) -> HeldFigure {
     let like = match &figure.like {
         Ok(like) if like.case.threads() as u64 > MOST_THREADS => {
@@ -83,7 +83,7 @@ pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit>
     limits.of(&like.case, &metric).into_iter().max_by(|a, b| share(a).total_cmp(&share(b)))
 }
 
-fn limits(machine: &Machine, like: &Like) -> Vec<Limit> {
+fn limits(machine: &Machine, like: &EquivalentCase) -> Vec<Limit> {
     let samples = [like.sample.clone()];
     let evidence = LimitEvidence::default();
     plimsoll_bench::limits(&Question {

@@ -2,7 +2,7 @@
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource};
-use plimsoll_reference::stated::{CoreUse, Like, StatedFigure};
+use plimsoll_reference::stated::{CoreUse, EquivalentCase, StatedFigure};
 use plimsoll_units::quantity::significant;
 
 use crate::ask::{HIGHEST_CLOCK, HeldFigure, ask};
@@ -57,14 +57,16 @@ fn of_remainders(
 }
 
 /// Returns copies of the case at the highest clock, one per instruction set unless it names one.
-fn alternatives(like: &Like) -> Vec<Like> {
+fn alternatives(like: &EquivalentCase) -> Vec<EquivalentCase> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);
     if like.case.word("isa").is_some() {
         return vec![like];
     }
     let vectors = Isa::ALL.into_iter().filter(|isa| !isa.is_matrix() && *isa != Isa::Portable);
-    vectors.map(|isa| Like { case: like.case.clone().with_word("isa", isa.name()), ..like.clone() }).collect()
+    vectors
+        .map(|isa| EquivalentCase { case: like.case.clone().with_word("isa", isa.name()), ..like.clone() })
+        .collect()
 }
 
 pub(crate) fn at_highest_clock(mut limit: Limit) -> Limit {

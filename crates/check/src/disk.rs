@@ -4,12 +4,12 @@ mod place;
 
 use plimsoll_machine::disk::{DeviceLink, DiskKind};
 use plimsoll_machine::{Disk, Machine};
-use plimsoll_reference::stated::{DiskCounters, DiskUse, Like, StatedFigure};
+use plimsoll_reference::stated::{DiskCounters, DiskUse, EquivalentCase, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
 use crate::ask::{HeldFigure, ask_of};
 use crate::{CheckedMachine, ImpossibleCause};
-use place::{Behind, UnknownDisk};
+use place::{DisksBehind, UnknownDisk};
 
 /// Least assumed maximum request of a disk in bytes: the setting may have changed since. The
 /// kernel's default is 1.25 MiB, 4 MiB since 6.16 (`BLK_DEF_MAX_SECTORS_CAP`).
@@ -21,9 +21,9 @@ const LEAST_SECONDS: f64 = 1.0;
 const LEAST_SHARE: f64 = 0.5;
 /// Minimum latency of a block device in s: submission, interrupt and PCI Express take as long. The
 /// fastest drives sold (Intel Optane P5800X) are specified with 5 µs.
-const SOONEST: f64 = 2e-6;
+const MIN_LATENCY_S: f64 = 2e-6;
 /// Maximum random transfers/s of a rotating disk: four per rotation at 15,000 rpm, by reordering.
-const MOST_MOVES: f64 = 1000.0;
+const MAX_SEEKS_PER_S: f64 = 1000.0;
 
 pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine<'_>) -> HeldFigure {
     if let Some(client) = &used.client {
@@ -38,7 +38,9 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
     }
     let behind = place::behind(used, place);
     let mut held = match &behind {
-        Ok(Behind { machine, .. }) => ask_of(figure, machine, |like: &Like| vec![like.clone()]),
+        Ok(DisksBehind { machine, .. }) => {
+            ask_of(figure, machine, |like: &EquivalentCase| vec![like.clone()])
+        }
         Err(UnknownDisk { why, .. }) => HeldFigure::unknown(why.clone()),
     };
     let shown = FigureOfDisks { figure, used, place, behind: behind.as_ref().ok() };
@@ -59,7 +61,7 @@ struct FigureOfDisks<'a> {
     figure: &'a StatedFigure,
     used: &'a DiskUse,
     place: &'a CheckedMachine<'a>,
-    behind: Option<&'a Behind>,
+    behind: Option<&'a DisksBehind>,
 }
 
 impl FigureOfDisks<'_> {
@@ -70,7 +72,7 @@ impl FigureOfDisks<'_> {
 
     /// Returns the seconds that one block takes on the links of the disks together; 0 if a link is
     /// unknown or the machine is a guest, whose links are fictitious.
-    fn crossing(&self) -> f64 {
+    fn link_seconds(&self) -> f64 {
         let Some(behind) =
             self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
         else {
@@ -89,12 +91,12 @@ impl FigureOfDisks<'_> {
         if used.cached != Some(true) || used.counted.iter().any(DiskCounters::is_memory) {
             return None;
         }
-        if let Some(Short::Sure(text)) = short(figure, used, machine) {
+        if let Some(DiskShortfall::Sure(text)) = disk_shortfall(figure, used, machine) {
             return Some((ImpossibleCause::PageCache, format!("buffered (direct=0): {text}")));
         }
         // A rate includes the wait for the disk, a latency does not.
         let waits = used.writes && used.syncs && figure.unit != Unit::Second;
-        let took = sooner(used, self.crossing())
+        let took = lone_transfer_too_fast(used, self.link_seconds())
             .filter(|_| !waits && DiskCounts::of(used, machine).is_none_or(|_| is_short(used)))?;
         Some((ImpossibleCause::PageCache, format!("buffered (direct=0), and {took}")))
     }
@@ -108,9 +110,9 @@ impl FigureOfDisks<'_> {
         if used.counted.is_empty() && !(place.is_named && self.has_disks()) {
             return None;
         }
-        let shown = match short(figure, used, place.machine) {
-            Some(Short::Sure(text)) => text,
-            _ => sooner(used, self.crossing())?,
+        let shown = match disk_shortfall(figure, used, place.machine) {
+            Some(DiskShortfall::Sure(text)) => text,
+            _ => lone_transfer_too_fast(used, self.link_seconds())?,
         };
         let text = format!(
             "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
@@ -119,25 +121,25 @@ impl FigureOfDisks<'_> {
     }
 
     fn has_disks(&self) -> bool {
-        let disks = self.behind.map_or(&[][..], Behind::disks);
+        let disks = self.behind.map_or(&[][..], DisksBehind::disks);
         !disks.is_empty() && disks.iter().all(|disk| !matches!(disk.kind, DiskKind::Ram | DiskKind::Zram))
     }
 
     fn doubt(&self) -> Option<String> {
         let Self { figure, used, place, .. } = self;
         if used.cached == Some(true)
-            && let Some(Short::Open(why)) = short(figure, used, place.machine)
+            && let Some(DiskShortfall::Open(why)) = disk_shortfall(figure, used, place.machine)
         {
             return Some(why);
         }
-        self.too_many_turns().or_else(|| self.answered_by_memory()).or_else(|| {
-            let took = sooner(used, self.crossing()).filter(|_| used.cached == Some(false))?;
+        self.exceeds_seek_rate().or_else(|| self.answered_by_memory()).or_else(|| {
+            let took = lone_transfer_too_fast(used, self.link_seconds()).filter(|_| used.cached == Some(false))?;
             Some(format!("{took}, and its file does not show what answered: memory, a cache, or space that was never written"))
         })
     }
 
     /// Returns a reason to doubt a transfer rate too high for rotating disks; else `None`.
-    fn too_many_turns(&self) -> Option<String> {
+    fn exceeds_seek_rate(&self) -> Option<String> {
         let disks = self.behind?.disks();
         let rotates = |disk: &Disk| disk.rotational == Some(true);
         let Self { figure, used, .. } = self;
@@ -150,7 +152,7 @@ impl FigureOfDisks<'_> {
             _ => return None,
         };
         let each = rate / disks.len() as f64;
-        (each > MOST_MOVES).then(|| {
+        (each > MAX_SEEKS_PER_S).then(|| {
             let kind = if used.syncs_each { "writes that wait for the disk" } else { "transfers at random places" };
             format!(
                 "{} {kind} a second: a rotating disk needs half a turn for one on average (2 ms at 15,000 rpm, 4.2 ms at 7200), \
@@ -193,18 +195,18 @@ impl FigureOfDisks<'_> {
 
 /// Returns a phrase if a lone transfer was faster than a disk can be: its minimum latency plus
 /// `crossing`, the seconds on its link. Returns `None` otherwise.
-fn sooner(used: &DiskUse, crossing: f64) -> Option<String> {
-    let least = SOONEST + crossing;
+fn lone_transfer_too_fast(used: &DiskUse, crossing: f64) -> Option<String> {
+    let least = MIN_LATENCY_S + crossing;
     let lone = used.lone_seconds.filter(|seconds| *seconds > 0.0 && *seconds < least)?;
     let lone = Quantity::new(lone, Unit::Second);
-    let link = match crossing * 10.0 > SOONEST {
+    let link = match crossing * 10.0 > MIN_LATENCY_S {
         true => format!(" (its link alone needs {})", Quantity::new(crossing, Unit::Second)),
         false => String::new(),
     };
     Some(format!("a transfer took {lone} on average: too fast for a disk{link}"))
 }
 
-enum Short {
+enum DiskShortfall {
     Sure(String),
     Open(String),
 }
@@ -215,7 +217,7 @@ fn is_short(used: &DiskUse) -> bool {
 
 /// Compares the counts of the disks, a sum over all jobs, with the bytes that the jobs report.
 /// Returns a description if the disks moved too little; `None` if enough or not counted.
-fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Short> {
+fn disk_shortfall(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<DiskShortfall> {
     let DiskCounts { disks, bytes, requests } = DiskCounts::of(used, machine)?;
     let verb = if used.writes { "wrote" } else { "read" };
     let waits = used.writes && used.syncs;
@@ -225,13 +227,13 @@ fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Sho
     if used.own >= LEAST_MOVED && !is_short(used) && !waits {
         if lacks(bytes, used.own) {
             let own = shown(used.own);
-            return Some(Short::Sure(format!("it {verb} {own}, and {disks} moved at most {moved}")));
+            return Some(DiskShortfall::Sure(format!("it {verb} {own}, and {disks} moved at most {moved}")));
         }
         // Each random transfer takes a request, but the page cache merges neighbouring writes.
         let each = !used.writes || figure.unit == Unit::IoPerSecond;
         if let Some(random) = used.random.filter(|random| each && lacks(requests, *random)) {
             let (own, asked) = (significant(random, 3), significant(requests, 3));
-            return Some(Short::Sure(format!(
+            return Some(DiskShortfall::Sure(format!(
                 "it {verb} {own} times at random places, and {disks} got {asked} requests"
             )));
         }
@@ -244,7 +246,7 @@ fn short(figure: &StatedFigure, used: &DiskUse, machine: &Machine) -> Option<Sho
             () => "the counts are of all jobs, and do not say whose transfers the page cache answered",
         };
         let all = shown(used.moved);
-        Short::Open(format!("the jobs {verb} {all}, and {disks} moved at most {moved}, but {why}"))
+        DiskShortfall::Open(format!("the jobs {verb} {all}, and {disks} moved at most {moved}, but {why}"))
     })
 }
 
@@ -299,7 +301,7 @@ impl DiskCounts {
 
 /// Returns the cause that the file suggests for a figure past the disk's link, if any, and a
 /// reason.
-fn likely(used: &DiskUse, behind: Option<&Behind>) -> Option<(ImpossibleCause, String)> {
+fn likely(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();
         return Some((ImpossibleCause::PageCache, text));

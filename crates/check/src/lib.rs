@@ -132,7 +132,7 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
         held = HeldFigure { limit: Some(limit), why_not: None, incomplete: None, ..held };
     }
     if foreign.is_some()
-        && matches!(&figure.subject, Subject::Memory(used) if memory::rests_on_the_machine(used))
+        && matches!(&figure.subject, Subject::Memory(used) if memory::depends_on_caches(used))
     {
         held.sure = None;
     }

@@ -6,7 +6,7 @@ use plimsoll_bench_network::condition::{
 };
 use plimsoll_machine::{Machine, Nic};
 use plimsoll_model::limit::Limit;
-use plimsoll_reference::stated::{Like, LinkUse, StatedFigure};
+use plimsoll_reference::stated::{EquivalentCase, LinkUse, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::shown_within;
 
@@ -153,7 +153,7 @@ struct Crossed {
     mtu: f64,
 }
 
-fn asked(like: &Like, used: &LinkUse, crossed: &Crossed) -> Like {
+fn asked(like: &EquivalentCase, used: &LinkUse, crossed: &Crossed) -> EquivalentCase {
     let mut like = like.clone();
     // The connection may have had another MTU than this machine has now.
     let payload = used.segment.unwrap_or((crossed.mtu.min(JUMBO_MTU) - HEADERS).max(536.0));

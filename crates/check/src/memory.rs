@@ -2,7 +2,7 @@
 
 use plimsoll_bench_memory::{BANDWIDTH_METRIC, BUS_BANDWIDTH};
 use plimsoll_machine::Machine;
-use plimsoll_reference::stated::{Like, MemoryUse, StatedFigure};
+use plimsoll_reference::stated::{EquivalentCase, MemoryUse, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 use crate::ask::{HIGHEST_CLOCK, HeldFigure, ask};
@@ -19,7 +19,7 @@ const FIRST_LEVEL: f64 = (16 << 10) as f64;
 const SURELY_MEMORY: f64 = 4.0 * (1152 << 20) as f64;
 
 pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachine<'_>) -> HeldFigure {
-    let fits = used.footprint.and_then(|bytes| fits(place.machine, figure, bytes));
+    let fits = used.footprint.and_then(|bytes| fitting_cache(place.machine, figure, bytes));
     if used.may_be_cache && fits.is_some() {
         return of_a_cache(figure, place);
     }
@@ -50,7 +50,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
 }
 
 /// Returns whether the verdict depends on this machine's caches: not for data of at most 16 KiB.
-pub(crate) fn rests_on_the_machine(used: &MemoryUse) -> bool {
+pub(crate) fn depends_on_caches(used: &MemoryUse) -> bool {
     used.footprint.is_none_or(|bytes| bytes > FIRST_LEVEL)
 }
 
@@ -64,7 +64,7 @@ fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
 
 /// Returns a copy of the case `like` with a working set of `size` bytes (`None`: unchanged), at the
 /// highest clock, with the figure in B/s as its lowest possible bus traffic.
-fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
+fn asked(figure: &StatedFigure, like: &EquivalentCase, size: Option<u64>) -> EquivalentCase {
     let mut like = like.clone();
     if let Some(size) = size {
         like.case = like.case.with_size("size", size);
@@ -77,7 +77,7 @@ fn asked(figure: &StatedFigure, like: &Like, size: Option<u64>) -> Like {
 }
 
 /// Returns the name of a cache twice as large as `footprint` bytes; `None` if none is known.
-fn fits(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
+fn fitting_cache(machine: &Machine, figure: &StatedFigure, footprint: f64) -> Option<String> {
     if footprint <= FIRST_LEVEL {
         return Some("a first-level cache".to_owned());
     }

@@ -89,7 +89,7 @@ pub fn measured<'a>(
 ) -> Result<(NodeResult, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
     let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.describe_failure(wrong))?;
-    hold.rests();
+    hold.stop_expecting();
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
 
@@ -120,7 +120,7 @@ fn connected<'a>(
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(format!("{} was started without its pipes", launcher.name()));
     };
-    let (complained, silent) = listened(stderr);
+    let (complained, silent) = collect_stderr_tail(stderr);
     let lines = ReceivedLines::new(BufReader::new(Heeded::new(stdout, hold)));
     Ok((Connection { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
 }
@@ -157,7 +157,7 @@ impl Connection<'_> {
         }
         let sent = self.hold.send_line(&wire::asked(ask)).map_err(|_| NoResult::Gone);
         let found = sent.and_then(|()| answer(self));
-        self.hold.rests();
+        self.hold.stop_expecting();
         found.map_err(|wrong| self.describe_failure(wrong))
     }
 
@@ -299,7 +299,7 @@ fn without_document(ended: &RunEnd, printed: &str) -> String {
 
 /// Collects the last bytes of `stderr` in a thread. The receiver is disconnected at end of file; a
 /// process that keeps stderr open, such as a shared connection's master, is not waited for.
-fn listened(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
+fn collect_stderr_tail(mut stderr: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let fill = kept.clone();
     let (open, silent) = unbounded::<()>();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ptr;
 
-use plimsoll_bench::CpuDistances;
+use plimsoll_bench::CpuDistance;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Key};
 use plimsoll_model::limit::median;
@@ -11,7 +11,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_stats::ExcludedShare;
 
-use super::judge::OfRun;
+use super::judge::RunMetric;
 use super::{ComparedSide, alike};
 
 /// The measurements of one case in the runs of one side.
@@ -19,27 +19,27 @@ pub(super) struct SideFigures<'a> {
     pub(super) case: &'a Case,
     pub(super) node: Option<&'a str>,
     pub(super) name: String,
-    pub(super) all: Vec<TakenRuns<'a>>,
-    pub(super) without: Vec<Without<'a>>,
+    pub(super) all: Vec<CaseMeasurement<'a>>,
+    pub(super) without: Vec<MissingResult<'a>>,
     on_all_cpus: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct TakenRuns<'a> {
+pub(super) struct CaseMeasurement<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
     cpus: usize,
     most: usize,
 }
 
-pub(super) struct Without<'a> {
+pub(super) struct MissingResult<'a> {
     pub(super) run: &'a Run,
     pub(super) measurement: &'a Measurement,
     pub(super) status: Status,
     pub(super) reason: Option<String>,
 }
 
-impl Without<'_> {
+impl MissingResult<'_> {
     /// Returns whether the result is invalid because almost all of its time was excluded.
     pub(super) fn is_interrupted(&self) -> bool {
         let excluded = ExcludedShare::of(self.measurement.conditions.excluded);
@@ -48,7 +48,7 @@ impl Without<'_> {
 }
 
 /// Returns the cases of each side, split by node if sides with several nodes share a node.
-pub(super) fn of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
+pub(super) fn cases_of_sides(sides: &[ComparedSide]) -> Vec<Vec<SideFigures<'_>>> {
     let names = |side: &ComparedSide| -> BTreeSet<String> {
         side.runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect()
     };
@@ -77,10 +77,12 @@ impl<'a> SideFigures<'a> {
                 });
                 let [cpus, most] =
                     nodes.get(measurement.node.as_str()).copied().unwrap_or(cpus(&run.machine));
-                match measurement.standing() {
-                    (Status::Ok, _) => found[place].all.push(TakenRuns { run, measurement, cpus, most }),
+                match measurement.effective_status() {
+                    (Status::Ok, _) => {
+                        found[place].all.push(CaseMeasurement { run, measurement, cpus, most })
+                    }
                     (status, reason) => {
-                        found[place].without.push(Without { run, measurement, status, reason });
+                        found[place].without.push(MissingResult { run, measurement, status, reason });
                     }
                 }
             }
@@ -108,16 +110,16 @@ impl<'a> SideFigures<'a> {
     }
 
     pub(super) fn has_interrupted(&self) -> bool {
-        self.without.iter().any(Without::is_interrupted)
+        self.without.iter().any(MissingResult::is_interrupted)
     }
 
     /// Returns whether no run of the side lacks a result of the case, except by interruptions.
     pub(super) fn lacks_only_interrupted(&self, side: &ComparedSide) -> bool {
-        self.absent(side).is_empty() && self.without.iter().all(Without::is_interrupted)
+        self.absent(side).is_empty() && self.without.iter().all(MissingResult::is_interrupted)
     }
 
     /// Returns the metric named like `wanted` in each run that has it; `None` if units differ.
-    pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<OfRun>> {
+    pub(super) fn metric(&self, wanted: &MetricResult) -> Option<Vec<RunMetric>> {
         let runs = self.all.chunk_by(|a, b| ptr::eq(a.run, b.run));
         let repeats = runs.map(|run| -> Vec<&MetricResult> {
             let metrics = run.iter().flat_map(|taken| &taken.measurement.metrics);
@@ -125,7 +127,7 @@ impl<'a> SideFigures<'a> {
         });
         let repeats: Vec<_> = repeats.collect();
         let same_unit = repeats.iter().flatten().all(|metric| metric.unit == wanted.unit);
-        same_unit.then(|| repeats.iter().filter_map(|repeats| OfRun::of(repeats)).collect())
+        same_unit.then(|| repeats.iter().filter_map(|repeats| RunMetric::of(repeats)).collect())
     }
 
     pub(super) fn metrics(&self) -> Vec<&'a MetricResult> {
@@ -139,13 +141,13 @@ impl<'a> SideFigures<'a> {
     }
 
     /// Returns the median core-to-core latency over the runs that recorded it, if any.
-    pub(super) fn look(&self) -> Option<CpuDistances> {
-        CpuDistances::median(self.all.iter().map(|taken| &taken.measurement.conditions))
+    pub(super) fn cpu_distances(&self) -> Option<CpuDistance> {
+        CpuDistance::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
     /// Returns the median share (0 to 1) of time that other work took; a quota does not count.
     pub(super) fn disturbed(&self) -> f64 {
-        let share = |t: &TakenRuns<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
+        let share = |t: &CaseMeasurement<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
@@ -156,7 +158,7 @@ impl<'a> SideFigures<'a> {
     }
 
     pub(super) fn excluded(&self) -> ExcludedShare {
-        let share = |t: &TakenRuns<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
+        let share = |t: &CaseMeasurement<'a>| t.measurement.conditions.excluded.unwrap_or(0.0);
         ExcludedShare::of(median(self.all.iter().map(share).collect()))
     }
 }
@@ -164,7 +166,7 @@ impl<'a> SideFigures<'a> {
 /// Returns how many threads use all CPUs: the number of CPUs, or that of a quota if no case has a
 /// thread per CPU. `None` if the number differs within the side.
 fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
-    let same = |of: fn(&TakenRuns<'_>) -> usize| {
+    let same = |of: fn(&CaseMeasurement<'_>) -> usize| {
         let mut all = side.iter().flat_map(|figures| &figures.all).map(of);
         let first = all.next()?;
         all.all(|one| one == first).then_some(first)
@@ -180,12 +182,12 @@ pub(super) struct CasePair<'f, 'r> {
 }
 
 /// The results of one case with the index of the side; each side at most once, in order.
-pub(super) type Members<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
+pub(super) type MatchedCase<'f, 'r> = Vec<(usize, &'f SideFigures<'r>)>;
 
 /// Matches the cases of all `sides`; returns per case the (index of the side, its results).
 /// Different cases match only if they are similar and each side lacks the other's case.
-pub(super) fn together<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Members<'f, 'r>> {
-    let mut found: Vec<Members<'f, 'r>> = Vec::new();
+pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<MatchedCase<'f, 'r>> {
+    let mut found: Vec<MatchedCase<'f, 'r>> = Vec::new();
     for (side, all) in sides.iter().enumerate() {
         let own: HashSet<&str> = all.iter().map(|figures| figures.name.as_str()).collect();
         let mut known: HashMap<&str, usize> = HashMap::new();

@@ -64,13 +64,13 @@ const NORMAL_95: f64 = 1.96;
 
 /// A metric in one run: the median over its repetitions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OfRun {
+pub(super) struct RunMetric {
     pub(super) median: f64,
     /// Standard error of the logarithm, from the confidence interval of the samples.
     error: Option<f64>,
 }
 
-impl OfRun {
+impl RunMetric {
     /// Combines the repetitions of a metric in one run; `None` without any.
     pub(super) fn of(repeats: &[&MetricResult]) -> Option<Self> {
         let error = |m: &&MetricResult| {
@@ -95,8 +95,8 @@ pub(super) struct SideLogarithm {
 }
 
 impl SideLogarithm {
-    pub(super) fn of(runs: &[OfRun]) -> Self {
-        let log = |run: &OfRun| match run.median {
+    pub(super) fn of(runs: &[RunMetric]) -> Self {
+        let log = |run: &RunMetric| match run.median {
             x if !x.is_finite() => None,
             x if x > 0.0 => Some(x.ln()),
             _ => Some(f64::NEG_INFINITY),

@@ -18,15 +18,15 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use alike::ConditionDifference;
-use cases::{CasePair, Members, TakenRuns};
+use cases::{CaseMeasurement, CasePair, MatchedCase};
 pub use decided::{Decisions, FailOnResult, Tone, UnjudgedMetrics};
 pub use judge::{FAMILY, MOST_TAKEN, Undecided};
-use judge::{JudgedDifference, OfRun, SideLogarithm, Why};
+use judge::{JudgedDifference, RunMetric, SideLogarithm, Why};
 pub use noise::{Floors, NoiseFloor, RunNoise};
 use rank::RankedMetric;
 pub use rank::{Prices, Ranked, RankedSide, Score, Unweighed};
-pub use require::{Holds, Requirement};
-pub use uncompared::{Has, Missing, Standing, Uncompared, UncomparedKind};
+pub use require::{Requirement, RequirementResult};
+pub use uncompared::{Missing, SideStatus, Standing, Uncompared, UncomparedKind};
 
 use plimsoll_bench::Better;
 use plimsoll_model::case::Case;
@@ -192,8 +192,8 @@ pub fn letter(side: usize) -> String {
 /// Compares every two sides. `floors` has the noise floors that doctor measured, one per machine;
 /// `wanted` has the options of the user.
 pub fn compare(sides: &[ComparedSide], floors: &[Floors], wanted: &CompareOptions) -> Comparison {
-    let figures = cases::of_sides(sides);
-    let cases: Vec<Members<'_, '_>> = cases::together(&figures);
+    let figures = cases::cases_of_sides(sides);
+    let cases: Vec<MatchedCase<'_, '_>> = cases::match_cases(&figures);
     let prices = wanted.prices.as_ref().map(|prices| prices.values.as_slice());
     let judged = |members| RankedMetric::all(members, floors, prices, wanted.fail_on);
     let mut metrics: Vec<Vec<RankedMetric<'_, '_>>> = cases.iter().map(judged).collect();
@@ -284,7 +284,7 @@ fn foreign(pair: &CasePair<'_, '_>, [a, b]: &[String; 2]) -> Option<Why> {
 }
 
 fn moved(pair: &CasePair<'_, '_>) -> Option<Why> {
-    let (case, a, b) = (pair.b.case, pair.a.look()?, pair.b.look()?);
+    let (case, a, b) = (pair.b.case, pair.a.cpu_distances()?, pair.b.cpu_distances()?);
     let time = |seconds| Quantity::new(seconds, Unit::Second);
     plimsoll_bench::subsystem_of(case).topology.has_moved(a, b).then(|| {
         let text = format!(
@@ -321,7 +321,7 @@ impl KnownNoise {
 
 /// Returns the noise between the runs of a side, and the number of excluded outliers; `None` for
 /// fewer than [`ENOUGH_RUNS`] runs.
-fn spread(all: &[OfRun]) -> Option<(RunNoise, usize)> {
+fn spread(all: &[RunMetric]) -> Option<(RunNoise, usize)> {
     let values: Vec<f64> = all.iter().map(|run| run.median).collect();
     (values.len() >= ENOUGH_RUNS).then(|| RunNoise::of_runs(&values)).flatten()
 }
@@ -331,7 +331,7 @@ fn spread(all: &[OfRun]) -> Option<(RunNoise, usize)> {
 fn noise_of(
     pair: &CasePair<'_, '_>,
     metric: &str,
-    sides: [&[OfRun]; 2],
+    sides: [&[RunMetric]; 2],
     floors: &[Floors],
 ) -> Option<KnownNoise> {
     match sides.map(spread) {
@@ -344,11 +344,11 @@ fn noise_of(
         }
         [None, None] => {}
     }
-    let measured = |t: &TakenRuns<'_>| {
+    let measured = |t: &CaseMeasurement<'_>| {
         floors.iter().find(|f| f.machine == t.run.machine.id)?.find(&t.measurement.case, metric)
     };
     let of_doctor: Option<Vec<RunNoise>> = pair.a.all.iter().chain(&pair.b.all).map(measured).collect();
-    if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::worse)) {
+    if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::noisier_of)) {
         return Some(KnownNoise::new(noise, NoiseOrigin::Doctor));
     }
     let declared = plimsoll_bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;

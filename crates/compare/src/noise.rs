@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use plimsoll_bench::{CpuDistances, subsystem_of};
+use plimsoll_bench::{CpuDistance, subsystem_of};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, Status};
@@ -149,7 +149,7 @@ impl RunNoise {
     }
 
     /// Returns the probability that chance puts a result `distance` (a logarithm) below the mean.
-    pub fn beyond(&self, distance: f64) -> f64 {
+    pub fn probability_below(&self, distance: f64) -> f64 {
         match self.deviation {
             0.0 => 0.0,
             deviation => self.probability(distance / deviation) / 2.0,
@@ -157,7 +157,7 @@ impl RunNoise {
     }
 
     /// Returns the noise whose smallest real difference is larger.
-    pub fn worse(self, other: Self) -> Self {
+    pub fn noisier_of(self, other: Self) -> Self {
         if self.smallest() >= other.smallest() { self } else { other }
     }
 }
@@ -241,7 +241,7 @@ struct QuietMeasurements {
 
 #[derive(Default)]
 struct CpuPlace {
-    look: Option<CpuDistances>,
+    look: Option<CpuDistance>,
     picks: bool,
 }
 
@@ -253,7 +253,7 @@ struct On<'a> {
 
 impl CpuPlace {
     fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let distances = CpuDistances::of(conditions).zip(self.look);
+        let distances = CpuDistance::of(conditions).zip(self.look);
         let moved =
             distances.is_some_and(|(here, mostly)| subsystem_of(on.case).topology.has_moved(here, mostly));
         conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
@@ -270,7 +270,7 @@ impl QuietMeasurements {
         }
         let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
         let place = |case: &Case, all: Vec<&Conditions>| {
-            let mut place = CpuPlace { look: CpuDistances::median(all.iter().copied()), picks: false };
+            let mut place = CpuPlace { look: CpuDistance::median(all.iter().copied()), picks: false };
             place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
             place
         };
@@ -339,7 +339,7 @@ mod tests {
         // t(0.9995, 10) = 4.587 (any table).
         let noisy = RunNoise { deviation: 0.02, ..quiet };
         assert!((noisy.smallest() - 4.587 * 0.02 * 2f64.sqrt()).abs() < 1e-4);
-        assert_eq!(noisy.worse(seen), noisy);
+        assert_eq!(noisy.noisier_of(seen), noisy);
     }
 
     #[test]

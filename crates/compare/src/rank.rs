@@ -11,9 +11,10 @@ use plimsoll_model::measurement::MetricResult;
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{CasePair, Members, SideFigures};
+use super::cases::{CasePair, MatchedCase, SideFigures};
 use super::{
-    ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, OfRun, RunNoise, SideLogarithm, Undecided,
+    ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, RunMetric, RunNoise, SideLogarithm,
+    Undecided,
 };
 use super::{alike, direction_of, excluded, foreign, letter, noise_of, spread};
 
@@ -97,7 +98,7 @@ pub struct Unweighed {
 struct RankEntry<'f, 'r> {
     side: usize,
     figures: &'f SideFigures<'r>,
-    runs: Vec<OfRun>,
+    runs: Vec<RunMetric>,
 }
 
 pub(super) struct RankedMetric<'f, 'r> {
@@ -111,7 +112,7 @@ pub(super) struct RankedMetric<'f, 'r> {
 
 impl<'f, 'r> RankedMetric<'f, 'r> {
     pub(super) fn all(
-        members: &Members<'f, 'r>,
+        members: &MatchedCase<'f, 'r>,
         floors: &[Floors],
         prices: Option<&[f64]>,
         fail_on: Option<f64>,

@@ -44,7 +44,7 @@ enum RequiredBound {
 
 /// Check of a requirement against one result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Holds {
+pub struct RequirementResult {
     /// Text of the requirement.
     pub requirement: String,
     /// Case id; null if no result was found.
@@ -186,30 +186,31 @@ impl Requirement {
         &self,
         run: &Run,
         baseline: impl Fn(&Measurement, &MetricResult) -> Option<f64>,
-    ) -> Vec<Holds> {
+    ) -> Vec<RequirementResult> {
         let meant: Vec<&Measurement> = run
             .measurements
             .iter()
             .filter(|m| self.pattern.matches(m.case.id().as_str()) && self.is_for(m, run))
             .collect();
-        let mut held: Vec<Holds> = meant.iter().filter_map(|m| self.held(m, run, &baseline)).collect();
+        let mut held: Vec<RequirementResult> =
+            meant.iter().filter_map(|m| self.held(m, run, &baseline)).collect();
         if held.is_empty() {
             let metric = self.metric.as_deref().unwrap_or("headline");
             let found = match meant.len() {
                 0 => "no case of the run has such a name".to_owned(),
                 _ => format!("none of these cases has a metric '{}'", plimsoll_units::text::shown(metric)),
             };
-            held.push(Holds { requirement: self.text.clone(), case: None, met: false, found });
+            held.push(RequirementResult { requirement: self.text.clone(), case: None, met: false, found });
         }
         held
     }
 
     /// Returns a failure per result that `run`, the last of the second side, lacks but `earlier`
     /// runs of that side or runs of the `first` side have.
-    pub fn lost(&self, run: &Run, earlier: &[Run], first: &[Run]) -> Vec<Holds> {
+    pub fn lost(&self, run: &Run, earlier: &[Run], first: &[Run]) -> Vec<RequirementResult> {
         let many = earlier.iter().chain(first).any(|run| run.nodes.len() > 1) || run.nodes.len() > 1;
         let key = |m: &Measurement| (many.then(|| m.node.clone()), m.case.id());
-        let ok = |m: &Measurement| m.standing().0 == Status::Ok;
+        let ok = |m: &Measurement| m.effective_status().0 == Status::Ok;
         let reported = |m: &&Measurement| !ok(m) || self.metric_of(m).is_some();
         let mut known: HashSet<(Option<String>, CaseId)> =
             run.measurements.iter().filter(reported).map(key).collect();
@@ -225,7 +226,7 @@ impl Requirement {
                         node.map(|node| format!("{}: ", plimsoll_units::text::shown_within(&node, 64)));
                     let found = node.unwrap_or_default() + why;
                     let case = Some(id.as_str().to_owned());
-                    lost.push(Holds { requirement: self.text.clone(), case, met: false, found });
+                    lost.push(RequirementResult { requirement: self.text.clone(), case, met: false, found });
                 }
             }
         };
@@ -252,7 +253,9 @@ impl Requirement {
     /// two nodes the other one's value; `None` for one node.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
         let same = |m: &&Measurement| {
-            m.standing().0 == Status::Ok && m.repeat == measurement.repeat && m.case == measurement.case
+            m.effective_status().0 == Status::Ok
+                && m.repeat == measurement.repeat
+                && m.case == measurement.case
         };
         let figures: Vec<(&str, f64)> = run
             .measurements
@@ -273,12 +276,12 @@ impl Requirement {
         measurement: &Measurement,
         run: &Run,
         baseline: &impl Fn(&Measurement, &MetricResult) -> Option<f64>,
-    ) -> Option<Holds> {
+    ) -> Option<RequirementResult> {
         let node = match run.nodes.len() {
             0 | 1 => String::new(),
             _ => format!("{}: ", plimsoll_units::text::shown_within(&measurement.node, 64)),
         };
-        let holds = |met: bool, found: String| Holds {
+        let holds = |met: bool, found: String| RequirementResult {
             requirement: self.text.clone(),
             case: Some(measurement.case.id().as_str().to_owned()),
             met,
@@ -287,7 +290,7 @@ impl Requirement {
         if !self.is_about(measurement) {
             return None;
         }
-        let (status, reason) = measurement.standing();
+        let (status, reason) = measurement.effective_status();
         if status != Status::Ok {
             let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
             return Some(holds(false, format!("{}: {reason}", status.word())));

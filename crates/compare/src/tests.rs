@@ -175,7 +175,10 @@ fn figures_of_which_little_time_is_left_decide_nothing() {
     assert!(gate.blindness().unwrap().contains("of any size"), "no loss would have been seen");
     let all = found(0.995);
     assert!(all.compared.is_empty(), "it is no figure, also where a document calls it one");
-    assert_eq!((all.uncompared[0].kind, all.uncompared[0].b.status), (UncomparedKind::Lost, Has::Invalid));
+    assert_eq!(
+        (all.uncompared[0].kind, all.uncompared[0].b.status),
+        (UncomparedKind::Lost, SideStatus::Invalid)
+    );
 }
 
 #[test]
@@ -188,11 +191,14 @@ fn a_case_that_failed_on_one_side_is_not_compared_with_its_neighbour() {
     b.measurements.push(failed);
     let found = compare(&side(vec![a.clone()]), &side(vec![b]), &floors(0.004), Some(0.05));
     assert!(found.compared.is_empty());
-    let kinds: Vec<(UncomparedKind, Has, Has)> =
+    let kinds: Vec<(UncomparedKind, SideStatus, SideStatus)> =
         found.uncompared.iter().map(|u| (u.kind, u.a.status, u.b.status)).collect();
     assert_eq!(
         kinds,
-        [(UncomparedKind::Lost, Has::Ok, Has::Failed), (UncomparedKind::New, Has::Missing, Has::Ok)]
+        [
+            (UncomparedKind::Lost, SideStatus::Ok, SideStatus::Failed),
+            (UncomparedKind::New, SideStatus::Missing, SideStatus::Ok)
+        ]
     );
     assert_eq!(found.uncompared[0].b.reason.as_deref(), Some("no memory"));
     let whole = a.clone();
@@ -360,7 +366,7 @@ fn what_crowds_the_cpus_is_judged() {
     let crowded = |value: f64| {
         let mut made = of_case("memory.bandwidth/op=copy/size=512M/threads=64", value);
         made.measurements[0].conditions.waited = Some(0.6);
-        assert!(made.measurements[0].case.crowding(made.machine.cpu.allowed.len()) > 0.6);
+        assert!(made.measurements[0].case.cpu_wait_share(made.machine.cpu.allowed.len()) > 0.6);
         side(vec![made])
     };
     let verdict = |a, b| compare(&crowded(a), &crowded(b), &floors(0.004), None).compared.remove(0).verdict;
@@ -417,7 +423,7 @@ fn a_thread_fewer_is_paired_and_said() {
     let [lost] = found.uncompared.as_slice() else { panic!("{:?}", found.uncompared) };
     assert_eq!(
         (lost.kind, lost.case.id().as_str(), lost.b.status),
-        (UncomparedKind::Lost, CASE, Has::Missing)
+        (UncomparedKind::Lost, CASE, SideStatus::Missing)
     );
     assert_eq!((found.compared.len(), found.decided.lost), (1, 1));
     assert!(lost.b.reason.as_ref().unwrap().contains("threads 2 → 1"), "{lost:?}");

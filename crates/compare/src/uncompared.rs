@@ -9,7 +9,7 @@ use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{CasePair, Members, SideFigures, Without};
+use super::cases::{CasePair, MatchedCase, MissingResult, SideFigures};
 use super::rank::RankedMetric;
 use super::{ComparedMetric, ComparedSide, DifferenceVerdict, alike};
 
@@ -64,7 +64,7 @@ pub enum Missing {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
     /// Status.
-    pub status: Has,
+    pub status: SideStatus,
     /// Reason for missing results.
     pub reason: Option<String>,
     /// Number of measurements with a result.
@@ -80,7 +80,7 @@ pub struct Standing {
 /// Status of a case or metric on a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Has {
+pub enum SideStatus {
     /// There is a result.
     Ok,
     /// The result is not valid.
@@ -93,7 +93,7 @@ pub enum Has {
     Missing,
 }
 
-impl Has {
+impl SideStatus {
     /// Returns the word for documents, such as `missing`.
     pub fn word(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl Has {
     }
 }
 
-impl From<Status> for Has {
+impl From<Status> for SideStatus {
     fn from(status: Status) -> Self {
         match status {
             Status::Ok => Self::Ok,
@@ -121,7 +121,7 @@ impl From<Status> for Has {
 /// side. `metrics` has the compared metrics of each entry of `cases`.
 pub(super) fn find(
     sides: &[ComparedSide],
-    cases: &[Members<'_, '_>],
+    cases: &[MatchedCase<'_, '_>],
     metrics: &[Vec<RankedMetric<'_, '_>>],
 ) -> Vec<Uncompared> {
     let [first, others @ ..] = sides else { return Vec::new() };
@@ -176,8 +176,8 @@ fn is_interrupted([a, b]: [&SideFigures<'_>; 2], second: &ComparedSide) -> bool 
 impl Uncompared {
     fn of_case(figures: &SideFigures<'_>, a: Standing, b: Standing) -> Self {
         let kind = match (a.status, b.status) {
-            (Has::Ok, _) => UncomparedKind::Lost,
-            (_, Has::Ok) => UncomparedKind::New,
+            (SideStatus::Ok, _) => UncomparedKind::Lost,
+            (_, SideStatus::Ok) => UncomparedKind::New,
             _ => UncomparedKind::Neither,
         };
         let node = figures.node.map(str::to_owned);
@@ -252,19 +252,20 @@ impl Standing {
         let last = figures.without.last();
         let status = match (ok, last) {
             (0, Some(without)) => without.status.into(),
-            (0, None) => Has::Missing,
-            _ => Has::Ok,
+            (0, None) => SideStatus::Missing,
+            _ => SideStatus::Ok,
         };
         let shown = figures.all.last().map(|taken| taken.measurement).or(last.map(|w| w.measurement));
         let headline = shown.and_then(|m: &Measurement| m.metrics.first());
-        let why = |without: &Without<'_>| {
+        let why = |without: &MissingResult<'_>| {
             let reason = without.reason.as_deref().unwrap_or("no reason given");
             match ok {
                 0 => reason.to_owned(),
                 _ => format!("{}: {reason}", without.status.word()),
             }
         };
-        let lacks = || (!absent.is_empty()).then(|| format!("{}: {}", Has::Missing.word(), lacks(&absent)));
+        let lacks =
+            || (!absent.is_empty()).then(|| format!("{}: {}", SideStatus::Missing.word(), lacks(&absent)));
         let reason = last.map(why).or_else(lacks);
         Self {
             status,
@@ -281,7 +282,14 @@ impl Standing {
             true => "not published",
             false => lacks(&side.runs.iter().collect::<Vec<_>>()),
         };
-        Self { status: Has::Missing, reason: Some(reason.to_owned()), ok: 0, of: 0, value: None, unit: None }
+        Self {
+            status: SideStatus::Missing,
+            reason: Some(reason.to_owned()),
+            ok: 0,
+            of: 0,
+            value: None,
+            unit: None,
+        }
     }
 
     /// Returns the state of metric `wanted` on a side; `own` is the metric there, if the side has
@@ -297,13 +305,13 @@ impl Standing {
             Some(_) => None,
         };
         let status = match (&reason, own) {
-            (None, _) => Has::Ok,
-            (Some(_), None) => Has::Missing,
-            (Some(_), Some(_)) => Has::Invalid,
+            (None, _) => SideStatus::Ok,
+            (Some(_), None) => SideStatus::Missing,
+            (Some(_), Some(_)) => SideStatus::Invalid,
         };
         let count = figures.all.len();
         Self {
-            ok: if status == Has::Ok { count } else { 0 },
+            ok: if status == SideStatus::Ok { count } else { 0 },
             of: count,
             value: own.map(|m| m.summary.median),
             unit: own.map(|m| m.unit),

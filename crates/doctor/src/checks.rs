@@ -5,7 +5,7 @@ use std::path::Path;
 use plimsoll_machine::root::ReadError;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_units::quantity::{format_size, percent};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::MachineCheck;
 
@@ -71,10 +71,10 @@ fn smt(root: &Root, machine: &Machine) -> MachineCheck {
     let shared = cpu.logical.iter().any(|l| l.siblings.len() > 1);
     match (shared, cpu.cores) {
         (true, cores) => {
-            let cores = cores.map_or("fewer cores".to_owned(), |n| counted(n, "core"));
+            let cores = cores.map_or("fewer cores".to_owned(), |n| format_count(n, "core"));
             MachineCheck::costs(
                 "SMT",
-                format!("on: {} on {cores}", counted(cpu.threads, "CPU")),
+                format!("on: {} on {cores}", format_count(cpu.threads, "CPU")),
                 "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
             )
         }
@@ -179,10 +179,12 @@ fn affinity(_: &Root, machine: &Machine) -> MachineCheck {
     match allowed < online {
         true => MachineCheck::costs(
             "affinity",
-            format!("{allowed} of {} allowed", counted(online, "CPU")),
+            format!("{allowed} of {} allowed", format_count(online, "CPU")),
             "figures of all CPUs are those of the allowed ones",
         ),
-        false => MachineCheck::good("affinity", format!("{} allowed, none left out", counted(online, "CPU"))),
+        false => {
+            MachineCheck::good("affinity", format!("{} allowed, none left out", format_count(online, "CPU")))
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
 
 /// Reports the programs of reference tools on `PATH` that are skipped; `each` has a program and its
 /// reason. `None` if `each` is empty.
-pub fn passed_over(each: &[String]) -> Option<MachineCheck> {
+pub fn skipped_programs(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
     (!each.is_empty()).then(|| MachineCheck::costs("PATH", each.join("; "), cost))
 }

@@ -8,7 +8,7 @@ pub mod proof;
 mod shapers;
 
 pub use checks::checks;
-pub use leftovers::{leftovers, passed_over};
+pub use leftovers::{leftovers, skipped_programs};
 pub use shapers::shapers;
 
 use plimsoll_compare::{Floors, NoiseFloor};
@@ -53,7 +53,7 @@ impl MachineCheck {
 
 /// Noise floors of one metric of a benchmark over its cases, as relative changes (0.01 = 1 %).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Smallest {
+pub struct NoiseFloorRange {
     /// Benchmark name, or a subsystem from [`by_subsystem`].
     pub benchmark: String,
     /// Metric name.
@@ -67,20 +67,20 @@ pub struct Smallest {
 }
 
 /// Returns the range of noise floors of each first metric, and of other metrics marked `floor`.
-pub fn smallest(floors: &Floors) -> Vec<Smallest> {
+pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     let shown = |f: &&NoiseFloor| {
         let all =
             plimsoll_bench::find(&f.benchmark).map(|benchmark| benchmark.all_metrics()).unwrap_or_default();
         let place = all.iter().position(|metric| metric.name == f.metric);
         place.is_some_and(|place| place == 0 || all[place].floor)
     };
-    let mut found: Vec<Smallest> = Vec::new();
+    let mut found: Vec<NoiseFloorRange> = Vec::new();
     for floor in floors.floors.iter().filter(shown) {
         let share = floor.noise.smallest().exp_m1();
         let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
         match (place.map(|place| &mut found[place]), &floor.case) {
             // The entry for all cases precedes the entries of single cases, which replace it.
-            (None, case) => found.push(Smallest {
+            (None, case) => found.push(NoiseFloorRange {
                 benchmark: floor.benchmark.clone(),
                 metric: floor.metric.clone(),
                 least: share,
@@ -100,17 +100,17 @@ pub fn smallest(floors: &Floors) -> Vec<Smallest> {
 }
 
 /// Merges the entries of a subsystem's benchmarks into one, with its lowest and highest floor.
-pub fn by_subsystem(all: &[Smallest]) -> Vec<Smallest> {
-    let mut found: Vec<Smallest> = Vec::new();
+pub fn by_subsystem(all: &[NoiseFloorRange]) -> Vec<NoiseFloorRange> {
+    let mut found: Vec<NoiseFloorRange> = Vec::new();
     for one in all {
         let subsystem = one.benchmark.split('.').next().unwrap_or_default();
         let Some(known) = found.iter_mut().find(|w| w.benchmark == subsystem) else {
-            found.push(Smallest { benchmark: subsystem.to_owned(), ..one.clone() });
+            found.push(NoiseFloorRange { benchmark: subsystem.to_owned(), ..one.clone() });
             continue;
         };
         known.least = known.least.min(one.least);
         if one.most > known.most {
-            *known = Smallest { benchmark: subsystem.to_owned(), least: known.least, ..one.clone() };
+            *known = NoiseFloorRange { benchmark: subsystem.to_owned(), least: known.least, ..one.clone() };
         }
     }
     found
@@ -142,7 +142,7 @@ mod tests {
             ],
             ..Floors::default()
         };
-        let all = smallest(&floors);
+        let all = noise_floor_ranges(&floors);
         assert_eq!(all.len(), 4, "{all:?}");
         let worst = by_subsystem(&all);
         assert_eq!(worst.iter().map(|w| w.benchmark.as_str()).collect::<Vec<_>>(), ["cpu", "disk", "memory"]);

@@ -7,7 +7,7 @@ use plimsoll_machine::{CpuSet, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork, timer_overhead};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::MachineCheck;
 
@@ -63,11 +63,11 @@ pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
     let mut checks = vec![raced("system clock", race(TickClock::system(), cpus))];
     // Disk transfers are stamped with this clock.
     let counter = TickClock::fastest();
-    clocks.look();
+    clocks.take_reading();
     if counter.is_counter() {
         checks.push(raced("CPU counter", race(counter, cpus)));
     }
-    clocks.look();
+    clocks.take_reading();
     checks.extend([reading(timer_overhead()), core_clock(&probes())]);
     checks.insert(0, clock_rate(clocks.wrong_rate(), &clocks.confirmed_by()));
     checks
@@ -91,11 +91,11 @@ fn raced(name: &'static str, race: Option<Race>) -> MachineCheck {
     match race {
         Some(Race { cpus, readings, backwards: 0 }) => MachineCheck::good(
             name,
-            format!("{readings} readings on {}, none went backwards", counted(cpus, "CPU")),
+            format!("{readings} readings on {}, none went backwards", format_count(cpus, "CPU")),
         ),
         Some(Race { cpus, readings, backwards }) => MachineCheck::costs(
             name,
-            format!("{backwards} of {readings} readings on {} went backwards", counted(cpus, "CPU")),
+            format!("{backwards} of {readings} readings on {} went backwards", format_count(cpus, "CPU")),
             "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
         ),
         None => MachineCheck::unknown(name, "no thread could be started", "see ulimit -u"),

@@ -40,7 +40,7 @@ pub struct Retest {
 impl Retest {
     /// Returns whether the figure is evidence about this machine. A low figure is not if other work
     /// took the measured resource, or may have taken it unseen (disk, link).
-    fn counts(&self) -> bool {
+    fn is_evidence(&self) -> bool {
         self.cause.as_ref().map_or(!self.is_low || self.is_alone, LowCause::is_own)
     }
 }
@@ -57,9 +57,9 @@ pub enum CheckProgress {
     /// The loss is real.
     Low,
     /// Given up: other work took the resource in each of the last measurements.
-    InVain,
+    GivenUp,
     /// This machine does not have the figure; the reason.
-    NotHere(&'static str),
+    NotReported(&'static str),
     /// Not measured; the reason.
     Failed(String),
 }
@@ -70,7 +70,7 @@ pub struct FigureCheck {
     /// The case.
     pub case: Case,
     /// Figure that is compared.
-    pub what: CheckedQuantity,
+    pub quantity: CheckedQuantity,
     /// Threshold of the figure.
     pub threshold: Threshold,
     /// Progress.
@@ -78,7 +78,7 @@ pub struct FigureCheck {
     /// Figure of the first measurement.
     pub first: Option<f64>,
     /// Further measurements.
-    pub rounds: Vec<Retest>,
+    pub repetitions: Vec<Retest>,
     test: Sequential,
 }
 
@@ -123,14 +123,14 @@ impl FigureCheck {
         threshold: Threshold,
         false_alarms: f64,
     ) -> Result<Self, Unjudged> {
-        match Sequential::new(false_alarms, MISSED, threshold.by_chance, threshold.of_a_loss) {
+        match Sequential::new(false_alarms, MISSED, threshold.false_alarm_rate, threshold.detection_rate) {
             Some(test) => Ok(Self {
                 case,
-                what,
+                quantity: what,
                 threshold,
                 state: CheckProgress::Waiting,
                 first: None,
-                rounds: Vec::new(),
+                repetitions: Vec::new(),
                 test,
             }),
             None => Err(Unjudged {
@@ -145,26 +145,26 @@ impl FigureCheck {
     /// Returns the unit of the checked figure; `None` if it is a share from 0 to 1.
     pub fn unit(&self) -> Option<Unit> {
         let headline = plimsoll_bench::find(self.case.benchmark())?.metrics(&self.case).first().copied()?;
-        (self.what == CheckedQuantity::Figure).then_some(headline.unit)
+        (self.quantity == CheckedQuantity::Figure).then_some(headline.unit)
     }
 
     /// Returns the checked figure of a measurement, or the state of the check if it has none.
     fn value(&self, measurement: &Measurement) -> Result<f64, CheckProgress> {
         let Some(headline) = measurement.headline() else {
-            let reason = measurement.standing().1.unwrap_or_default();
+            let reason = measurement.effective_status().1.unwrap_or_default();
             return Err(CheckProgress::Failed(format!("{}: {reason}", measurement.status.word())));
         };
-        match self.what {
+        match self.quantity {
             CheckedQuantity::Figure => Ok(headline.summary.median),
-            CheckedQuantity::OfLimit => of_limit(headline, measurement).map_err(CheckProgress::NotHere),
-            CheckedQuantity::CpuTime => cpu_time(measurement).ok_or(CheckProgress::NotHere(NO_FIGURE)),
+            CheckedQuantity::OfLimit => of_limit(headline, measurement).map_err(CheckProgress::NotReported),
+            CheckedQuantity::CpuTime => cpu_time(measurement).ok_or(CheckProgress::NotReported(NO_FIGURE)),
         }
     }
 
     /// Sets the state from the first measurement. If a quota of known size explains a low figure,
     /// that is evidence; any other low figure is only repeated, because the lowest of many is low
     /// by chance. `is_alone`: no unseen user of the measured resource.
-    pub(super) fn screen(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
+    pub(super) fn record_first(&mut self, measurement: &Measurement, quota: Quota, is_alone: bool) {
         self.state = match self.value(measurement) {
             Err(state) => state,
             Ok(value) => {
@@ -173,7 +173,7 @@ impl FigureCheck {
                 let cause = is_low.then(|| LowCause::of(measurement, &Others::default(), quota)).flatten();
                 // Other CPU use is not known yet; it may use up a quota of unknown size.
                 if matches!(cause, Some(LowCause::Quota { cpus: Some(_), .. })) {
-                    self.rounds.push(Retest { value, is_low, cause, is_alone });
+                    self.repetitions.push(Retest { value, is_low, cause, is_alone });
                 }
                 if is_low { CheckProgress::Suspect } else { CheckProgress::Passed }
             }
@@ -187,44 +187,44 @@ impl FigureCheck {
         };
         let is_low = self.threshold.is_low(value);
         let cause = is_low.then(|| LowCause::of(measurement, others, quota)).flatten();
-        self.rounds.push(Retest { value, is_low, cause, is_alone });
-        let counted = self.rounds.iter().filter(|round| round.counts());
+        self.repetitions.push(Retest { value, is_low, cause, is_alone });
+        let counted = self.repetitions.iter().filter(|round| round.is_evidence());
         let stated = counted.clone().filter(|round| round.cause.is_some()).count();
         let (low, all) = (counted.clone().filter(|round| round.is_low).count(), counted.count());
-        let in_vain = self.rounds.iter().rev().take_while(|round| !round.counts()).count();
-        self.state = match self.test.decided(low, stated, all) {
+        let in_vain = self.repetitions.iter().rev().take_while(|round| !round.is_evidence()).count();
+        self.state = match self.test.decide(low, stated, all) {
             SequentialDecision::Usual => CheckProgress::Passed,
             SequentialDecision::Low => CheckProgress::Low,
-            SequentialDecision::Open if in_vain >= IN_VAIN => CheckProgress::InVain,
+            SequentialDecision::Open if in_vain >= IN_VAIN => CheckProgress::GivenUp,
             SequentialDecision::Open => CheckProgress::Suspect,
         };
     }
 
     /// Returns how many further low measurements would decide the check, at least 1.
-    pub(super) fn needed(&self) -> usize {
-        let low = self.rounds.iter().filter(|round| round.counts() && round.is_low).count();
-        self.fewest().saturating_sub(low).max(1)
+    pub(super) fn needed_repetitions(&self) -> usize {
+        let low = self.repetitions.iter().filter(|round| round.is_evidence() && round.is_low).count();
+        self.min_low_count().saturating_sub(low).max(1)
     }
 
     /// Returns whether the last repetition was low because of this machine's own CPU quota.
-    pub(super) fn is_stated(&self) -> bool {
-        self.rounds.last().and_then(|round| round.cause.as_ref()).is_some_and(LowCause::is_own)
+    pub(super) fn is_low_by_own_quota(&self) -> bool {
+        self.repetitions.last().and_then(|round| round.cause.as_ref()).is_some_and(LowCause::is_own)
     }
 
     /// Returns whether the check is undecided although repeated, and no repetition is evidence.
-    pub(super) fn is_in_vain(&self) -> bool {
-        let is_open = matches!(self.state, CheckProgress::InVain | CheckProgress::Suspect);
-        is_open && !self.rounds.is_empty() && !self.rounds.iter().any(Retest::counts)
+    pub(super) fn is_without_evidence(&self) -> bool {
+        let is_open = matches!(self.state, CheckProgress::GivenUp | CheckProgress::Suspect);
+        is_open && !self.repetitions.is_empty() && !self.repetitions.iter().any(Retest::is_evidence)
     }
 
     /// Returns the least number of low measurements that prove a loss.
-    pub fn fewest(&self) -> usize {
+    pub fn min_low_count(&self) -> usize {
         self.test.fewest()
     }
 
     /// Returns the most frequent cause among the low measurements; `None` if it is unknown.
     pub fn cause(&self) -> Option<&LowCause> {
-        let low = || self.rounds.iter().filter(|round| round.is_low);
+        let low = || self.repetitions.iter().filter(|round| round.is_low);
         let count = |code: Option<&str>| {
             low().filter(|round| round.cause.as_ref().map(LowCause::code) == code).count()
         };
@@ -234,13 +234,13 @@ impl FigureCheck {
 
     /// Returns whether the check shows that this machine is sick. If guests may share its hardware
     /// (`shares`), only a cause of this machine itself counts.
-    pub(super) fn accuses(&self, shares: bool) -> bool {
+    pub(super) fn shows_sick_machine(&self, shares: bool) -> bool {
         self.state == CheckProgress::Low && self.cause().map_or(!shares, LowCause::is_own)
     }
 
     /// Returns the median of the low repetitions; if none was low, the first measured figure.
     pub fn value_shown(&self) -> Option<f64> {
-        let low = self.rounds.iter().filter(|round| round.is_low).map(|round| round.value).collect();
+        let low = self.repetitions.iter().filter(|round| round.is_low).map(|round| round.value).collect();
         plimsoll_stats::median(low).or(self.first)
     }
 }

@@ -53,7 +53,7 @@ pub enum MachineLoss {
 impl MachineLoss {
     /// Returns the CPUs, memory and CPU quota that `machine` has less of than `usual`. `of` names
     /// the origin of `usual`: "before" or "in the fleet".
-    pub(super) fn between(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
+    pub(super) fn find_losses(usual: &Machine, machine: &Machine, of: &'static str) -> Vec<Self> {
         let cpus_of = |machine: &Machine| machine.cpu.allowed.len();
         let cpus = (cpus_of(machine), cpus_of(usual));
         let cpus = (cpus.0 < cpus.1).then_some(Self::Cpus { now: cpus.0, usual: cpus.1, of });
@@ -91,7 +91,7 @@ impl fmt::Display for MachineLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpus { now, usual, of } => {
-                write!(f, "{} usable, {usual} {of}", plimsoll_units::text::counted(*now, "CPU"))
+                write!(f, "{} usable, {usual} {of}", plimsoll_units::text::format_count(*now, "CPU"))
             }
             Self::Memory { now, usual, of } => {
                 let shown = |bytes: &u64| Quantity { value: *bytes as f64, unit: Unit::Byte };

@@ -129,7 +129,7 @@ fn row(check: &FigureCheck) -> CheckInDocument<'_> {
     };
     CheckInDocument {
         case: check.case.id().to_string(),
-        what: check.what.code(),
+        what: check.quantity.code(),
         state,
         reason,
         better: check.threshold.better,
@@ -139,10 +139,10 @@ fn row(check: &FigureCheck) -> CheckInDocument<'_> {
         from,
         figures,
         loss: check.threshold.loss,
-        low_by_chance: check.threshold.by_chance,
-        measured_again: check.rounds.len(),
-        low: check.rounds.iter().filter(|round| round.is_low).count(),
-        fewest: check.fewest(),
+        low_by_chance: check.threshold.false_alarm_rate,
+        measured_again: check.repetitions.len(),
+        low: check.repetitions.iter().filter(|round| round.is_low).count(),
+        fewest: check.min_low_count(),
         cause: check.cause().map(crate::LowCause::code),
         evidence: check.cause().map(ToString::to_string),
     }
@@ -167,8 +167,8 @@ impl CheckProgress {
             Self::Passed => ("usual", None),
             Self::Suspect => ("not decided", None),
             Self::Low => ("low", None),
-            Self::InVain => ("others", None),
-            Self::NotHere(why) => ("not judged", Some(why)),
+            Self::GivenUp => ("others", None),
+            Self::NotReported(why) => ("not judged", Some(why)),
             Self::Failed(why) => ("not measured", Some(why)),
         }
     }

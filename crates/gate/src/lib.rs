@@ -122,7 +122,7 @@ impl Gate {
 
     /// Records the first measurement of each case. Cases with a low figure stay open and are to be
     /// measured again. `interrupted`: the user ended the run before all cases were measured.
-    pub fn screen(&mut self, measurements: &[Measurement], interrupted: bool) {
+    pub fn record_first(&mut self, measurements: &[Measurement], interrupted: bool) {
         let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
         let in_time = |made: &&Measurement| made.cause != Some(Lost::OutOfTime);
         let made = |case: &Case| measurements.iter().filter(in_time).find(|made| made.case == *case);
@@ -139,7 +139,7 @@ impl Gate {
         for check in &mut self.checks {
             match made(&check.case) {
                 Some(measurement) => {
-                    check.screen(measurement, self.quota, is_alone(measurement, &self.machine));
+                    check.record_first(measurement, self.quota, is_alone(measurement, &self.machine));
                 }
                 None => check.state = CheckProgress::Failed(missing.to_owned()),
             }
@@ -159,7 +159,11 @@ impl Gate {
     /// Records a new setting that limits the case below its usual figure, unless recorded already.
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
-        let held = self.usual.iter().find_map(|usual| usual.newly_held(measurement, machine, loss)).flatten();
+        let held = self
+            .usual
+            .iter()
+            .find_map(|usual| usual.new_limiting_setting(measurement, machine, loss))
+            .flatten();
         let is_stated =
             |held: &MachineLoss| self.differences.iter().any(|reported| reported.code() == held.code());
         self.differences.extend(held.filter(|held| !is_stated(held)));
@@ -176,17 +180,17 @@ impl Gate {
 
     fn nearest(&self) -> Option<&FigureCheck> {
         let open = self.checks.iter().filter(|check| check.state == CheckProgress::Suspect);
-        open.min_by_key(|check| if check.rounds.is_empty() { 0 } else { check.needed() })
+        open.min_by_key(|check| if check.repetitions.is_empty() { 0 } else { check.needed_repetitions() })
     }
 
     /// Returns how many further measurements of the next case to spread over time, so that one
     /// disturbance does not hit all of them. 0 if spreading makes no difference.
-    pub fn spread(&self) -> usize {
-        self.nearest().filter(|check| !check.is_stated()).map_or(0, FigureCheck::needed)
+    pub fn repetitions_to_spread(&self) -> usize {
+        self.nearest().filter(|check| !check.is_low_by_own_quota()).map_or(0, FigureCheck::needed_repetitions)
     }
 
     /// Records a repeated measurement of a case and the CPU use of `others` during it.
-    pub fn add(&mut self, measurement: &Measurement, others: &Others) {
+    pub fn record_repetition(&mut self, measurement: &Measurement, others: &Others) {
         self.add_wrong(measurement);
         for check in &mut self.checks {
             if check.case == measurement.case && check.state == CheckProgress::Suspect {
@@ -199,7 +203,7 @@ impl Gate {
         !self.wrong.is_empty()
             || !self.differences.is_empty()
             || self.accusing_fault().is_some()
-            || self.checks.iter().any(|check| check.accuses(self.shares))
+            || self.checks.iter().any(|check| check.shows_sick_machine(self.shares))
     }
 
     /// Returns the first fault that alone makes the machine sick. Wear and narrow slots do not.

@@ -67,10 +67,10 @@ fn gated(
     others: &Others,
 ) -> Gate {
     let mut gate = Gate::new(&[case()], machine, usual, RATES);
-    gate.screen(std::slice::from_ref(first), false);
+    gate.record_first(std::slice::from_ref(first), false);
     for _ in 0..100 {
         match gate.next() {
-            Some(_) => gate.add(then, others),
+            Some(_) => gate.record_repetition(then, others),
             None => return gate,
         }
     }
@@ -92,7 +92,7 @@ fn what_is_low_once_is_measured_again() {
     let (low, good) = (made(0.5, |_| {}), made(0.99, |_| {}));
     let gate = gated(&bare(), &[], &low, &good, &nobody());
     assert_eq!(gate.verdict().answer, GateAnswer::Healthy);
-    assert_eq!(gate.checks[0].rounds.len(), 1);
+    assert_eq!(gate.checks[0].repetitions.len(), 1);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_wrong_answer_is_sick_at_once_also_on_a_guest_beside_other_work() {
             assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("wrong-answer")), "{named}");
             assert!(verdict.line.contains(&named), "{}", verdict.line);
         }
-        assert_eq!(at_once.checks[0].rounds.len(), 0);
+        assert_eq!(at_once.checks[0].repetitions.len(), 0);
     }
 }
 
@@ -143,9 +143,9 @@ fn a_quota_does_not_make_a_known_limit_unknown() {
         measurement.conditions.waited = Some(0.5);
     });
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.screen(&[throttled], false);
-    let of_limit = gate.checks.iter().find(|check| check.what == CheckedQuantity::OfLimit).unwrap();
-    let CheckProgress::NotHere(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
+    gate.record_first(&[throttled], false);
+    let of_limit = gate.checks.iter().find(|check| check.quantity == CheckedQuantity::OfLimit).unwrap();
+    let CheckProgress::NotReported(why) = of_limit.state else { panic!("{:?}", of_limit.state) };
     assert!(why.contains("quota") && !why.contains("not known"), "{why}");
 }
 
@@ -164,15 +164,15 @@ fn the_case_that_is_next_is_the_one_that_is_spread() {
     let mut gate = Gate::new(&[case(), other.clone()], &machine, &[], RATES);
     let low = made(0.5, |_| {});
     let low_other = Measurement { case: other.clone(), ..low.clone() };
-    gate.screen(&[low.clone(), low_other.clone()], false);
+    gate.record_first(&[low.clone(), low_other.clone()], false);
     assert_eq!(gate.next(), Some(&case()));
-    let fewest = gate.spread();
-    gate.add(&low, &nobody());
+    let fewest = gate.repetitions_to_spread();
+    gate.record_repetition(&low, &nobody());
     // Each case is measured once more before any is measured twice more.
-    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest));
-    gate.add(&low_other, &nobody());
-    gate.add(&low_other, &nobody());
-    assert_eq!((gate.next(), gate.spread()), (Some(&other), fewest - 2));
+    assert_eq!((gate.next(), gate.repetitions_to_spread()), (Some(&other), fewest));
+    gate.record_repetition(&low_other, &nobody());
+    gate.record_repetition(&low_other, &nobody());
+    assert_eq!((gate.next(), gate.repetitions_to_spread()), (Some(&other), fewest - 2));
 }
 
 fn allowed(quota_us: u64) -> plimsoll_machine::cgroup::CpuQuota {
@@ -192,7 +192,7 @@ fn a_quota_makes_it_sick_with_its_cause_also_on_a_guest() {
         assert_eq!(verdict.line, "sick: CPU quota of 0.50 CPUs, throttled 49 % of the time");
         assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Sick, Some("cpu-quota")));
     }
-    assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].rounds.len(), 3);
+    assert_eq!(gated(&half, &[], &stopped, &stopped, &nobody()).checks[1].repetitions.len(), 3);
     // A namespace may hide the size of its quota; other processes may then use it up.
     let verdict = answer(&guest(), &stopped, &nobody());
     assert_eq!(verdict.line, "sick: a CPU quota, throttled 49 % of the time");
@@ -234,14 +234,14 @@ fn a_disk_of_its_own_that_is_low_is_sick_where_nobody_shares_the_machine() {
     now.metrics.push(each);
     let mut disturbed = now.clone();
     disturbed.metrics[1].samples.pop();
-    let usual = [UsualFigures::of_history(&runs, &machine).unwrap()];
+    let usual = [UsualFigures::from_history(&runs, &machine).unwrap()];
     let answer = |machine: &Machine| {
         let mut gate = Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES);
-        gate.screen(std::slice::from_ref(&now), false);
-        gate.add(&disturbed, &nobody());
-        gate.add(&now, &hog());
+        gate.record_first(std::slice::from_ref(&now), false);
+        gate.record_repetition(&disturbed, &nobody());
+        gate.record_repetition(&now, &hog());
         while gate.next().is_some() {
-            gate.add(&now, &nobody());
+            gate.record_repetition(&now, &nobody());
         }
         gate.verdict()
     };
@@ -259,7 +259,7 @@ fn a_case_that_is_broken_off_is_unknown_also_where_nothing_says_what_is_usual() 
     late.reason = Some("--budget was used up before this case's turn".to_owned());
     for measured in [vec![made(0.995, |_| {})], vec![made(0.995, |_| {}), late]] {
         let mut gate = Gate::new(&[case(), broken.clone()], &bare(), &[], RATES);
-        gate.screen(&measured, false);
+        gate.record_first(&measured, false);
         let verdict = gate.verdict();
         assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
         assert!(verdict.line.ends_with("TCP writes: the time of the gate was over"), "{}", verdict.line);
@@ -280,12 +280,12 @@ fn a_disk_or_link_that_others_may_use_is_not_sick_for_a_low_figure() {
         let mut gate = Gate::new(
             std::slice::from_ref(&now.case),
             &bare(),
-            &[UsualFigures::of_history(&runs, &bare()).unwrap()],
+            &[UsualFigures::from_history(&runs, &bare()).unwrap()],
             RATES,
         );
-        gate.screen(std::slice::from_ref(&now), false);
+        gate.record_first(std::slice::from_ref(&now), false);
         while gate.next().is_some() {
-            gate.add(&now, &nobody());
+            gate.record_repetition(&now, &nobody());
         }
         let verdict = gate.verdict();
         assert_eq!(verdict.answer, GateAnswer::Unknown, "{}", verdict.line);
@@ -308,7 +308,7 @@ fn figures_of_another_disk_say_nothing_of_this_one() {
         .map(|run| Run { machine: on("fast"), nodes: Vec::new(), ..run })
         .collect();
     let judged = |machine: &Machine| {
-        let usual = [UsualFigures::of_history(&runs, machine).unwrap()];
+        let usual = [UsualFigures::from_history(&runs, machine).unwrap()];
         Gate::new(std::slice::from_ref(&now.case), machine, &usual, RATES).unjudged.is_empty()
     };
     assert!(judged(&on("fast")) && !judged(&on("slow")));
@@ -365,17 +365,17 @@ fn what_cannot_be_measured_or_judged_is_unknown() {
     assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("cpu fma f64 avx2: failed: the worker was killed"), "{}", verdict.line);
     let mut gate = Gate::new(&[], &bare(), &[], RATES);
-    gate.screen(&[], false);
+    gate.record_first(&[], false);
     assert_eq!(gate.verdict().cause, Some("not-judged"));
     let mut unmeasured = Gate::new(&[case()], &bare(), &[], RATES);
-    unmeasured.screen(&[], false);
+    unmeasured.record_first(&[], false);
     assert_eq!(unmeasured.verdict().answer, GateAnswer::Unknown);
 }
 
 fn history(values: &[f64], machine: &Machine) -> UsualFigures {
     let run = |value: &f64| Run { machine: machine.clone(), ..run_of(vec![peak(1, *value)]) };
     let runs: Vec<Run> = values.iter().map(run).collect();
-    UsualFigures::of_history(&runs, &bare()).unwrap()
+    UsualFigures::from_history(&runs, &bare()).unwrap()
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_quota_of_more_cpus_than_there_are_is_none() {
         machine
     };
     let codes = |usual: &Machine, now: &Machine| -> Vec<&str> {
-        MachineLoss::between(usual, now, "before").iter().map(MachineLoss::code).collect()
+        MachineLoss::find_losses(usual, now, "before").iter().map(MachineLoss::code).collect()
     };
     assert_eq!(codes(&of(4, 8), &of(4, 5)), Vec::<&str>::new());
     assert_eq!(codes(&of(4, 8), &of(4, 3)), ["cpu-quota"]);
@@ -419,7 +419,7 @@ fn memory_that_a_kernel_reserves_is_not_missing() {
         memory: plimsoll_machine::Memory { total_bytes: Some((gib * GIB as f64) as u64), ..bare().memory },
         ..bare()
     };
-    let missing = |usual, now| !MachineLoss::between(&of(usual), &of(now), "before").is_empty();
+    let missing = |usual, now| !MachineLoss::find_losses(&of(usual), &of(now), "before").is_empty();
     // Large share but little memory; much memory but a small share; both.
     assert!(!missing(4.0, 3.1) && !missing(64.0, 62.0) && !missing(8.0, 16.0));
     assert!(missing(16.0, 14.9) && missing(64.0, 60.0));
@@ -448,10 +448,10 @@ fn figure(case: &str, unit: Unit, value: f64, shaped: Option<f64>) -> Measuremen
 /// Returns the verdict about `now` on `is` after `before` on `was`, too varied to be usual.
 fn after(before: &[Measurement], was: &Machine, now: &Measurement, is: &Machine) -> GateVerdict {
     let run = |it: &Measurement| Run { machine: was.clone(), ..run_of(vec![it.clone()]) };
-    let usual = [UsualFigures::of_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
+    let usual = [UsualFigures::from_history(&before.iter().map(run).collect::<Vec<_>>(), is).unwrap()];
     let mut gate = Gate::new(std::slice::from_ref(&now.case), is, &usual, RATES);
     assert_eq!((gate.checks.len(), gate.unjudged.len()), (0, 1));
-    gate.screen(std::slice::from_ref(now), false);
+    gate.record_first(std::slice::from_ref(now), false);
     gate.verdict()
 }
 
@@ -583,7 +583,7 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     let differences = |large_ones: usize| {
         let kind = |n: usize| if n < large_ones { &large } else { &small };
         let machines: Vec<_> = (0..6).map(|n| (names[n].as_str(), kind(n), 100.0)).collect();
-        UsualFigures::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
+        UsualFigures::from_fleet(&fleet_of(&machines), &small).unwrap().differences(&small)
     };
     assert!(differences(3).is_empty());
     assert_eq!(differences(4).len(), 1);
@@ -596,7 +596,7 @@ fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     let (one, other) = (held(Some(8)), held(None));
     let machines: Vec<_> =
         (0..6).map(|n| (names[n].as_str(), if n % 2 == 0 { &one } else { &other }, 100.0)).collect();
-    let found = UsualFigures::of_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
+    let found = UsualFigures::from_fleet(&fleet_of(&machines), &small).unwrap().differences(&small);
     assert_eq!(found.iter().map(MachineLoss::code).collect::<Vec<_>>(), ["fewer-cpus"]);
 }
 
@@ -622,8 +622,8 @@ fn a_fleet_says_what_is_usual_for_its_kind() {
         let rate = |n: usize| if n <= 4 { 10.0 } else { 100.0 + (n % 3) as f64 * 0.1 };
         (0..count).map(|n| (names[n].as_str(), kind(n), rate(n))).collect()
     };
-    assert!(UsualFigures::of_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
-    let usual = [UsualFigures::of_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
+    assert!(UsualFigures::from_fleet(&fleet_of(&made_of(9)), &here).is_err(), "four of its kind");
+    let usual = [UsualFigures::from_fleet(&fleet_of(&made_of(12)), &here).unwrap()];
     let mut slower = made(0.99, |_| {});
     slower.metrics[0].summary.median = 80.0;
     let verdict = gated(&here, &usual, &slower, &slower, &nobody()).verdict();
@@ -643,25 +643,27 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     let (before, now) = (of(64, "a"), of(32, "b"));
     let names: Vec<String> = (0..6).map(|n| format!("n{n}")).collect();
     let machines: Vec<_> = names.iter().map(|name| (name.as_str(), &before, 100.0)).collect();
-    let usual = [UsualFigures::of_fleet(&fleet_of(&machines), &now).unwrap()];
+    let usual = [UsualFigures::from_fleet(&fleet_of(&machines), &now).unwrap()];
     let verdict = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody()).verdict();
     assert_eq!(verdict.line, "sick: memory 32 GiB, 64 GiB in the fleet");
     // A matching host name is enough to leave a node out, whatever the user called it: four remain.
     // It does not identify a machine that had more memory: many may have the host name of an image.
     let mut renamed = fleet_of(&machines[..5]);
-    assert!(UsualFigures::of_fleet(&fleet_of(&machines[1..]), &before).is_ok());
+    assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &before).is_ok());
     renamed.nodes[0].name = "10.0.0.1".to_owned();
     assert!(
-        UsualFigures::of_fleet(&renamed, &before).is_err() && UsualFigures::of_fleet(&renamed, &now).is_err()
+        UsualFigures::from_fleet(&renamed, &before).is_err()
+            && UsualFigures::from_fleet(&renamed, &now).is_err()
     );
     let mut renamed = fleet_of(&machines);
     renamed.nodes[0].name = "10.0.0.1".to_owned();
     assert!(
-        UsualFigures::of_fleet(&renamed, &before).is_ok() && UsualFigures::of_fleet(&renamed, &now).is_err()
+        UsualFigures::from_fleet(&renamed, &before).is_ok()
+            && UsualFigures::from_fleet(&renamed, &now).is_err()
     );
     let nameless = |machine: &Machine| Machine { host: Some("localhost".to_owned()), ..machine.clone() };
     renamed.nodes[0].name = "localhost".to_owned();
-    assert!(UsualFigures::of_fleet(&renamed, &nameless(&now)).is_err());
+    assert!(UsualFigures::from_fleet(&renamed, &nameless(&now)).is_err());
     // Several nodes with the same host name.
     let mut copies = fleet_of(&machines);
     copies.nodes.iter_mut().for_each(|node| {
@@ -670,16 +672,17 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     });
     copies.measurements.iter_mut().for_each(|measurement| measurement.node.insert(0, 'x'));
     assert!(
-        UsualFigures::of_fleet(&copies, &before).is_ok() && UsualFigures::of_fleet(&copies, &now).is_err()
+        UsualFigures::from_fleet(&copies, &before).is_ok()
+            && UsualFigures::from_fleet(&copies, &now).is_err()
     );
     // The wording of the evidence may have changed.
     let mut reworded = now.clone();
     reworded.virtualisation.evidence.push("another".to_owned());
-    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &reworded).is_ok());
+    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &reworded).is_ok());
     // A machine in a container now, or with another instance type, is another.
     let mut contained = now.clone();
     contained.virtualisation.container = Some("lxc".to_owned());
-    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &contained).is_err());
+    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &contained).is_err());
     let typed = |machine: &Machine, instance: &str| {
         let mut machine = machine.clone();
         machine.virtualisation.instance = Some(instance.to_owned());
@@ -689,10 +692,10 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
     assert!(is_same(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
     assert!(!is_same(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
     // Without a node of its own, or with one of another processor, its kind has too few machines.
-    assert!(UsualFigures::of_fleet(&fleet_of(&machines[1..]), &now).is_err());
+    assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;
     other.cpu.model_name = Some("another".to_owned());
-    assert!(UsualFigures::of_fleet(&fleet_of(&machines), &other).is_err());
+    assert!(UsualFigures::from_fleet(&fleet_of(&machines), &other).is_err());
 }
 
 #[test]
@@ -724,9 +727,9 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
                     whole * (1.0 - lost) * (1.0 + generator.random_range(-0.01..0.01));
                 it
             };
-            gate.screen(&[figure()], false);
+            gate.record_first(&[figure()], false);
             while gate.next().is_some() {
-                gate.add(&figure(), &nobody());
+                gate.record_repetition(&figure(), &nobody());
             }
             gate.verdict().answer == GateAnswer::Sick
         };
@@ -739,7 +742,7 @@ fn of_a_thousand_gates_on_a_healthy_machine_none_is_sick_and_a_loss_is_found() {
 #[test]
 fn a_fault_that_the_system_tells_is_a_reason_and_wear_is_not() {
     let mut gate = Gate::new(&[case()], &bare(), &[], RATES);
-    gate.screen(&[made(0.99, |_| {})], false);
+    gate.record_first(&[made(0.99, |_| {})], false);
     let all = HardwareFault::FAULT_CODES;
     assert!(DRAINING.iter().all(|code| all.contains(code)), "{all:?}");
     gate.faults = vec![HardwareFault::NvmeWorn { drive: "nvme0".to_owned(), percent: 104 }];
@@ -793,8 +796,8 @@ fn narrow_links_and_lost_data_are_a_reason_where_they_are_new() {
             ..run_of(vec![peak(1, 100.0)])
         };
         let mut gate =
-            Gate::new(&[case()], &bare(), &[UsualFigures::of_history(&[run], &bare()).unwrap()], RATES);
-        gate.screen(&[made(0.99, |_| {})], false);
+            Gate::new(&[case()], &bare(), &[UsualFigures::from_history(&[run], &bare()).unwrap()], RATES);
+        gate.record_first(&[made(0.99, |_| {})], false);
         gate.faults = vec![fault];
         gate.verdict()
     };
@@ -842,7 +845,7 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     failed.metrics.clear();
     let mut gate = Gate::new(&[case(), failed.case.clone()], &bare(), &[], RATES);
     assert_eq!(gate.unjudged.len(), 1);
-    gate.screen(&[made(0.995, |_| {}), failed], false);
+    gate.record_first(&[made(0.995, |_| {}), failed], false);
     let verdict = gate.verdict();
     assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);

@@ -47,9 +47,9 @@ pub struct Threshold {
     /// Loss that is found, 0 to 1: the requested one, or the smallest that exceeds the noise.
     pub loss: f64,
     /// Probability that a measurement is low although nothing is wrong.
-    pub by_chance: f64,
+    pub false_alarm_rate: f64,
     /// Probability that a measurement is low if the loss is real.
-    pub of_a_loss: f64,
+    pub detection_rate: f64,
     /// Origin.
     pub source: ThresholdSource,
 }
@@ -71,8 +71,8 @@ impl Threshold {
             low: whole * (share * (1.0 - loss)).sqrt(),
             better: Better::Higher,
             loss,
-            by_chance: UNKNOWN_CHANCE,
-            of_a_loss: UNKNOWN_LOSS,
+            false_alarm_rate: UNKNOWN_CHANCE,
+            detection_rate: UNKNOWN_LOSS,
             source,
         }
     }
@@ -92,7 +92,7 @@ impl Threshold {
         let few = || {
             format!(
                 "{} known, {MIN_USUAL_COUNT} required",
-                plimsoll_units::text::counted(n, "earlier figure")
+                plimsoll_units::text::format_count(n, "earlier figure")
             )
         };
         let (noise, _) = RunNoise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
@@ -103,7 +103,7 @@ impl Threshold {
         let losses = std::iter::once(loss).chain(LOSSES.into_iter().filter(|larger| *larger > loss));
         for loss in losses {
             let half = -(1.0 - loss).ln() / 2.0;
-            let missed = wider.beyond(half);
+            let missed = wider.probability_below(half);
             if missed <= MISSED {
                 let away = |value: f64| match better {
                     Better::Higher => (value / middle).ln(),
@@ -111,7 +111,7 @@ impl Threshold {
                 };
                 let seen = values.iter().filter(|value| away(**value) < -half).count();
                 // Laplace's rule of succession: an unseen event may happen once in n + 2 figures.
-                let by_chance = wider.beyond(half).max((seen + 1) as f64 / (n + 2) as f64);
+                let by_chance = wider.probability_below(half).max((seen + 1) as f64 / (n + 2) as f64);
                 let low = match better {
                     Better::Higher => middle * (-half).exp(),
                     Better::Lower => middle * half.exp(),
@@ -122,8 +122,8 @@ impl Threshold {
                     low,
                     better,
                     loss,
-                    by_chance,
-                    of_a_loss,
+                    false_alarm_rate: by_chance,
+                    detection_rate: of_a_loss,
                     source: source(n),
                 });
             }
@@ -163,7 +163,7 @@ mod tests {
         let it = of(&values, Better::Higher).unwrap();
         assert_eq!((it.loss, it.source.clone()), (0.1, ThresholdSource::History { runs: 12 }));
         assert!(it.is_low(90.0) && !it.is_low(97.0), "{it:?}");
-        assert!(it.by_chance >= 1.0 / 14.0 && it.of_a_loss > 0.99, "{it:?}");
+        assert!(it.false_alarm_rate >= 1.0 / 14.0 && it.detection_rate > 0.99, "{it:?}");
         let it = of(&values, Better::Lower).unwrap();
         assert!(it.is_low(112.0) && !it.is_low(103.0), "{it:?}");
         assert!((it.lost(201.6) - 0.5).abs() < 0.01);
@@ -178,7 +178,7 @@ mod tests {
         assert!(loss(4.0).unwrap() > 0.1);
         assert!(loss(90.0).unwrap_err().contains("differ by chance too much"));
         assert_eq!(of(&[1.0, 1.0], Better::Higher).unwrap_err(), "2 earlier figures known, 3 required");
-        assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().by_chance >= 0.2);
+        assert!(of(&[5.0, 5.0, 5.0], Better::Higher).unwrap().false_alarm_rate >= 0.2);
     }
 
     proptest! {
@@ -189,7 +189,7 @@ mod tests {
             let better = if higher { Better::Higher } else { Better::Lower };
             let values: Vec<f64> = values.iter().map(|value| value * scale).collect();
             if let Ok(it) = of(&values, better) {
-                prop_assert!(!it.is_low(it.usual) && it.by_chance > 0.0 && it.of_a_loss > 0.5);
+                prop_assert!(!it.is_low(it.usual) && it.false_alarm_rate > 0.0 && it.detection_rate > 0.5);
                 let lost = if higher { it.usual * (1.0 - it.loss) } else { it.usual / (1.0 - it.loss) };
                 prop_assert!(it.is_low(lost));
                 prop_assert!((it.lost(lost) - it.loss).abs() < 1e-9);

@@ -30,7 +30,7 @@ pub struct UsualFigures {
 impl UsualFigures {
     /// Collects the usual figures from earlier `runs`, the oldest first, that apply to `machine`
     /// now. `None` without runs.
-    pub fn of_history(runs: &[Run], machine: &Machine) -> Option<Self> {
+    pub fn from_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
             figures: figures(runs, machine, |_| true),
@@ -49,8 +49,8 @@ impl UsualFigures {
     /// # Errors
     ///
     /// The run has fewer than five such nodes.
-    pub fn of_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
-        let then = named(run, machine).map(|node| run.machine_of(node));
+    pub fn from_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
+        let then = node_by_host(run, machine).map(|node| run.machine_of(node));
         let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
         let others = run.nodes.iter().filter(|node| !is_own(run, node, machine));
         let alike: BTreeSet<&str> =
@@ -58,7 +58,7 @@ impl UsualFigures {
         if alike.len() < LEAST_MACHINES {
             return Err(format!(
                 "it has {} of the kind of this one, and {LEAST_MACHINES} are required",
-                plimsoll_units::text::counted(alike.len(), "other machine")
+                plimsoll_units::text::format_count(alike.len(), "other machine")
             ));
         }
         let runs = std::slice::from_ref(run);
@@ -70,7 +70,7 @@ impl UsualFigures {
             figures,
             settings,
             quotas,
-            machine: most(typical(), machine),
+            machine: typical_machine(typical(), machine),
             health: None,
             is_fleet: true,
         })
@@ -99,7 +99,7 @@ impl UsualFigures {
     /// Returns the new setting that limits a case below its usual figure less `loss` (0 to 1). A
     /// figure need not be low: short samples may exceed the rate. Outer `None`: too few known
     /// figures.
-    pub(super) fn newly_held(
+    pub(super) fn new_limiting_setting(
         &self,
         measurement: &Measurement,
         machine: &Machine,
@@ -139,7 +139,7 @@ impl UsualFigures {
 
     pub(super) fn differences(&self, machine: &Machine) -> Vec<MachineLoss> {
         let before = if self.is_fleet { "in the fleet" } else { "before" };
-        let all = self.machine.iter().flat_map(|usual| MachineLoss::between(usual, machine, before));
+        let all = self.machine.iter().flat_map(|usual| MachineLoss::find_losses(usual, machine, before));
         let is_usual = self.quota(machine) == Quota::Usual;
         all.filter(|one| !is_usual || !matches!(one, MachineLoss::Quota { .. })).collect()
     }
@@ -216,7 +216,7 @@ fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeM
 }
 
 /// Returns the node of a run with the host name of `machine`; `None` for `localhost`.
-fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
+fn node_by_host<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
     let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
     run.nodes.iter().find(|node| node.name == host)
 }
@@ -224,7 +224,7 @@ fn named<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
 /// Returns whether a node of the run is `machine` itself: by node name, else by a host name that is
 /// unique in the run. Good only for leaving a node out: images share host names.
 fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
-    let own = named(run, machine).or_else(|| {
+    let own = node_by_host(run, machine).or_else(|| {
         let is_of = |node: &&Node| machine.host.is_some() && run.machine_of(node).host == machine.host;
         let mut by_host = run.nodes.iter().filter(is_of);
         by_host.next().filter(|_| by_host.next().is_none())
@@ -233,18 +233,18 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
 }
 
 /// Returns a machine of `all` with the CPUs and quota of the majority, or else of `machine`.
-fn most<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
+fn typical_machine<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;
     let hundredths = |of: &Machine| (quota(of).min(cpus(of) as f64) * 100.0) as u64;
-    let (by_cpus, by_quota) = (majority(all.clone(), cpus), majority(all, hundredths));
+    let (by_cpus, by_quota) = (majority_machine(all.clone(), cpus), majority_machine(all, hundredths));
     typical.cpu.allowed = by_cpus.unwrap_or(machine).cpu.allowed.clone();
     typical.cgroup.cpu_quota = by_quota.unwrap_or(machine).cgroup.cpu_quota.clone();
     Some(typical)
 }
 
 /// Returns a machine whose `number` is that of more than half of `all`; `None` without one.
-fn majority<'a>(
+fn majority_machine<'a>(
     all: impl Iterator<Item = &'a Machine>,
     number: impl Fn(&Machine) -> u64,
 ) -> Option<&'a Machine> {

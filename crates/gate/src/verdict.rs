@@ -1,6 +1,6 @@
 use plimsoll_bench::label;
 use plimsoll_units::quantity::percent;
-use plimsoll_units::text::{counted, shown_within};
+use plimsoll_units::text::{format_count, shown_within};
 
 use crate::check::{CheckProgress, CheckedQuantity, FigureCheck};
 use crate::difference::MachineLoss;
@@ -79,7 +79,7 @@ fn sick(gate: &Gate) -> Option<GateVerdict> {
     let found = gate
         .checks
         .iter()
-        .filter(|check| check.accuses(gate.shares))
+        .filter(|check| check.shows_sick_machine(gate.shares))
         .max_by(|a, b| lost(a).total_cmp(&lost(b)));
     // A measured cause is stronger evidence than a setting that differs.
     if let Some(check) = found {
@@ -112,10 +112,11 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
     }
     let passed = gate.checks.iter().any(|check| check.state == CheckProgress::Passed);
     // CPU time taken by other work does not cast doubt on figures that passed.
-    let is_theirs =
-        |check: &FigureCheck| passed && check.what == CheckedQuantity::CpuTime && check.is_in_vain();
+    let is_theirs = |check: &FigureCheck| {
+        passed && check.quantity == CheckedQuantity::CpuTime && check.is_without_evidence()
+    };
     if let Some(check) =
-        gate.checks.iter().find(|check| check.state == CheckProgress::InVain && !is_theirs(check))
+        gate.checks.iter().find(|check| check.state == CheckProgress::GivenUp && !is_theirs(check))
     {
         return Some(match check.cause() {
             Some(cause) => {
@@ -154,12 +155,12 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
 
 fn healthy(gate: &Gate) -> GateVerdict {
     let passed = gate.checks.iter().filter(|check| check.state == CheckProgress::Passed).count();
-    let first = format!("{} passed", counted(passed, "check"));
-    let busy = gate.checks.iter().filter(|check| check.is_in_vain()).find_map(FigureCheck::cause);
+    let first = format!("{} passed", format_count(passed, "check"));
+    let busy = gate.checks.iter().filter(|check| check.is_without_evidence()).find_map(FigureCheck::cause);
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),
         (None, 0) => None,
-        (None, n) => Some(format!("{} not judged", counted(n, "case"))),
+        (None, n) => Some(format!("{} not judged", format_count(n, "case"))),
     };
     verdict(GateAnswer::Healthy, None, &first, then)
 }

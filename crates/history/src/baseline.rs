@@ -30,7 +30,7 @@ pub struct SkippedRuns {
 
 /// A lasting regression that no user accepted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OpenLoss {
+pub struct OpenRegression {
     /// The case.
     pub case: Case,
     /// The metric.
@@ -49,7 +49,7 @@ pub struct BaselineRuns {
     /// Run IDs, the oldest first.
     pub runs: Vec<String>,
     /// Open regressions, the oldest first; runs since then are excluded.
-    pub open: Vec<OpenLoss>,
+    pub open: Vec<OpenRegression>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Store {
         let found = self.earlier(run, &candidates, count)?;
         let open = |loss: lasting::LastingLoss| {
             let since = candidates.get(loss.since)?;
-            Some(OpenLoss {
+            Some(OpenRegression {
                 case: loss.case,
                 metric: loss.metric,
                 since: since.id.clone(),
@@ -105,7 +105,7 @@ impl Store {
         count: usize,
     ) -> Result<lasting::Earlier, StoreError> {
         let floors = self.floors(&run.machine.id)?;
-        let series = figures(self.index()?, candidates);
+        let series = metric_series(self.index()?, candidates);
         let count = count.min(MOST_BASELINE);
         Ok(lasting::baseline(&series, candidates.len(), count, floors.as_ref()))
     }
@@ -116,7 +116,7 @@ impl Store {
     }
 
     /// Returns the runs with the plan and machine of `of`, up to `of` itself, the oldest first.
-    fn like(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
+    fn runs_up_to(&self, of: &Run) -> Result<Vec<&RunFacts>, StoreError> {
         let index = self.index()?;
         let end =
             index.runs.iter().position(|run| run.facts.id == of.id).map_or(index.runs.len(), |at| at + 1);
@@ -129,7 +129,7 @@ impl Store {
     fn candidates(&self, run: &Run, until: SearchEnd) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
-        for facts in self.like(run)?.into_iter().rev() {
+        for facts in self.runs_up_to(run)?.into_iter().rev() {
             let is_accepted = remarks.has(&facts.id, ACCEPTED);
             let is_whole = facts.status == RunStatus::Complete && facts.counts.ok > 0;
             let is_meant = facts.id != run.id || until == SearchEnd::Through || is_accepted;
@@ -145,9 +145,9 @@ impl Store {
     }
 
     /// Counts the earlier runs with the plan and machine of `of` that no baseline uses, by reason.
-    pub fn not_in_baseline(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
+    pub fn count_skipped(&self, of: &Run) -> Result<SkippedRuns, StoreError> {
         let mut found = SkippedRuns::default();
-        for facts in self.like(of)?.into_iter().filter(|facts| facts.id != of.id) {
+        for facts in self.runs_up_to(of)?.into_iter().filter(|facts| facts.id != of.id) {
             match (self.is_own(facts, of), facts.status) {
                 (false, _) => found.imported += 1,
                 (true, RunStatus::Partial) => found.partial += 1,
@@ -160,7 +160,7 @@ impl Store {
 
 /// Returns a series per case and metric. Each value has the index of its run in `candidates` and
 /// the result: the median, if the run measured the case several times.
-fn figures(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
+fn metric_series(index: &Index, candidates: &[&RunFacts]) -> Vec<MetricSeries> {
     let mut all: HashMap<usize, Vec<(usize, f64)>> = HashMap::new();
     for (run, facts) in candidates.iter().enumerate() {
         let mut values: HashMap<usize, Vec<f64>> = HashMap::new();

@@ -28,13 +28,13 @@ const MAX_BYTES: u64 = 2 << 30;
 /// Returns the path of a run's document below [`RUNS_DIRECTORY`], `YYYY/MM/DDTHHMMZ-ID.json.gz`,
 /// which sorts by time. Fails for an invalid ID or start time.
 pub(super) fn path_of(run: &Run) -> Result<PathBuf, String> {
-    let at = Offset::UTC.to_datetime(began(&run.id, &run.started)?);
+    let at = Offset::UTC.to_datetime(parse_start(&run.id, &run.started)?);
     let (year, month, day, hour, minute) = (at.year(), at.month(), at.day(), at.hour(), at.minute());
     Ok(format!("{year:04}/{month:02}/{day:02}T{hour:02}{minute:02}Z-{}{SUFFIX}", run.id).into())
 }
 
 /// Parses `started` (RFC 3339), the start of run `id`. Fails for an invalid time or ID.
-pub(super) fn began(id: &str, started: &str) -> Result<Timestamp, String> {
+pub(super) fn parse_start(id: &str, started: &str) -> Result<Timestamp, String> {
     let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
         return Err(format!("'{}' is not the id of a run", shown(id)));
@@ -48,8 +48,8 @@ pub(super) fn write(directory: &Path, run: &Run, registry: &Registry) -> Result<
     let file = runs.join(path_of(run).map_err(|why| StoreError::damaged(directory, why))?);
     let month = file.parent().unwrap_or(&runs);
     let written = || -> io::Result<()> {
-        make(month)?;
-        put(&file, registry, |made| packed(run, made))?;
+        create_private_dir(month)?;
+        replace_atomically(&file, registry, |made| packed(run, made))?;
         // The names of new directories are synced, too.
         month.ancestors().skip(1).take(3).try_for_each(synced)
     };
@@ -64,12 +64,12 @@ pub(super) fn remove(file: &Path) -> Result<(), StoreError> {
 }
 
 /// Creates a directory and its missing parents with mode 0700.
-pub(super) fn make(directory: &Path) -> io::Result<()> {
+pub(super) fn create_private_dir(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Replaces `file` atomically by what `fill` writes to a temporary file, recorded in `registry`.
-pub(super) fn put(
+pub(super) fn replace_atomically(
     file: &Path,
     registry: &Registry,
     fill: impl FnOnce(&File) -> io::Result<()>,
@@ -111,7 +111,7 @@ impl From<io::Error> for UnreadDocument {
 }
 
 /// Returns the unpacked text. Fails for a link, an irregular file, or more than [`MAX_BYTES`].
-pub(super) fn text(path: &Path) -> Result<String, UnreadDocument> {
+pub(super) fn read_unpacked(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =
         MultiGzDecoder::new(BufReader::with_capacity(1 << 16, regular(path)?)).take(MAX_BYTES + 1);
@@ -156,7 +156,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Lists the documents below `directory`; empty if it is missing. Unusable files become problems of
 /// the listing. Fails if the directory of runs is unreadable.
-pub(super) fn listed(directory: &Path) -> Result<Listing, StoreError> {
+pub(super) fn list_documents(directory: &Path) -> Result<Listing, StoreError> {
     let mut listing = Listing::default();
     let runs = directory.join(RUNS_DIRECTORY);
     match listing.collect(&runs, "") {
@@ -180,7 +180,7 @@ impl Listing {
             };
             let (file, kind) = (format!("{below}{name}"), entry.file_type()?);
             if kind.is_dir() {
-                self.look_into(&path, &file);
+                self.collect_subdirectory(&path, &file);
             } else if name.ends_with(SUFFIX) {
                 let Ok(about) = entry.metadata() else { continue };
                 let modified = (about.mtime(), about.mtime_nsec());
@@ -200,7 +200,7 @@ impl Listing {
 
     /// Adds the documents of `directory`, a subdirectory with the path `file` below
     /// [`RUNS_DIRECTORY`]. If it is unreadable, adds a problem.
-    fn look_into(&mut self, directory: &Path, file: &str) {
+    fn collect_subdirectory(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");
             return self.problems.push(StoreError::unused(directory, why));

@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum StoreError {
     /// The environment gives no default directory.
     #[error("no place for the history: {why}; use --store DIR, or --store none to keep none")]
-    NoPlace {
+    NoDefaultDirectory {
         /// The missing variable.
         why: String,
     },
@@ -94,8 +94,8 @@ pub enum StoreError {
 impl StoreError {
     /// Returns whether the directory is unknown, unreadable or not writable: with the default
     /// directory, a run then continues without a history.
-    pub fn is_no_place(&self) -> bool {
-        matches!(self, Self::NoPlace { .. } | Self::NotWritable { .. } | Self::NotReadable { .. })
+    pub fn is_unusable_directory(&self) -> bool {
+        matches!(self, Self::NoDefaultDirectory { .. } | Self::NotWritable { .. } | Self::NotReadable { .. })
     }
 
     /// Returns whether the history was refused for safety (exit code 3).
@@ -112,8 +112,8 @@ impl StoreError {
     }
 
     /// Returns whether the environment gives no default directory, so that no history is kept.
-    pub fn is_unplaced(&self) -> bool {
-        matches!(self, Self::NoPlace { .. })
+    pub fn is_no_default_directory(&self) -> bool {
+        matches!(self, Self::NoDefaultDirectory { .. })
     }
 
     pub(super) fn refused(directory: &Path, why: impl Into<String>) -> Self {

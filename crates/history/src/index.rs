@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::CaseCounts;
-use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, put};
+use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, replace_atomically};
 use super::error::{StoreError, name};
 use super::unfinished::{self, UnfinishedRun};
 
@@ -57,7 +57,7 @@ pub(super) struct RunFacts {
 
 impl RunFacts {
     /// Returns the sort key, (start in ms, ID): IDs ascend among runs of the same millisecond.
-    fn place(&self) -> (i64, &str) {
+    fn sort_key(&self) -> (i64, &str) {
         (self.began_ms, &self.id)
     }
 }
@@ -71,7 +71,7 @@ pub(super) struct Indexed {
 
 impl Indexed {
     /// Returns (is complete, number of cases), by which two documents of a run are compared.
-    fn extent(&self) -> (bool, usize) {
+    fn completeness(&self) -> (bool, usize) {
         (self.facts.status == RunStatus::Complete, self.facts.counts.total())
     }
 }
@@ -106,7 +106,7 @@ impl IndexedFile {
 
 impl Index {
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
-        let Listing { entries, mut problems } = documents::listed(directory)?;
+        let Listing { entries, mut problems } = documents::list_documents(directory)?;
         let stored = stored(directory);
         let mut numbers = SeriesNumbers::of(stored.series);
         let mut known = stored.files;
@@ -139,14 +139,14 @@ impl Index {
             let _ = keep(directory, &stored, registry);
         }
         let mut index = Self { runs: Vec::new(), series: Vec::new(), problems };
-        index.take(directory, stored);
+        index.add_stored(directory, stored);
         index.add_unfinished(directory);
-        index.runs.sort_by(|a, b| a.facts.place().cmp(&b.facts.place()));
+        index.runs.sort_by(|a, b| a.facts.sort_key().cmp(&b.facts.sort_key()));
         Ok(index)
     }
 
     /// Adds each run of `stored` once, from its most complete document; further ones are problems.
-    fn take(&mut self, directory: &Path, stored: Stored) {
+    fn add_stored(&mut self, directory: &Path, stored: Stored) {
         let runs = directory.join(RUNS_DIRECTORY);
         let mut places: HashMap<String, usize> = HashMap::new();
         for (file, IndexedFile { found, .. }) in stored.files {
@@ -164,7 +164,7 @@ impl Index {
                 continue;
             };
             let known = &mut self.runs[place];
-            if found.extent() > known.extent() {
+            if found.completeness() > known.completeness() {
                 std::mem::swap(known, &mut found);
             }
             let why = format!("it holds the same run as {}; delete one of them", name(&known.path));
@@ -195,7 +195,7 @@ impl Index {
             match found.map(|found| (self.runs.iter_mut().find(|known| known.facts.id == run.id), found)) {
                 Err(why) => self.problems.push(StoreError::damaged(&path, why)),
                 Ok((None, found)) => self.runs.push(found),
-                Ok((Some(known), found)) if known.extent() < found.extent() => *known = found,
+                Ok((Some(known), found)) if known.completeness() < found.completeness() => *known = found,
                 Ok(_) => {}
             }
         }
@@ -228,7 +228,7 @@ fn stored(directory: &Path) -> Stored {
 
 fn keep(directory: &Path, stored: &Stored, registry: &Registry) -> io::Result<()> {
     let text = serde_json::to_vec(stored)?;
-    put(&path_of(directory), registry, |mut file| file.write_all(&text))
+    replace_atomically(&path_of(directory), registry, |mut file| file.write_all(&text))
 }
 
 struct SeriesNumbers {
@@ -284,7 +284,7 @@ fn read_all(runs: &Path, entries: Vec<DocumentFile>) -> Vec<(DocumentFile, Resul
     let found = Mutex::new(Vec::new());
     let work = || {
         while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let text = documents::text(&runs.join(&entry.file));
+            let text = documents::read_unpacked(&runs.join(&entry.file));
             let read = text.and_then(|text| outline(&text).map_err(UnreadDocument::Damaged));
             if let Ok(mut found) = found.lock() {
                 found.push((entry.clone(), read));
@@ -380,7 +380,7 @@ fn outline(text: &str) -> Result<Outline, String> {
         }
     }
     let facts = RunFacts {
-        began_ms: documents::began(&document.id, &document.started)?.as_millisecond(),
+        began_ms: documents::parse_start(&document.id, &document.started)?.as_millisecond(),
         id: document.id,
         started: document.started,
         elapsed_s: document.elapsed_s,

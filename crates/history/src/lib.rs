@@ -30,10 +30,10 @@ use plimsoll_system::leftover::Registry;
 use remarks::Remarks;
 use unfinished::RunJournal;
 
-pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenLoss, SkippedRuns};
+pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenRegression, SkippedRuns};
 pub use error::StoreError;
 pub use place::{HistoryEnvironment, Location};
-pub use query::{Began, MetricTrend, TrendPoint, TrendQuery};
+pub use query::{MetricTrend, RunStart, TrendPoint, TrendQuery};
 
 /// An open history.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl CaseCounts {
 
 /// Summary of a stored run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunLine {
+pub struct RunSummary {
     /// Run ID.
     pub id: String,
     /// Start time, RFC 3339.
@@ -114,7 +114,7 @@ pub struct RunLine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
     /// Summary of the run.
-    pub line: RunLine,
+    pub line: RunSummary,
     /// Fingerprint of the machine, or of the first of several nodes.
     pub machine: String,
     /// Number of nodes.
@@ -154,7 +154,7 @@ impl Store {
     pub fn open(location: &Location, registry: Registry) -> Result<Self, StoreError> {
         let directory = location.resolved(Make::Directory)?;
         let runs = directory.join(documents::RUNS_DIRECTORY);
-        let ready = documents::make(&runs)
+        let ready = documents::create_private_dir(&runs)
             .and_then(|()| Ok(rustix::fs::access(&runs, rustix::fs::Access::WRITE_OK)?));
         ready.map_err(|e| StoreError::not_writable(&directory, &e))?;
         Ok(Self { registry, ..Self::at(directory) })
@@ -238,7 +238,7 @@ impl Store {
     }
 
     /// Returns a summary of each run, the latest first, unfinished runs included.
-    pub fn list(&self) -> Result<Vec<RunLine>, StoreError> {
+    pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
         let remarks = self.remarks();
         Ok(self.index()?.runs.iter().rev().map(|run| line(run, remarks)).collect())
     }
@@ -262,7 +262,7 @@ impl Store {
             let left = unfinished::read(path)?.ok_or_else(|| self.no_such(wanted))?;
             return Ok(left.run);
         }
-        let text = documents::text(path).map_err(|unread| match unread {
+        let text = documents::read_unpacked(path).map_err(|unread| match unread {
             UnreadDocument::Damaged(why) => StoreError::damaged(path, why),
             UnreadDocument::Refused(e) => StoreError::not_readable(path, &e),
         })?;
@@ -303,10 +303,10 @@ impl Store {
     }
 
     /// Returns the shortest prefix of `id` that no other run has, with at least `least` characters.
-    pub fn short(&self, id: &str, least: usize) -> Result<String, StoreError> {
+    pub fn short_id(&self, id: &str, least: usize) -> Result<String, StoreError> {
         let others = self.index()?.runs.iter().map(|run| &run.facts.id).filter(|other| *other != id);
         let length = others.map(|other| unique_length(id, other)).fold(least, usize::max);
-        Ok(id.chars().take(whole_part(length)).collect())
+        Ok(id.chars().take(past_dash(length)).collect())
     }
 
     /// Returns the IDs of the runs with a tag, the oldest first.
@@ -448,9 +448,9 @@ impl Store {
     }
 }
 
-fn line(run: &Indexed, remarks: &Remarks) -> RunLine {
+fn line(run: &Indexed, remarks: &Remarks) -> RunSummary {
     let facts = &run.facts;
-    RunLine {
+    RunSummary {
         id: facts.id.clone(),
         started: facts.started.clone(),
         elapsed_s: facts.elapsed_s,
@@ -468,7 +468,7 @@ pub fn unique_length(id: &str, other: &str) -> usize {
 }
 
 /// Returns `length`, or one more if an ID prefix of `length` characters would end in a dash.
-pub fn whole_part(length: usize) -> usize {
+pub fn past_dash(length: usize) -> usize {
     match length {
         9 | 14 | 19 | 24 => length + 1,
         other => other,

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_system::links::LinkError;
-use plimsoll_system::trust::{exposed, others_write, owners};
+use plimsoll_system::trust::{find_exposed, is_writable_by_others, owners};
 
 use super::error::{StoreError, name};
 
@@ -46,17 +46,18 @@ impl HistoryEnvironment {
 impl Location {
     /// Returns the default location, `$XDG_DATA_HOME/plimsoll` or `~/.local/share/plimsoll`, from
     /// the variables `around`. Fails without either variable.
-    pub fn usual(around: &HistoryEnvironment) -> Result<Self, StoreError> {
+    pub fn default_location(around: &HistoryEnvironment) -> Result<Self, StoreError> {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
-        let data =
-            data.ok_or(StoreError::NoPlace { why: "HOME is not set, or is not a directory".to_owned() })?;
+        let data = data.ok_or(StoreError::NoDefaultDirectory {
+            why: "HOME is not set, or is not a directory".to_owned(),
+        })?;
         Ok(Self::Usual(data.join("plimsoll")))
     }
 
     /// Returns the location for a directory given by the user (`--store`).
-    pub fn named(directory: &Path) -> Self {
+    pub fn from_directory(directory: &Path) -> Self {
         Self::Named(directory.to_owned())
     }
 
@@ -86,15 +87,15 @@ impl Location {
     pub(super) fn resolved(&self, make: Make) -> Result<PathBuf, StoreError> {
         if make == Make::Directory {
             let existing = self.directory().ancestors().find(|above| above.exists());
-            self.safe(existing.unwrap_or(Path::new(".")))?;
+            self.resolve_if_safe(existing.unwrap_or(Path::new(".")))?;
             self.make().map_err(|e| self.not_made(&e))?;
         }
-        self.safe(self.directory())
+        self.resolve_if_safe(self.directory())
     }
 
     /// Returns `directory` with links resolved: the history's own, or an existing parent of it.
     /// Fails if another user could replace the history.
-    fn safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
+    fn resolve_if_safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
         let refused = |why: String| StoreError::refused(self.directory(), why);
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
@@ -113,8 +114,8 @@ impl Location {
             )));
         }
         // On some machines users' project directories are below a world-writable one.
-        let exposed =
-            exposed(&real, is_root).filter(|at| is_root || (*at == real && directory == self.directory()));
+        let exposed = find_exposed(&real, is_root)
+            .filter(|at| is_root || (*at == real && directory == self.directory()));
         if let Some(exposed) = exposed {
             return Err(refused(format!(
                 "other users can write {}, and could exchange the history; use --store DIR with a directory that only you can write, or --store none",
@@ -125,7 +126,7 @@ impl Location {
             let owner = file.symlink_metadata().ok()?.uid();
             (!owners.contains(&owner)).then_some((file, owner))
         });
-        match planted.filter(|_| others_write(&real, &found, is_root)) {
+        match planted.filter(|_| is_writable_by_others(&real, &found, is_root)) {
             Some((file, owner)) => Err(refused(format!(
                 "{} belongs to user {owner}, who may have put it there; use another --store DIR",
                 name(&file)
@@ -171,7 +172,7 @@ mod tests {
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
         let around = HistoryEnvironment { data_home: data_home.map(Into::into), home: home.map(Into::into) };
-        Location::usual(&around).ok().map(|l| l.directory().to_owned())
+        Location::default_location(&around).ok().map(|l| l.directory().to_owned())
     }
 
     #[test]
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn without_a_home_there_is_merely_no_place() {
-        let error = Location::usual(&HistoryEnvironment::default()).unwrap_err();
-        assert!(error.is_no_place() && error.is_unplaced());
+        let error = Location::default_location(&HistoryEnvironment::default()).unwrap_err();
+        assert!(error.is_unusable_directory() && error.is_no_default_directory());
         assert!(error.to_string().contains("--store"), "{error}");
     }
 
@@ -216,7 +217,7 @@ mod tests {
     fn a_sticky_directory_holds_a_history_unless_another_user_has_begun_one_there() {
         let place = tempfile::tempdir().unwrap();
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o1777)).unwrap();
-        let location = Location::named(place.path());
+        let location = Location::from_directory(place.path());
         location.resolved(Make::Directory).unwrap();
         let planted = place.path().join("runs");
         fs::create_dir(&planted).unwrap();
@@ -238,7 +239,7 @@ mod tests {
             ("none/below", Make::Directory, "the directory above it does not exist"),
             ("none", Make::Nothing, "there is no history yet"),
         ] {
-            let error = Location::named(&place.path().join(name)).resolved(make).unwrap_err();
+            let error = Location::from_directory(&place.path().join(name)).resolved(make).unwrap_err();
             assert!(error.is_not_found() && error.to_string().contains(found), "{name}: {error}");
         }
         assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "my notes");

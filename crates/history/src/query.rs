@@ -32,7 +32,7 @@ pub struct MetricTrend {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrendPoint {
     /// The run.
-    pub run: Arc<Began>,
+    pub run: Arc<RunStart>,
     /// Median of the samples, in the trend's unit.
     pub median: f64,
     /// Share of the limit.
@@ -41,7 +41,7 @@ pub struct TrendPoint {
 
 /// A run and its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Began {
+pub struct RunStart {
     /// Run ID.
     pub id: String,
     /// Start time, RFC 3339.
@@ -88,7 +88,7 @@ impl Store {
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); wanted.len()];
         let mut found: Vec<MetricTrend> = Vec::new();
         for run in index.runs.iter().map(|run| &run.facts).filter(|run| asked.is_of(run)) {
-            let began = Arc::new(Began { id: run.id.clone(), started: run.started.clone() });
+            let began = Arc::new(RunStart { id: run.id.clone(), started: run.started.clone() });
             for &(number, median, of_limit) in run.figures.iter().filter(|figure| wanted[figure.0]) {
                 let point = TrendPoint { run: began.clone(), median, of_limit };
                 let same =

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::RunRemarks;
-use super::documents::{UnreadDocument, put, regular};
+use super::documents::{UnreadDocument, regular, replace_atomically};
 use super::error::StoreError;
 
 const MAX_BYTES: u64 = 64 << 20;
@@ -64,12 +64,12 @@ impl Remarks {
     ) -> Result<T, StoreError> {
         let path = path_of(directory);
         let failed = |e: io::Error| StoreError::not_writable(&path, &e);
-        let _lock = locked(directory).map_err(failed)?;
+        let _lock = lock_directory(directory).map_err(failed)?;
         let mut remarks = Self::read(directory)?;
         let result = change(&mut remarks);
         remarks.runs.retain(|_, remark| *remark != StoredRemark::default());
         let text = serde_json::to_vec_pretty(&remarks).map_err(|e| failed(e.into()))?;
-        put(&path, registry, |mut file| file.write_all(&text)).map_err(failed)?;
+        replace_atomically(&path, registry, |mut file| file.write_all(&text)).map_err(failed)?;
         Ok(result)
     }
 
@@ -92,7 +92,7 @@ fn path_of(directory: &Path) -> PathBuf {
 }
 
 /// Locks `directory` until the file is dropped; fails after 10 s. No effect if unsupported.
-fn locked(directory: &Path) -> io::Result<File> {
+fn lock_directory(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begun = Instant::now();
     while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {

@@ -15,7 +15,7 @@ fn temporary() -> tempfile::TempDir {
 }
 
 fn at(directory: &tempfile::TempDir) -> Location {
-    Location::named(&directory.path().join("history"))
+    Location::from_directory(&directory.path().join("history"))
 }
 
 fn open(location: &Location) -> Store {
@@ -79,7 +79,7 @@ fn a_run_comes_back_as_it_was_from_a_file_that_gzip_unpacks() {
 fn the_usual_place_is_private() {
     let directory = temporary();
     let around = HistoryEnvironment { data_home: Some(directory.path().join("share").into()), home: None };
-    let location = Location::usual(&around).unwrap();
+    let location = Location::default_location(&around).unwrap();
     assert!(matches!(Store::read(&location), Err(StoreError::Missing { .. })));
     assert!(!directory.path().join("share").exists(), "reading makes nothing");
     stored(&mut open(&location), &fixture::run());
@@ -198,14 +198,14 @@ fn runs_of_one_millisecond_have_short_ids_of_their_own() {
     let mut store = open(&at(&directory));
     let ids = ["019aa5c3-2f1b-7000-8000-000000000001", "019aa5c3-2f1b-7000-8001-000000000001"];
     stored(&mut store, &run_with_id(ids[0]));
-    assert_eq!(store.short(ids[0], 13).unwrap(), "019aa5c3-2f1b");
+    assert_eq!(store.short_id(ids[0], 13).unwrap(), "019aa5c3-2f1b");
     stored(&mut store, &run_with_id(ids[1]));
     for id in ids {
-        let short = store.short(id, 13).unwrap();
+        let short = store.short_id(id, 13).unwrap();
         assert_eq!((short.len(), store.load(&short).unwrap().id.as_str()), (23, id));
     }
     stored(&mut store, &run_with_id("019aa5c3-2f1b-7001-8001-000000000001"));
-    assert_eq!(store.short("019aa5c3-2f1b-7001-8001-000000000001", 14).unwrap(), "019aa5c3-2f1b-7001");
+    assert_eq!(store.short_id("019aa5c3-2f1b-7001-8001-000000000001", 14).unwrap(), "019aa5c3-2f1b-7001");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn histories_are_joined_and_backed_up_by_copying_files() {
     assert_eq!(joined.load("last").unwrap(), as_read(&elsewhere));
     assert!(joined.problems().unwrap().is_empty());
     assert_eq!(joined.baseline(&run(4), 10).unwrap().runs, [run(1).id, run(2).id]);
-    assert_eq!(joined.not_in_baseline(&run(4)).unwrap().imported, 1);
+    assert_eq!(joined.count_skipped(&run(4)).unwrap().imported, 1);
 }
 
 #[test]
@@ -520,8 +520,9 @@ fn a_directory_that_refuses_is_named_with_its_reason() {
     let open_to_all = directory.path().join("open");
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
-    let error = Store::read(&Location::named(&open_to_all)).unwrap_err();
+    let error = Store::read(&Location::from_directory(&open_to_all)).unwrap_err();
     assert!(error.is_refusal() && error.to_string().contains("other users can write"), "{error}");
-    let error = Store::open(&Location::named(Path::new("/proc/history")), Default::default()).unwrap_err();
+    let error =
+        Store::open(&Location::from_directory(Path::new("/proc/history")), Default::default()).unwrap_err();
     assert!(!error.is_refusal() && !error.to_string().contains("os error"), "{error}");
 }

@@ -12,7 +12,7 @@ use plimsoll_system::wall::ClockStep;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, UnreadDocument, make, put, regular};
+use super::documents::{self, UnreadDocument, create_private_dir, regular, replace_atomically};
 use super::error::StoreError;
 
 const UNFINISHED: &str = "unfinished";
@@ -54,12 +54,12 @@ impl RunJournal {
     pub(super) fn start(directory: &Path, run: &Run, registry: &Registry) -> Result<Self, StoreError> {
         let path = path_of(directory, &run.id);
         let started = || -> io::Result<File> {
-            make(&directory.join(UNFINISHED))?;
+            create_private_dir(&directory.join(UNFINISHED))?;
             let mut text = line(&JournalLine::<_, (), ()>::Run(run.header()))?;
             for measured in &run.measurements {
                 text.extend(line(&JournalLine::<(), _, ()>::Measured(measured))?);
             }
-            put(&path, registry, |mut file| file.write_all(&text))?;
+            replace_atomically(&path, registry, |mut file| file.write_all(&text))?;
             let flags = OFlags::NOFOLLOW.bits().cast_signed();
             OpenOptions::new().append(true).custom_flags(flags).open(&path)
         };

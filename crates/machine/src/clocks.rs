@@ -113,20 +113,20 @@ impl ClockWatch {
             readings: Default::default(),
             next_rtc: f64::NEG_INFINITY,
         };
-        watch.look();
+        watch.take_reading();
         watch
     }
 
     /// Takes a reading of all clocks (of the RTC at most once a second).
-    pub fn look(&mut self) {
+    pub fn take_reading(&mut self) {
         let now = || self.began.elapsed().as_secs_f64();
         let moment = || {
-            let (before, started) = (now(), kernel(ClockId::Monotonic));
+            let (before, started) = (now(), clock_seconds(ClockId::Monotonic));
             let counter = self.counter.map(|counter| counter.seconds());
             // During a suspension the kernel's wall clock advances and the monotonic one does not.
-            let suspended = kernel(ClockId::Boottime) - started;
-            let wall = kernel(ClockId::Realtime) - suspended;
-            let ended = kernel(ClockId::Monotonic);
+            let suspended = clock_seconds(ClockId::Boottime) - started;
+            let wall = clock_seconds(ClockId::Realtime) - suspended;
+            let ended = clock_seconds(ClockId::Monotonic);
             let after = now();
             (ended - started <= MAX_READ_SECONDS && after - before <= MAX_READ_SECONDS).then_some((
                 [Some((started + ended) / 2.0), counter, Some(wall), None],
@@ -154,12 +154,12 @@ impl ClockWatch {
     }
 
     fn rtc(&mut self) -> Option<f64> {
-        let before = kernel(ClockId::Monotonic);
+        let before = clock_seconds(ClockId::Monotonic);
         if before < self.next_rtc {
             return None;
         }
         let seconds = self.root.text(Path::new(RTC)).ok().and_then(|text| text.parse().ok());
-        let after = kernel(ClockId::Monotonic);
+        let after = clock_seconds(ClockId::Monotonic);
         let is_usable = seconds.is_some() && after - before <= LONGEST_RTC_READING;
         self.next_rtc = if is_usable { after + RTC_EVERY } else { f64::INFINITY };
         seconds
@@ -168,13 +168,14 @@ impl ClockWatch {
     /// Takes a reading and returns the first reference clock with another rate than the monotonic
     /// clock since the start; `None` if none deviates or too little time has passed.
     pub fn wrong_rate(&mut self) -> Option<WrongRate> {
-        self.look();
-        judge(&self.readings)
+        self.take_reading();
+        find_wrong_rate(&self.readings)
     }
 
     /// Returns the clocks that agree with the monotonic clock; empty if too little time has passed.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
-        let known = |reference: &ReferenceClock| pace(*reference, &self.readings[*reference as usize]);
+        let known =
+            |reference: &ReferenceClock| compare_rates(*reference, &self.readings[*reference as usize]);
         ReferenceClock::ALL
             .into_iter()
             .filter(|reference| known(reference) == Some(ClockPace::Same))
@@ -183,7 +184,7 @@ impl ClockWatch {
 }
 
 /// Returns a clock's time in s, read by a system call.
-fn kernel(clock: ClockId) -> f64 {
+fn clock_seconds(clock: ClockId) -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
 }
@@ -196,8 +197,8 @@ enum ClockPace {
 }
 
 /// Returns the first clock with another rate. An RTC overrules the counter's stated rate.
-fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
-    let shown = |reference: ReferenceClock| pace(reference, &readings[reference as usize]);
+fn find_wrong_rate(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<WrongRate> {
+    let shown = |reference: ReferenceClock| compare_rates(reference, &readings[reference as usize]);
     let overruled = |reference| {
         reference == ReferenceClock::Counter && shown(ReferenceClock::Rtc) == Some(ClockPace::Same)
     };
@@ -211,7 +212,7 @@ fn judge(readings: &[Vec<ClockReading>; ReferenceClock::ALL.len()]) -> Option<Wr
 
 /// Compares the rates of the monotonic clock and `reference`; `None` if too little time passed, or
 /// `reference` stands still or changed its rate.
-fn pace(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPace> {
+fn compare_rates(reference: ReferenceClock, readings: &[ClockReading]) -> Option<ClockPace> {
     let (first, last) = (readings.first()?, readings.last()?);
     let span = last.monotonic - first.monotonic;
     let advanced = last.reference - first.reference;
@@ -270,7 +271,7 @@ mod tests {
         for factor in [0.1, 0.5, 2.0, 10.0] {
             for reference in ReferenceClock::ALL {
                 let readings = readings(0.5, &[(30.0, 1.0 / factor, 0.0)]);
-                let Some(ClockPace::Differs(ratio)) = pace(reference, &readings) else {
+                let Some(ClockPace::Differs(ratio)) = compare_rates(reference, &readings) else {
                     panic!("{reference:?} {factor}")
                 };
                 assert!((ratio / factor - 1.0).abs() < 1e-9, "{reference:?} {factor} {ratio}");
@@ -284,19 +285,22 @@ mod tests {
         let back = readings(0.1, &[(1.0, 1.0, 0.0), (2.0, 1.0, -3600.0)]);
         let slewed = readings(1.0, &[(60.0, 1.1, 0.0)]);
         for reference in [ReferenceClock::Counter, ReferenceClock::Wall, ReferenceClock::Rtc] {
-            assert_eq!(pace(reference, &step), None, "{reference:?}");
-            assert_eq!(pace(reference, &back), None, "{reference:?}");
+            assert_eq!(compare_rates(reference, &step), None, "{reference:?}");
+            assert_eq!(compare_rates(reference, &back), None, "{reference:?}");
         }
         let anew = readings(0.1, &[(1.0, 1.0, 0.0), (1.0, 1.0, -1000.0), (1.0, 1.0, 0.0)]);
-        assert_eq!(pace(ReferenceClock::Counter, &anew), None);
-        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);
-        assert_eq!(pace(ReferenceClock::Rtc, &slewed), Some(ClockPace::Same));
+        assert_eq!(compare_rates(ReferenceClock::Counter, &anew), None);
+        assert_eq!(compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(60.0, 0.0, 0.0)])), None);
+        assert_eq!(compare_rates(ReferenceClock::Rtc, &slewed), Some(ClockPace::Same));
     }
 
     #[test]
     fn seconds_of_an_rtc_confirm_nothing_in_a_short_time() {
-        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
-        assert_eq!(pace(ReferenceClock::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)])), Some(ClockPace::Same));
+        assert_eq!(compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(2.0, 1.0, 0.0)])), None);
+        assert_eq!(
+            compare_rates(ReferenceClock::Rtc, &readings(1.0, &[(20.0, 1.0, 0.0)])),
+            Some(ClockPace::Same)
+        );
     }
 
     #[test]
@@ -304,7 +308,7 @@ mod tests {
         let same = readings(1.0, &[(30.0, 1.0, 0.0)]);
         let half = readings(1.0, &[(30.0, 0.5, 0.0)]);
         let all = |counter: &Vec<ClockReading>, rtc: Vec<ClockReading>| {
-            judge(&[same.clone(), counter.clone(), same.clone(), rtc])
+            find_wrong_rate(&[same.clone(), counter.clone(), same.clone(), rtc])
         };
         assert_eq!(all(&half, same.clone()), None);
         assert_eq!(all(&half, Vec::new()).map(|wrong| wrong.reference), Some(ReferenceClock::Counter));
@@ -315,7 +319,7 @@ mod tests {
     fn the_clocks_of_this_machine_agree() {
         let mut watch = ClockWatch::new(&Root::live());
         while watch.began.elapsed().as_millis() < 50 {
-            watch.look();
+            watch.take_reading();
         }
         assert_eq!(watch.wrong_rate(), None);
         assert!(watch.confirmed_by().contains(&ReferenceClock::Kernel));

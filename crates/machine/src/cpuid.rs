@@ -94,10 +94,10 @@ impl Cpuid {
     fn ask(allowed: &CpuSet) -> Self {
         let Some(first) = allowed.first() else { return Self::default() };
         let mut found = Self::default();
-        found.add(first, on(first));
+        found.add(first, query_cpu(first));
         if found.of(first).is_some_and(CpuidLeaves::is_hybrid) {
             for cpu in allowed.iter().skip(1) {
-                found.add(cpu, on(cpu));
+                found.add(cpu, query_cpu(cpu));
             }
         }
         found
@@ -151,7 +151,7 @@ const CPUID_LEAVES: [(u32, u32); 26] = [
 ];
 
 /// Returns an identifying leaf without bits of a CPU or the kernel; `None` for any other leaf.
-fn kept(leaf: Leaf) -> Option<Leaf> {
+fn identifying_part(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
     CPUID_LEAVES.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
     if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
@@ -165,22 +165,23 @@ fn kept(leaf: Leaf) -> Option<Leaf> {
 }
 
 /// Queries the leaves of CPU `number`; empty if a thread cannot be pinned to it.
-fn on(number: usize) -> Vec<Leaf> {
+fn query_cpu(number: usize) -> Vec<Leaf> {
     let asked = std::thread::scope(|scope| {
-        let ask = || plimsoll_metal::affinity::keep_on(&[number]).map(|()| here()).unwrap_or_default();
+        let ask =
+            || plimsoll_metal::affinity::keep_on(&[number]).map(|()| query_this_cpu()).unwrap_or_default();
         std::thread::Builder::new().spawn_scoped(scope, ask).map(|thread| thread.join().unwrap_or_default())
     });
     asked.unwrap_or_default()
 }
 
-fn here() -> Vec<Leaf> {
+fn query_this_cpu() -> Vec<Leaf> {
     let ask = |leaf: u32, subleaf: u32| {
         let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
     let asked =
         CPUID_LEAVES.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
-    let found = bounded(asked.filter_map(kept).collect());
+    let found = bounded(asked.filter_map(identifying_part).collect());
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }
 

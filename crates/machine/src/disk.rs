@@ -233,7 +233,7 @@ fn numa_node(root: &Root, place: &Path) -> Option<usize> {
 }
 
 /// Returns the resolved sysfs directory of the disk or partition with this device number.
-pub(super) fn place_of(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
+pub(super) fn sysfs_directory(root: &Root, number: DeviceNumber) -> Result<PathBuf, ReadError> {
     root.resolve(format!("sys/dev/block/{number}"))
 }
 

@@ -57,7 +57,7 @@ pub fn temperatures(root: &Root) -> Vec<f64> {
 impl Health {
     /// Reads all health values below `root`; queries live NVMe drives for their SMART log page.
     pub fn read(root: &Root) -> Self {
-        let probe = CounterFiles::whole(root);
+        let probe = CounterFiles::find_all(root);
         let mut missing: Vec<String> = probe.missing().map(str::to_owned).into_iter().collect();
         let (drives, refused) = smart::drives(root);
         missing.extend(refused.map(str::to_owned));
@@ -90,7 +90,7 @@ impl Health {
     /// Returns the values to store: without counters that need a second snapshot, and with only the
     /// hottest and the critical sensors of each chip.
     #[must_use]
-    pub fn lasting(mut self) -> Self {
+    pub fn into_stored(mut self) -> Self {
         let mut hottest: BTreeMap<String, f64> = BTreeMap::new();
         for sensor in &self.sensors {
             let most = hottest.entry(sensor.chip.clone()).or_insert(sensor.celsius);

@@ -119,7 +119,7 @@ impl Machine {
     }
 
     /// Sets [`Machine::storage`] to file system and disks of `path`, the file or device under test.
-    pub fn look_behind(&mut self, root: &Root, path: &Path) {
+    pub fn set_storage_behind(&mut self, root: &Root, path: &Path) {
         self.storage = Some(storage_behind(root, path));
     }
 

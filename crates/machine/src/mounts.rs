@@ -112,7 +112,7 @@ pub struct Tables {
 }
 
 /// Reads the mount tables of all namespaces. Fails if this process's own table cannot be read.
-pub fn everywhere(root: &Root) -> Result<Tables, ReadError> {
+pub fn read_all_namespaces(root: &Root) -> Result<Tables, ReadError> {
     let mut all = vec![MountTable { process: None, mounts: read(root)? }];
     let mut seen: HashSet<PathBuf> = root.link_text("proc/self/ns/mnt").into_iter().collect();
     let mut unseen = HashSet::new();

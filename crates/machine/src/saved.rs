@@ -192,7 +192,7 @@ fn content(root: &Root, machine: &Machine) -> SavedContent {
         }
     }
     if let Ok(table) = root.bytes(Path::new(smbios::SMBIOS_TABLE), FILE_CAP) {
-        content.file(smbios::SMBIOS_TABLE, smbios::memory_alone(&table));
+        content.file(smbios::SMBIOS_TABLE, smbios::keep_memory_devices(&table));
     }
     content.file("proc/self/status", format!("Cpus_allowed_list:\t{}\n", machine.cpu.allowed).into_bytes());
     if !machine.cpu.cpuid.is_empty() {

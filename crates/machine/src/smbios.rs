@@ -94,7 +94,7 @@ pub(super) fn parse(table: &[u8]) -> Vec<Module> {
 }
 
 /// Returns the table with only the memory devices, and of strings only slot and bank names.
-pub(super) fn memory_alone(table: &[u8]) -> Vec<u8> {
+pub(super) fn keep_memory_devices(table: &[u8]) -> Vec<u8> {
     const SLOT: usize = 0x10;
     const BANK: usize = 0x11;
     let mut kept = Vec::new();

@@ -1,6 +1,6 @@
 //! Storage behind a path: file system and disks, through loop devices, device mapper and RAID.
 
-use super::disk::{Disk, DiskKind, place_of};
+use super::disk::{Disk, DiskKind, sysfs_directory};
 use super::mounts::{self, DeviceNumber, Mount};
 use super::root::{ReadError, Root};
 use super::{Survey, UnknownFact};
@@ -187,12 +187,12 @@ impl Storage {
     fn look(&mut self, s: &mut Survey, place: &StoragePath) {
         self.path = show(&place.path);
         if let Some(device) = place.itself {
-            return self.follow(s, place_of(s.root, device));
+            return self.follow(s, sysfs_directory(s.root, device));
         }
         let mounts = mounts::read(s.root);
         let Some(mounts) = s.keep("storage.file_system", mounts) else {
             if let Some(device) = place.of_file_system.filter(|d| d.major != 0) {
-                self.follow(s, place_of(s.root, device));
+                self.follow(s, sysfs_directory(s.root, device));
             }
             return;
         };
@@ -344,7 +344,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
 fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf, ReadError> {
     let number = place.of_file_system.unwrap_or(mount.device);
     if number.major != 0 {
-        return place_of(root, number);
+        return sysfs_directory(root, number);
     }
     device_by_source(root, mount)
 }

@@ -90,7 +90,7 @@ fn gvisor_is_known_by_its_kernel_and_hides_the_caches() -> Result<(), Fault> {
 fn this_machine_is_discovered_and_survives_json() -> Result<(), Fault> {
     let root = Root::live();
     let mut machine = Machine::discover(&root);
-    machine.look_behind(&root, Path::new("."));
+    machine.set_storage_behind(&root, Path::new("."));
     assert!(!machine.cpu.allowed.is_empty());
     assert!(machine.memory.total_bytes > Some(0));
     assert!(machine.storage.as_ref().is_some_and(|s| s.file_system.is_some()));
@@ -380,7 +380,7 @@ fn survives(name: &str, damage: &[(prop::sample::Index, Vec<u8>)]) -> Result<(),
     }
     let mut machine = fixture.machine();
     for path in paths_of(name) {
-        machine.look_behind(&fixture.root, Path::new(path));
+        machine.set_storage_behind(&fixture.root, Path::new(path));
         let value = serde_json::to_value(&machine)?;
         assert!(!holds_control(&value));
         // Every discovered value survives JSON: a NaN would return as null.

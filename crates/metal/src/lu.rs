@@ -268,7 +268,7 @@ impl Factorisation<'_> {
     fn work(&self, member: usize, worker: &mut LuWorker) {
         worker.watch.reset();
         while let Some(order) = self.gate.take(member) {
-            worker.watch.glance();
+            worker.watch.probe_if_due();
             match order {
                 MemberOrder::Task(taken) => self.run(worker, &taken),
                 MemberOrder::Help(share) => share.help(),

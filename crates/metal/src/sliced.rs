@@ -102,7 +102,7 @@ pub struct Causes {
     /// Slices with a second common cost.
     pub second: f64,
     /// Slices with any other cost: interrupted by something that is no thread of this system.
-    pub gaps: f64,
+    pub interrupted: f64,
     /// Part of `gaps` beyond the time of the slices' work: the time really taken.
     pub taken: f64,
     /// Second cost ÷ most common cost, if there is a second one.
@@ -145,7 +145,7 @@ impl TeamOutcome {
             switched: mean(|c| c.switched),
             clock: mean(|c| c.clock),
             second: mean(|c| c.second),
-            gaps: mean(|c| c.gaps),
+            interrupted: mean(|c| c.interrupted),
             taken: mean(|c| c.taken),
             second_cost: most.and_then(|cpu| cpu.causes.second_cost),
             second_work: most.map_or(0.0, |cpu| cpu.causes.second_work),
@@ -259,11 +259,11 @@ impl<L: SlicedLoad> Sliced<L> {
         let slices_per_stretch =
             (stretch_seconds(probe) / (turns_per_slice as f64 * quickest)).round().max(1.0) as u32;
         let mut sliced = Self { team, stations, turns_per_slice, slices_per_stretch };
-        sliced.open_books();
+        sliced.reset_ledgers();
         Ok(sliced)
     }
 
-    fn open_books(&mut self) {
+    fn reset_ledgers(&mut self) {
         let cpus = self.team.cpus();
         for (at, cpu) in cpus.iter().enumerate() {
             let sharers = || (0..cpus.len()).filter(|other| cpus[*other] == *cpu);
@@ -295,11 +295,11 @@ impl<L: SlicedLoad> Sliced<L> {
         let elapsed = self.team.run_each(&mut self.stations, |_, station| {
             station.ledger.clear();
             station.probes = [0; 2];
-            station.work(Ration::new(until, turns_per_slice), slices, &window)
+            station.work(RemainingWork::new(until, turns_per_slice), slices, &window)
         })?;
         let drifted =
             self.stations.iter_mut().map(MemberStation::check_time).filter(|drifted| *drifted).count() > 0;
-        let cpus = self.settle_accounts()?;
+        let cpus = self.cpu_outcomes()?;
         let delivered = |station: &MemberStation<L>| {
             let all = station.ledger.all();
             if all.seconds > 0.0 { all.turns / all.seconds } else { 0.0 }
@@ -307,7 +307,7 @@ impl<L: SlicedLoad> Sliced<L> {
         let delivered_turns_per_second = self.stations.iter().map(delivered).sum();
         if drifted {
             // The next measurement counts in seconds.
-            self.open_books();
+            self.reset_ledgers();
         }
         Ok(TeamOutcome {
             elapsed: elapsed.into_iter().max().unwrap_or_default(),
@@ -336,7 +336,7 @@ impl<L: SlicedLoad> Sliced<L> {
         self.stations.iter().find_map(|station| station.clock.as_ref().err().copied())
     }
 
-    fn settle_accounts(&self) -> Result<Vec<CpuOutcome>, SlicedError> {
+    fn cpu_outcomes(&self) -> Result<Vec<CpuOutcome>, SlicedError> {
         let mut outcomes: Vec<CpuOutcome> = Vec::new();
         for &cpu in self.team.cpus() {
             if outcomes.iter().any(|outcome| outcome.cpu == cpu) {
@@ -398,7 +398,7 @@ fn causes(excluded: &ExcludedTime, excluded_share: f64) -> Causes {
         switched: part(switched),
         clock: part(clock),
         second: part(second),
-        gaps: part(other),
+        interrupted: part(other),
         taken: part(taken),
         second_cost,
         second_work,
@@ -458,7 +458,7 @@ impl<L: SlicedLoad> MemberStation<L> {
 
     /// Works through `ration`, with a probe every `slices` slices, then uncounted until all threads
     /// are done; returns the time from the first to the last counted slice.
-    fn work(&mut self, mut ration: Ration, slices: u32, window: &MeetingWindow) -> Duration {
+    fn work(&mut self, mut ration: RemainingWork, slices: u32, window: &MeetingWindow) -> Duration {
         let mut counted = Duration::ZERO;
         let mut started: Option<Instant> = None;
         let mut attendance = Attendance::begin(window);
@@ -516,14 +516,14 @@ fn time<L: SlicedLoad>(load: &mut L, turns: u64) -> f64 {
 }
 
 #[derive(Debug)]
-struct Ration {
+struct RemainingWork {
     until: SliceEnd,
     turns_per_slice: u64,
     slices_left: u64,
     turns_left: u64,
 }
 
-impl Ration {
+impl RemainingWork {
     fn new(until: SliceEnd, turns_per_slice: u64) -> Self {
         let turns_left = match until {
             SliceEnd::Turns(turns) => turns.max(1),

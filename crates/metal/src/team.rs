@@ -149,7 +149,7 @@ impl TeamShared {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, index: usize) {
+    fn run_tasks(&self, index: usize) {
         let mut seen = 0;
         loop {
             let mut orders = self.orders();
@@ -205,7 +205,7 @@ impl Team {
     fn start(&self, index: usize) -> Result<JoinHandle<()>, TeamError> {
         let shared = Arc::clone(&self.shared);
         let name = format!("plimsoll-{index}");
-        std::thread::Builder::new().name(name).spawn(move || shared.serve(index)).map_err(|source| {
+        std::thread::Builder::new().name(name).spawn(move || shared.run_tasks(index)).map_err(|source| {
             TeamError::Spawn { number: index + 1, wanted: self.cpus.len(), source, limit: thread_limits() }
         })
     }
@@ -263,8 +263,8 @@ impl Team {
         if states.len() != self.count() {
             return Err(TeamError::StateCount { states: states.len(), members: self.count() });
         }
-        let desks: Vec<Mutex<Desk<'_, S, T>>> =
-            states.iter_mut().map(|state| Mutex::new(Desk { state, outcome: None })).collect();
+        let desks: Vec<Mutex<MemberSlot<'_, S, T>>> =
+            states.iter_mut().map(|state| Mutex::new(MemberSlot { state, outcome: None })).collect();
         let (cpus, barrier, count) = (&self.cpus, &self.shared.barrier, self.count());
         let task = |index: usize| {
             let (Some(desk), Some(&cpu)) = (desks.get(index), cpus.get(index)) else { return };
@@ -302,7 +302,7 @@ impl Team {
         self.shared.start.notify_all();
     }
 
-    fn collect<S, T>(&self, desks: Vec<Mutex<Desk<'_, S, T>>>) -> Result<Vec<T>, TeamError> {
+    fn collect<S, T>(&self, desks: Vec<Mutex<MemberSlot<'_, S, T>>>) -> Result<Vec<T>, TeamError> {
         let mut results = Vec::with_capacity(desks.len());
         let mut failure: Option<TeamError> = None;
         for (index, (desk, &cpu)) in desks.into_iter().zip(&self.cpus).enumerate() {
@@ -343,7 +343,7 @@ impl Drop for Finish<'_> {
     }
 }
 
-struct Desk<'run, S, T> {
+struct MemberSlot<'run, S, T> {
     state: &'run mut S,
     outcome: Option<Result<T, TeamFailure>>,
 }

@@ -50,7 +50,7 @@ impl TickClock {
             let ticks = native::TICK_COUNTER?;
             (std::fs::read_to_string(Path::new(SOURCE)).ok()?.trim() == ticks.name).then_some(ticks)
         };
-        TickClock { counter: trusted().and_then(calibrated) }
+        TickClock { counter: trusted().and_then(calibrate) }
     }
 
     /// Returns whether the clock reads the processor's counter instead of the kernel's clock.
@@ -107,10 +107,10 @@ impl StatedCounter {
 }
 
 /// Measures the counter's rate for 10 ms; `None` if it does not advance as expected.
-fn calibrated(ticks: Ticks) -> Option<TickCounter> {
-    let (from_ticks, from_ns) = pair_of(ticks.read);
+fn calibrate(ticks: Ticks) -> Option<TickCounter> {
+    let (from_ticks, from_ns) = read_with_monotonic(ticks.read);
     std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
-    let (to_ticks, to_ns) = pair_of(ticks.read);
+    let (to_ticks, to_ns) = read_with_monotonic(ticks.read);
     let scale = scale_of(to_ticks.checked_sub(from_ticks)?, to_ns.checked_sub(from_ns)?)?;
     Some(TickCounter { from_ticks, from_ns, scale })
 }
@@ -122,7 +122,7 @@ fn scale_of(ticks: u64, ns: u64) -> Option<u64> {
 }
 
 /// Returns a (counter reading, monotonic time in ns) of one moment, the best of 64 attempts.
-pub(crate) fn pair_of(read: fn() -> u64) -> (u64, u64) {
+pub(crate) fn read_with_monotonic(read: fn() -> u64) -> (u64, u64) {
     let attempt = || {
         let before = read();
         let ns = monotonic_ns();

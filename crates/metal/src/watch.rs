@@ -24,7 +24,7 @@ impl ThreadClock {
         (self.last, self.sum, self.count) = (None, 0.0, 0);
     }
 
-    pub(crate) fn glance(&mut self) {
+    pub(crate) fn probe_if_due(&mut self) {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < GLANCES) {
             return;
@@ -67,12 +67,12 @@ mod tests {
     #[test]
     fn a_watch_sees_plausible_clocks_and_forgets_them() {
         let mut watch = ThreadClock::new(ProbeWork::SCALAR);
-        watch.glance();
+        watch.probe_if_due();
         let seen = watch.mean();
         assert_eq!(seen.is_some(), watch.clock.is_some());
         assert!(seen.is_none_or(|hz| (1e8..1e10).contains(&hz)), "{seen:?}");
         let count = watch.count;
-        watch.glance();
+        watch.probe_if_due();
         assert_eq!(watch.count, count);
         watch.reset();
         let clocks = TeamClocks::of([&watch].into_iter());

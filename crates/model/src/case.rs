@@ -239,7 +239,7 @@ impl Case {
     }
 
     /// Returns the share (0 to 1) of time that its busy threads wait for each other on `cpus` CPUs.
-    pub fn crowding(&self, cpus: usize) -> f64 {
+    pub fn cpu_wait_share(&self, cpus: usize) -> f64 {
         1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
     }
 

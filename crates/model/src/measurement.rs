@@ -6,7 +6,7 @@
 mod matrix;
 mod tool_results;
 
-pub use matrix::{Alike, Flow, Matrix, MeasuredEntry};
+pub use matrix::{Flow, LabelMedian, Matrix, MeasuredEntry};
 pub use tool_results::{Availability, Parity, ToolResult};
 
 pub use crate::warning::Note;
@@ -253,7 +253,7 @@ impl Measurement {
 
     /// Returns the outcome with its reason. A document that marks a case as measured although
     /// almost all of its time was excluded is not trusted: the case is invalid.
-    pub fn standing(&self) -> (Status, Option<String>) {
+    pub fn effective_status(&self) -> (Status, Option<String>) {
         let excluded = all_but_excluded(ExcludedShare::of(self.conditions.excluded));
         match (self.status, excluded) {
             (Status::Ok, Some(reason)) => (Status::Invalid, Some(reason)),

@@ -57,7 +57,7 @@ impl ThreadOrder {
 
     /// Returns the CPU of each thread; CPUs repeat if `threads` is larger. Empty if none is known.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
-        let mut order: Vec<CpuPosition> = seats(machine);
+        let mut order: Vec<CpuPosition> = cpu_positions(machine);
         match self {
             Self::Spread => {
                 order.sort_by_key(|position| {
@@ -81,7 +81,7 @@ impl ThreadOrder {
 }
 
 /// Returns the values of `affinity` in a group, or one `None`; fails for CPUs that may not be used.
-pub fn places(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
+pub fn requested_affinities(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
     let words = group.words("affinity", &[]);
     words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))?;
     Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
@@ -111,12 +111,12 @@ impl Threads {
 }
 
 /// Returns the CPUs of a case's threads by its `affinity`, spread by default.
-pub fn placed(machine: &Machine, case: &Case) -> Vec<usize> {
+pub fn cpus_of_case(machine: &Machine, case: &Case) -> Vec<usize> {
     Threads::of(case).cpus(machine)
 }
 
 /// Returns the CPUs of `threads` threads in the default placement (spread).
-pub fn place(machine: &Machine, threads: usize) -> Vec<usize> {
+pub fn spread_cpus(machine: &Machine, threads: usize) -> Vec<usize> {
     ThreadOrder::Spread.cpus(machine, threads)
 }
 
@@ -141,7 +141,7 @@ enum CoreKey {
     Numbers(u32, u32),
 }
 
-fn seats(machine: &Machine) -> Vec<CpuPosition> {
+fn cpu_positions(machine: &Machine) -> Vec<CpuPosition> {
     let mut cores: HashMap<CoreKey, Vec<usize>> = HashMap::new();
     let mut taken: HashMap<(u32, usize), usize> = HashMap::new();
     let position = |cpu: usize| {
@@ -192,12 +192,12 @@ mod tests {
     #[test]
     fn spread_takes_sockets_in_turn_and_siblings_last_compact_the_reverse() {
         let machine = machine();
-        assert_eq!(place(&machine, 8), [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(spread_cpus(&machine, 8), [0, 2, 1, 3, 4, 6, 5, 7]);
         assert_eq!(ThreadOrder::Compact.cpus(&machine, 8), [0, 4, 1, 5, 2, 6, 3, 7]);
         assert_eq!(ThreadOrder::read("6,0-1", &machine).unwrap().cpus(&machine, 5), [0, 1, 6, 0, 1]);
         let mut nowhere = machine;
         nowhere.cpu.allowed = CpuSet::default();
-        assert!(place(&nowhere, 3).is_empty());
+        assert!(spread_cpus(&nowhere, 3).is_empty());
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             cpu.siblings = CpuSet::single(cpu.id);
             cpu.capacity = Some(if cpu.id < 4 { 414 } else { 1024 });
         }
-        assert_eq!(place(&machine, 8), [4, 5, 6, 7, 0, 1, 2, 3]);
+        assert_eq!(spread_cpus(&machine, 8), [4, 5, 6, 7, 0, 1, 2, 3]);
         assert_eq!(ThreadOrder::Compact.cpus(&machine, 5), [4, 5, 6, 7, 0]);
     }
 
@@ -218,7 +218,7 @@ mod tests {
     fn where_nothing_is_told_every_cpu_is_a_core() {
         let mut machine = machine();
         machine.cpu.logical.clear();
-        assert_eq!(place(&machine, 3), [0, 1, 2]);
+        assert_eq!(spread_cpus(&machine, 3), [0, 1, 2]);
         assert_eq!(ThreadOrder::Compact.cpus(&machine, 3), [0, 1, 2]);
     }
 

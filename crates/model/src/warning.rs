@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use plimsoll_stats::{EndedBy, MAX_SAMPLES, MOST_ROUNDS, MOSTLY_EXCLUDED};
 use plimsoll_units::quantity::{percent, write_distinct};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 pub use codes::{ENTRIES, Entry};
 
@@ -256,7 +256,7 @@ impl fmt::Display for Warning {
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {
-                let cpus = counted(*cpus, "CPU");
+                let cpus = format_count(*cpus, "CPU");
                 write!(f, "{threads} threads share {cpus}; the limit counts CPUs, not threads")
             }
             Warning::CpuQuota { cpus } => write!(

@@ -166,9 +166,9 @@ pub fn is_usual(name: &str, value: &Value) -> bool {
 }
 
 /// Returns whether a value means the same as leaving the parameter out.
-pub fn is_unsaid(name: &str, value: &Value) -> bool {
+pub fn is_neutral_value(name: &str, value: &Value) -> bool {
     let stated = human(value);
-    stated == "off" || Key::find(name).is_ok_and(|key| key.unsaid == Some(stated.as_str()))
+    stated == "off" || Key::find(name).is_ok_and(|key| key.neutral_value == Some(stated.as_str()))
 }
 
 fn usual(name: &str) -> Option<&'static str> {

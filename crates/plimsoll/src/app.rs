@@ -38,7 +38,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::write;
 use plimsoll_output::report;
 use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout};
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_reference::ReferenceTools;
 use plimsoll_result::document::{Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
 use plimsoll_result::evaluate::Maker;
@@ -46,7 +46,7 @@ use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::{self, Workers};
-use plimsoll_run::{Alone, Harness, MachinesInStep, Ran};
+use plimsoll_run::{Harness, MachinesInStep, RunResult, SingleNodePace};
 use plimsoll_server::wire::SharedKey;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::program::OwnProgram;
@@ -104,7 +104,7 @@ impl Failure {
 /// Carries out a parsed command line. Returns its exit code, or the error to print.
 pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
     signals::settle();
-    plimsoll_system::random::usable().map_err(|e| Failure::environment(e.to_string()))?;
+    plimsoll_system::random::check_available().map_err(|e| Failure::environment(e.to_string()))?;
     if matches!(
         typed,
         TypedCommand::Measure { .. }
@@ -125,7 +125,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
             measure(&what, &plans::located(&what, *common)?, key)
         }
         TypedCommand::OnHosts { what, common, key, hosts, words } => {
-            plans::places_nothing(&what, &common)?;
+            plans::refuse_targets(&what, &common)?;
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
         TypedCommand::EachHost { hosts, words, quiet } => hosts::run_on_hosts(&hosts, words, quiet),
@@ -167,7 +167,7 @@ fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
 }
 
 /// Returns the canonical form of a path whose last parts may not exist; `-` (stdout) is unchanged.
-fn place(path: &Path) -> PathBuf {
+fn canonical_path(path: &Path) -> PathBuf {
     /// The kernel's limit (path_resolution(7)).
     const MOST_LINKS: usize = 40;
     if is_stdout(path) {
@@ -197,7 +197,7 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     let named = [("--json", &common.json), ("--html", &common.html), ("--events", &common.events)];
     let places = places(&named);
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
-        let history = Location::named(&place(store.directory()));
+        let history = Location::from_directory(&canonical_path(store.directory()));
         if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
             let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
             return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));
@@ -215,7 +215,7 @@ fn refuse_overwriting_input<'a, const N: usize>(
     named: [(&'static str, &Option<PathBuf>); N],
 ) -> Result<(), Failure> {
     let read: Vec<PathBuf> =
-        read.into_iter().filter(|path| !is_stdout(path) && path.exists()).map(place).collect();
+        read.into_iter().filter(|path| !is_stdout(path) && path.exists()).map(canonical_path).collect();
     match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
         None => Ok(()),
         Some((flag, path)) => {
@@ -226,7 +226,7 @@ fn refuse_overwriting_input<'a, const N: usize>(
 }
 
 fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, PathBuf)> {
-    named.iter().filter_map(|(flag, path)| Some((*flag, place(path.as_ref()?)))).collect()
+    named.iter().filter_map(|(flag, path)| Some((*flag, canonical_path(path.as_ref()?)))).collect()
 }
 
 fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
@@ -251,11 +251,11 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
         )),
         _ => {}
     }
-    alone(what, common, key).map(ExitCode::from)
+    measure_here(what, common, key).map(ExitCode::from)
 }
 
 /// Measures on this machine alone, or only lists what would be measured. Returns the exit code.
-fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
+fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u8, Failure> {
     let begun = common.resume.as_deref().map(|run| resume::begun(run, common)).transpose()?;
     let kept = begun
         .as_ref()
@@ -275,7 +275,7 @@ fn alone(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result<u
         let text = if common.list {
             prepared::listed(&prepared) + &prepared::kernels(&prepared, what)
         } else {
-            prepared::foretold(&prepared, common)?
+            prepared::dry_run_text(&prepared, common)?
         };
         printed(&text)?;
         let none = prepared.planned.iter().all(|planned| planned.candidate.feasible.is_err());
@@ -375,13 +375,14 @@ fn run(
     let asked = interrupts.clone();
     let mut machine_run = MachineRun::new(prepared, document, interrupts, reference_tools)?;
     outputs.begin(&machine_run.document, begins);
-    let interrupted = machine_run.carry_out(prepared, &mut Alone, &mut |event| outputs.event(&event));
+    let interrupted =
+        machine_run.carry_out(prepared, &mut SingleNodePace, &mut |event| outputs.event(&event));
     machine_run.keep_health();
     let kept = outputs.finish(&machine_run.document);
     let interrupted = interrupted || !asked.is_empty();
-    let own = ending::own(&machine_run.document, interrupted, kept);
-    let code = ending::whole(&machine_run.document, &[own]);
-    ending::judged(code, prepared, &machine_run.document)
+    let own = ending::node_exit_code(&machine_run.document, interrupted, kept);
+    let code = ending::run_exit_code(&machine_run.document, &[own]);
+    ending::final_exit_code(code, prepared, &machine_run.document)
 }
 
 struct MachineRun {
@@ -399,7 +400,7 @@ impl MachineRun {
     ) -> Result<Self, Failure> {
         let mut station = Workers::new(own_program()?, &prepared.machine, &prepared.options(), interrupts);
         if let Some(reference_tools) = reference_tools {
-            station = station.with(reference_tools);
+            station = station.with_reference_tools(reference_tools);
         }
         Ok(Self { station, document })
     }
@@ -438,7 +439,7 @@ impl MachineRun {
     /// Adds errors and health of the hardware at the end of a run, with findings, to the document.
     fn keep_health(&mut self) {
         let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-        let shown = Health::read(&Root::live()).lasting();
+        let shown = Health::read(&Root::live()).into_stored();
         let seen = (!shown.is_empty()).then_some(NodeHealth { node, shown });
         self.document.health = seen.into_iter().collect();
         self.document.findings.extend(finding::health(&self.document.health));
@@ -483,7 +484,7 @@ fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
 }
 
 /// Adds results to the document, with limits from the whole run, which took `took_s` more seconds.
-fn finish(document: &mut Run, ran: &Ran, maker: Maker<'_>, took_s: f64) {
+fn finish(document: &mut Run, ran: &RunResult, maker: Maker<'_>, took_s: f64) {
     document.measurements.extend(ran.measurements(maker));
     document.findings = finding::findings(&document.measurements);
     document.findings.extend(finding::clock_steps(&document.clock_steps));
@@ -504,9 +505,9 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
         return Ok(ExitCode::SUCCESS);
     }
     if from.is_none() {
-        machine.look_behind(&root, Path::new("."));
+        machine.set_storage_behind(&root, Path::new("."));
     } else if root.exists("proc/self/mountinfo") {
-        machine.look_behind(&root, Path::new("/"));
+        machine.set_storage_behind(&root, Path::new("/"));
     }
     if json {
         let text = serde_json::to_string_pretty(&machine);
@@ -520,10 +521,10 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     let clock_hz = if from.is_none() { probe() } else { None };
     let mut candidates = of_quick(&machine)?;
     if from.is_some() {
-        candidates = candidates.into_iter().filter_map(|one| as_there(&machine, one)).collect();
+        candidates = candidates.into_iter().filter_map(|one| case_for_machine(&machine, one)).collect();
     }
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
-    let style = Style::detect(Wishes::default());
+    let style = Style::detect(StyleOptions::default());
     printed(&report::machine::text(&sections, style.width))
 }
 
@@ -535,7 +536,7 @@ fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
 }
 
 /// Returns the case for a saved machine's best instruction set; `None` without kernels for it.
-fn as_there(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
+fn case_for_machine(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
     if candidate.case.word("isa").is_none() {
         return Some(candidate);
     }

@@ -13,11 +13,11 @@ use plimsoll_output::report::html;
 use plimsoll_output::report::json;
 use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, lines};
 use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_system::leftover::Registry;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// All outputs of one run.
 pub struct Outputs {
@@ -87,17 +87,17 @@ impl Outputs {
         let (history, given_up) = match history_of(common) {
             Ok(opened) => (opened, None),
             // A default history that cannot be opened is handled like one that fails later.
-            Err(e) if e.is_no_place() && common.store.is_none() => {
+            Err(e) if e.is_unusable_directory() && common.store.is_none() => {
                 complaints.push(e.to_string());
                 let usual = location(None).ok().flatten();
-                (None, usual.filter(|_| !e.is_unplaced()))
+                (None, usual.filter(|_| !e.is_no_default_directory()))
             }
             Err(e) => return Err(e.into()),
         };
         let target =
             |path: &Option<_>| path.as_deref().map(|path| OutputTarget::new(path, waits)).transpose();
         let outputs = [&common.json, &common.html, &common.events];
-        let style = Style::detect(Wishes { no_color: common.no_color, quiet: common.quiet });
+        let style = Style::detect(StyleOptions { no_color: common.no_color, quiet: common.quiet });
         Ok(Self {
             json: target(&common.json)?,
             html: target(&common.html)?,
@@ -142,7 +142,7 @@ impl Outputs {
                 Begins::Anew => history.store.begin(run),
                 Begins::Again => history.store.resume(run),
             };
-            self.kept(begun);
+            self.close_on_error(begun);
         }
     }
 
@@ -151,7 +151,7 @@ impl Outputs {
         self.enter(header, begins);
         if let Some(history) = &mut self.history {
             let added = history.store.add_machine(header, machine, measured);
-            self.kept(added);
+            self.close_on_error(added);
         }
     }
 
@@ -187,7 +187,7 @@ impl Outputs {
     fn keep(&mut self, measured: &[Measurement]) {
         if let Some(history) = &mut self.history {
             let added = history.store.add(measured);
-            self.kept(added);
+            self.close_on_error(added);
         }
     }
 
@@ -195,7 +195,7 @@ impl Outputs {
     pub fn finish(&mut self, run: &Run) -> bool {
         if let Some(history) = &mut self.history {
             let finished = history.store.finish(run);
-            self.kept(finished);
+            self.close_on_error(finished);
         }
         self.spool(run);
         let page =
@@ -207,7 +207,7 @@ impl Outputs {
         }
         let kept = self.history.as_ref().map(|history| RunPlace {
             location: &history.location,
-            id: history.store.short(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
+            id: history.store.short_id(&run.id, SHORT_ID).unwrap_or_else(|_| run.id.clone()),
         });
         if let Some(Err(e)) =
             self.table.as_mut().map(|table| table.finish(run, kept.as_ref(), page.as_deref()))
@@ -271,7 +271,7 @@ impl Outputs {
     }
 
     /// Closes the history if `result` is an error, which is reported at the end of the run.
-    fn kept(&mut self, result: Result<(), StoreError>) {
+    fn close_on_error(&mut self, result: Result<(), StoreError>) {
         if let Err(e) = result {
             self.complaints.push(e.to_string());
             self.given_up = self.history.take().map(|history| history.location);
@@ -320,11 +320,11 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
     let reported: Vec<String> = reasons
         .iter()
         .take(MAX_NAMES_SHOWN)
-        .map(|(status, reason, n)| format!("{} {}: {reason}", counted(*n, "case"), word(*status)))
+        .map(|(status, reason, n)| format!("{} {}: {reason}", format_count(*n, "case"), word(*status)))
         .collect();
     let rest: usize = reasons.iter().skip(MAX_NAMES_SHOWN).map(|(_, _, n)| n).sum();
     let rest =
-        if rest > 0 { format!("; {} for other reasons", counted(rest, "case")) } else { String::new() };
+        if rest > 0 { format!("; {} for other reasons", format_count(rest, "case")) } else { String::new() };
     Some(match reported.is_empty() {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
         false => format!("nothing was measured: {}{rest}", reported.join(". ")),
@@ -344,7 +344,7 @@ fn alike(one: &str, other: &str) -> bool {
 fn see_above(run: &Run) -> Option<String> {
     let count = |status: Status, word: &str| {
         let n = run.measurements.iter().filter(|m| m.status == status).count();
-        (n > 0).then(|| format!("{} {word}", counted(n, "case")))
+        (n > 0).then(|| format!("{} {word}", format_count(n, "case")))
     };
     let counts = [count(Status::Failed, "failed"), count(Status::Skipped, "skipped")];
     let reported: Vec<String> = counts.into_iter().flatten().collect();
@@ -372,7 +372,7 @@ fn history_of(common: &Common) -> Result<Option<RunHistory>, StoreError> {
 
 /// Prints one line with `plimsoll: ` before it to stderr, at most 2000 characters.
 pub fn complain(line: &str) {
-    whole(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
+    print_line(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
 }
 
 /// Removes the error numbers of [`io::Error`], such as ` (os error 2)`, from a line.
@@ -387,7 +387,7 @@ fn without_code(line: &str) -> String {
 
 /// Prints a line to stderr by one write, so that output of other programs to the same pipe
 /// (`mpirun`) does not split it.
-pub fn whole(line: &str) {
+pub fn print_line(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -395,8 +395,8 @@ pub fn whole(line: &str) {
 pub fn location(named: Option<&Path>) -> Result<Option<Location>, StoreError> {
     match named {
         Some(path) if path == Path::new("none") => Ok(None),
-        Some(path) => Ok(Some(Location::named(path))),
-        None => Location::usual(&HistoryEnvironment::of_process()).map(Some),
+        Some(path) => Ok(Some(Location::from_directory(path))),
+        None => Location::default_location(&HistoryEnvironment::of_process()).map(Some),
     }
 }
 

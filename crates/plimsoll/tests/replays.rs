@@ -96,8 +96,10 @@ fn each_report_is_one_document_with_each_figure_under_its_table() {
     for name in names() {
         let baseline = find(name).unwrap();
         let page = written(dir.path(), replay(&baseline));
-        let wanted: Vec<String> =
-            tables::of(&baseline).iter().map(|table| format!("d0-table-{}", table.number)).collect();
+        let wanted: Vec<String> = tables::build_tables(&baseline)
+            .iter()
+            .map(|table| format!("d0-table-{}", table.number))
+            .collect();
         for width in [1440, 400] {
             let Some(mut browser) = Browser::open(TEST, &page, width) else { return };
             let found = browser.evaluate(SECTIONS);

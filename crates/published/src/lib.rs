@@ -172,7 +172,7 @@ impl Matched {
     }
 
     /// Whether `case` measures the same quantity, with the matrix order scaled by `scale`.
-    pub fn is(&self, case: &Case, scale: f64) -> bool {
+    pub fn measures_same(&self, case: &Case, scale: f64) -> bool {
         let same = |name: &str, value: &Value| match (name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
             _ => case.get(name) == Some(value),
@@ -208,7 +208,7 @@ impl PublishedFigure {
 
     /// Whether `text`, a number of the report's prose, can refer to this one: same subsystem and
     /// metric, and the same operation and size if the prose states them.
-    pub fn is_what(&self, text: &PublishedFigure) -> bool {
+    pub fn matches_text(&self, text: &PublishedFigure) -> bool {
         let fits = |own: &str, of: &str| of.is_empty() || own == of;
         self.subsystem == text.subsystem
             && self.metric == text.metric
@@ -412,10 +412,10 @@ impl PublishedReport {
     }
 
     /// Returns the report's own number for this case and metric; `None` if there is none.
-    pub fn of(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
+    pub fn own_figure(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
         self.figures.iter().find(|figure| {
             figure.is_own_point()
-                && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
+                && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
         })
     }
 
@@ -426,7 +426,7 @@ impl PublishedReport {
             let same = |f: &&PublishedFigure| {
                 f.source == "own"
                     && wanted(f.statistic)
-                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.is(case, 1.0))
+                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
             };
             self.figures.iter().filter(same).filter_map(PublishedFigure::believed).collect()
         };

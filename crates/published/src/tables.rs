@@ -64,7 +64,7 @@ impl<'a> PublishedTable<'a> {
     }
 
     /// Puts a number into its row and column, or into an added row below if the cell is taken.
-    fn put(&mut self, figure: &'a PublishedFigure) {
+    fn insert_figure(&mut self, figure: &'a PublishedFigure) {
         let Some(at) = self.columns.iter().position(|column| column == figure.column) else { return };
         let is_own = |row: &PublishedRow<'_>| row.label == figure.row;
         let free = self.rows.iter().position(|row| is_own(row) && row.cells[at].is_none());
@@ -79,7 +79,7 @@ impl<'a> PublishedTable<'a> {
 }
 
 /// Returns the tables of a report, in order; each number is in exactly one table.
-pub fn of(baseline: &PublishedReport) -> Vec<PublishedTable<'_>> {
+pub fn build_tables(baseline: &PublishedReport) -> Vec<PublishedTable<'_>> {
     let own = rows::<5>(TABLES).filter(|[report, ..]| *report == baseline.name);
     let table = |[_, number, kind, title, columns]: [&'static str; 5]| {
         let mut table = PublishedTable {
@@ -89,7 +89,11 @@ pub fn of(baseline: &PublishedReport) -> Vec<PublishedTable<'_>> {
             columns: columns.split('|').map(str::to_owned).collect(),
             rows: Vec::new(),
         };
-        baseline.figures.iter().filter(|figure| figure.table == number).for_each(|figure| table.put(figure));
+        baseline
+            .figures
+            .iter()
+            .filter(|figure| figure.table == number)
+            .for_each(|figure| table.insert_figure(figure));
         Some(table)
     };
     own.filter_map(table).collect()

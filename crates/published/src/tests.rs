@@ -35,7 +35,7 @@ fn every_row_is_matched_to_a_case_or_says_why_not() {
                 continue;
             };
             assert!(figure.unmatched.is_empty() || matched.value.is_none(), "{name}: {figure:?}");
-            let case = cases.iter().find(|case| matched.is(case, 1.0));
+            let case = cases.iter().find(|case| matched.measures_same(case, 1.0));
             let case = case.unwrap_or_else(|| panic!("{name}: no case for {} of {figure:?}", matched.case));
             if CONDITIONS.contains(&matched.metric) {
                 continue;
@@ -60,7 +60,7 @@ fn every_point_of_a_design_has_a_case_of_its_own() {
                 "{} {} {} {} {}",
                 figure.operation, figure.pattern, figure.precision, figure.bytes, figure.threads
             );
-            let case = cases.iter().find(|case| matched.is(case, 1.0)).unwrap();
+            let case = cases.iter().find(|case| matched.measures_same(case, 1.0)).unwrap();
             taken.entry(format!("{case} {}", matched.metric)).or_default().insert(point);
         }
         for (case, points) in taken {
@@ -73,7 +73,11 @@ fn every_point_of_a_design_has_a_case_of_its_own() {
 fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
     let of = |name: &str, id: &str, metric: &str| {
         let case: Case = id.parse().unwrap();
-        find(name).unwrap().of(&case, metric).cloned().unwrap_or_else(|| panic!("{name}: nothing for {id}"))
+        find(name)
+            .unwrap()
+            .own_figure(&case, metric)
+            .cloned()
+            .unwrap_or_else(|| panic!("{name}: nothing for {id}"))
     };
     use PublishedVerdict::{Impossible, NotComparable};
     let doubted = [
@@ -127,10 +131,10 @@ fn a_selector_takes_further_parameters_and_no_other_values() {
     };
     let case: Case =
         "cpu.peak/op=add/type=i8/isa=avx512/threads=2/work=1000000000000/scaling=strong".parse().unwrap();
-    assert!(matched("cpu.peak/op=add/threads=2").is(&case, 1.0));
-    assert!(!matched("cpu.peak/op=add/threads=1").is(&case, 1.0));
-    assert!(!matched("cpu.peak/op=add/affinity=compact").is(&case, 1.0));
-    assert!(!matched("cpu.linpack").is(&case, 1.0));
+    assert!(matched("cpu.peak/op=add/threads=2").measures_same(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/threads=1").measures_same(&case, 1.0));
+    assert!(!matched("cpu.peak/op=add/affinity=compact").measures_same(&case, 1.0));
+    assert!(!matched("cpu.linpack").measures_same(&case, 1.0));
 }
 
 #[test]
@@ -294,7 +298,7 @@ fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
 fn a_time_for_each_operation_of_all_threads_is_ours_by_their_number() {
     let case: Case = "memory.block/op=read-write/pattern=random/block=1/threads=4".parse().unwrap();
     let report = find("hyperion-prometheus").unwrap();
-    let figure = report.of(&case, "latency").unwrap();
+    let figure = report.own_figure(&case, "latency").unwrap();
     let matched = figure.matched.as_ref().unwrap();
     assert_eq!((figure.value, matched.counted), ("0.033241", CountedAs::Per(4.0)));
     assert!((figure.believed().unwrap() - 132.964e-9).abs() < 1e-15);
@@ -323,7 +327,8 @@ fn amounts_and_times_follow_from_rates() {
 
 impl PublishedFigure {
     fn is_theory_of(&self, case: &Case) -> bool {
-        self.metric == "latency" && self.matched.as_ref().is_some_and(|matched| matched.is(case, 1.0))
+        self.metric == "latency"
+            && self.matched.as_ref().is_some_and(|matched| matched.measures_same(case, 1.0))
     }
 }
 
@@ -333,8 +338,8 @@ fn datagrams_of_a_round_trip_are_not_those_of_a_stream() {
         let report = find(name).unwrap();
         let trip: Case = "network.latency/protocol=udp/message=1/streams=2".parse().unwrap();
         let stream: Case = "network.udp/message=1/streams=2".parse().unwrap();
-        assert_eq!(report.of(&trip, "goodput").unwrap().metric, "throughput");
-        assert!(report.of(&stream, "goodput").is_none());
+        assert_eq!(report.own_figure(&trip, "goodput").unwrap().metric, "throughput");
+        assert!(report.own_figure(&stream, "goodput").is_none());
     }
 }
 

@@ -47,13 +47,13 @@ impl Seconds {
 
     /// Multiplies both bounds by the factor `times`, such as 1e-3 for milliseconds.
     #[must_use]
-    pub fn times(self, times: f64) -> Self {
+    pub fn scale(self, times: f64) -> Self {
         Self { least: self.least * times, most: self.most * times }
     }
 
     /// Multiplies the lower bound by `share` (0 to 1): at least this share of the time was work.
     #[must_use]
-    pub fn filled(self, share: f64) -> Self {
+    pub fn scale_lower_bound(self, share: f64) -> Self {
         Self { least: self.least * share, ..self }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             let seconds = micros as f64 * 1e-6;
             let printed = Seconds::printed(&format!("{seconds:.decimals$}")).unwrap();
             let life = seconds + idle;
-            for known in [printed, Seconds::of(seconds), Seconds::OF_ITS_LIFE, printed.filled(0.5)] {
+            for known in [printed, Seconds::of(seconds), Seconds::OF_ITS_LIFE, printed.scale_lower_bound(0.5)] {
                 let account = Account::of(amount, known);
                 prop_assert_eq!(account.contradicts(amount / seconds, RATE, life), None);
                 prop_assert_eq!(account.contradicts(seconds / amount, Unit::Second, life), None);

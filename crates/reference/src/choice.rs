@@ -11,7 +11,7 @@ use super::{InstalledTool, Match, Package, Pairing, ProgramSearch, REF_TOOLS, Re
 pub enum Against {
     /// No tool.
     #[default]
-    Nobody,
+    NoTool,
     /// One installed tool per metric: the closest definition, then the shortest reading.
     Installed,
     /// Every installed tool with a metric of the case.
@@ -31,7 +31,7 @@ impl Against {
     /// tools. Fails for an unknown name.
     pub fn parse(option: &str, words: &[String]) -> Result<Self, String> {
         match words {
-            [] => Ok(Against::Nobody),
+            [] => Ok(Against::NoTool),
             [one] if one == "installed" => Ok(Against::Installed),
             [one] if one == "all" => Ok(Against::All),
             names => {
@@ -55,7 +55,10 @@ fn known(option: &str, name: &str) -> Result<&'static str, String> {
 }
 
 /// Returns a sentence for each tool that is requested by name and can check no case of `asked`.
-pub fn idle<'a>(asked: impl Iterator<Item = (&'a Against, &'a Case)>, machine: &Machine) -> Vec<String> {
+pub fn tools_without_cases<'a>(
+    asked: impl Iterator<Item = (&'a Against, &'a Case)>,
+    machine: &Machine,
+) -> Vec<String> {
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
         let (Against::Named(names) | Against::NamedOrQuicker(names)) = against else { continue };
@@ -84,7 +87,7 @@ pub(super) struct Absent {
 
 /// Selects the tools that check `case`, installed or not, in the order of [`REF_TOOLS`]. `plan` has
 /// the names of all benchmarks of the run, of which some tools require one.
-pub(super) fn chosen(
+pub(super) fn choose_tools(
     against: &Against,
     search: &ProgramSearch,
     plan: &BTreeSet<String>,
@@ -99,18 +102,18 @@ pub(super) fn chosen(
     };
     let paired_here = paired.clone().filter(|(ref_tool, _)| wanted(*ref_tool));
     match against {
-        Against::Nobody => Vec::new(),
+        Against::NoTool => Vec::new(),
         Against::Named(names) => {
             let named = REF_TOOLS.iter().copied().filter(|ref_tool| names.contains(&ref_tool.tool().name));
-            named.filter_map(|ref_tool| asked_for(ref_tool, search, case, machine)).collect()
+            named.filter_map(|ref_tool| choose_named(ref_tool, search, case, machine)).collect()
         }
         Against::NamedOrQuicker(names) => {
-            let named = chosen(&Against::Named(names.clone()), search, plan, case, machine);
+            let named = choose_tools(&Against::Named(names.clone()), search, plan, case, machine);
             let quicker = |choice: Choice| {
                 if choice.found.is_err() || choice.pairing.seconds <= LONG_READING_S {
                     return choice;
                 }
-                let all = chosen(&Against::All, search, plan, case, machine).into_iter();
+                let all = choose_tools(&Against::All, search, plan, case, machine).into_iter();
                 let others = all.filter(|other| is_quicker(&other.pairing, &choice.pairing));
                 others
                     .min_by(|one, other| one.pairing.seconds.total_cmp(&other.pairing.seconds))
@@ -144,7 +147,7 @@ fn of_a_node(case: &Case) -> bool {
 }
 
 /// Returns a requested tool with its pairing, or why it has none; `None` if it is for other cases.
-fn asked_for(
+fn choose_named(
     ref_tool: &'static dyn RefTool,
     search: &ProgramSearch,
     case: &Case,
@@ -161,12 +164,12 @@ fn asked_for(
 }
 
 fn there(ref_tool: &'static dyn RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
-    InstalledTool::look(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
+    InstalledTool::find_programs(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
 }
 
 fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
     let tool = ref_tool.tool();
-    InstalledTool::look(ref_tool, search)
+    InstalledTool::find_programs(ref_tool, search)
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
@@ -181,7 +184,7 @@ pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
 }
 
 /// Returns one line for each program of a reference tool on the search path that is not trusted.
-pub fn passed_over(search: &ProgramSearch) -> Vec<String> {
+pub fn untrusted_programs(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
         REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.tool().programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
@@ -225,7 +228,8 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let case = |id: &str| -> Case { id.parse().unwrap() };
         let cases = [case("memory.bandwidth/op=triad/size=512M/threads=1"), case("null")];
-        let reported = |against: &Against| idle(cases.iter().map(|case| (against, case)), &machine);
+        let reported =
+            |against: &Against| tools_without_cases(cases.iter().map(|case| (against, case)), &machine);
         let lines = reported(&Against::Named(vec!["stream", "iozone", "ping"]));
         assert_eq!(lines.len(), 2, "{lines:?}");
         for name in ["iozone", "ping"] {
@@ -233,7 +237,7 @@ mod tests {
             assert_eq!(lines.iter().filter(|line| line.starts_with(&begin)).count(), 1, "{name}: {lines:?}");
         }
         assert_eq!(reported(&Against::All), [""; 0]);
-        assert_eq!(reported(&Against::Nobody), [""; 0]);
+        assert_eq!(reported(&Against::NoTool), [""; 0]);
     }
 
     #[test]
@@ -268,7 +272,7 @@ mod tests {
         };
         let taken = |programs: &[&str], against: &Against, threads: u8| -> Vec<&'static str> {
             let (_dir, search) = installed(programs);
-            let chosen = chosen(against, &search, &BTreeSet::new(), &case(threads), &machine);
+            let chosen = choose_tools(against, &search, &BTreeSet::new(), &case(threads), &machine);
             chosen
                 .iter()
                 .map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.ref_tool.tool().name))
@@ -300,7 +304,7 @@ mod tests {
         let (_dir, search) = installed(&["hpcc", "xhpl", "xlinpack_xeon64", "stream"]);
         let taken = |against: &Against, plan: &[&str], case: &str| -> Vec<(&'static str, usize)> {
             let plan = plan.iter().map(|name| (*name).to_owned()).collect();
-            let chosen = chosen(against, &search, &plan, &case.parse().unwrap(), &machine);
+            let chosen = choose_tools(against, &search, &plan, &case.parse().unwrap(), &machine);
             let mut tools: Vec<_> = chosen
                 .iter()
                 .map(|c| {

@@ -29,14 +29,14 @@ mod tools;
 mod version;
 
 pub use account::{Account, Seconds};
-pub use choice::{Against, how_to_get, idle, passed_over, remedy};
+pub use choice::{Against, how_to_get, remedy, tools_without_cases, untrusted_programs};
 pub use documents::read_all;
 pub use plausible::impossible;
 pub use plimsoll_system::trust::Trust;
 pub use search::ProgramSearch;
 pub use session::{PreparedTool, ReferenceTools, RemoteServer as FarServer, Selection};
 pub use stated::Stated;
-pub use through::Through;
+pub use through::ToolLauncher;
 pub use tools::REF_TOOLS;
 
 /// A metric of a case that a tool also measures.
@@ -83,7 +83,7 @@ pub enum Package {
 
 /// Input of [`RefTool::invocation`].
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct InvocationInput<'a> {
     /// Case that the tool is to measure.
     pub case: &'a Case,
     /// Machine that it runs on.
@@ -93,37 +93,37 @@ pub struct Ask<'a> {
     /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
     /// Location of the tool's server.
-    pub far: Far<'a>,
+    pub far: ToolServerLocation<'a>,
 }
 
 /// Location of a tool's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Far<'a> {
+pub enum ToolServerLocation<'a> {
     /// Started on this TCP and UDP port of the loopback interface, which is free now.
     Here(u16),
     /// Already listening at this host and port.
     There(&'a str, u16),
 }
 
-impl Far<'_> {
+impl ToolServerLocation<'_> {
     /// Returns the host name or address of the server: 127.0.0.1 if it is on this machine.
     pub fn host(&self) -> &str {
         match self {
-            Far::Here(_) => "127.0.0.1",
-            Far::There(host, _) => host,
+            ToolServerLocation::Here(_) => "127.0.0.1",
+            ToolServerLocation::There(host, _) => host,
         }
     }
 
     /// Returns the TCP or UDP port of the server.
     pub fn port(&self) -> u16 {
         match self {
-            Far::Here(port) | Far::There(_, port) => *port,
+            ToolServerLocation::Here(port) | ToolServerLocation::There(_, port) => *port,
         }
     }
 
     /// Returns `server` if it must be started on this machine; `None` if it runs on another host.
-    pub fn served(&self, server: ServerProgram) -> Option<ServerProgram> {
-        matches!(self, Far::Here(_)).then_some(server)
+    pub fn local_server(&self, server: ServerProgram) -> Option<ServerProgram> {
+        matches!(self, ToolServerLocation::Here(_)).then_some(server)
     }
 }
 
@@ -298,7 +298,7 @@ pub trait RefTool: Sync {
     }
 
     /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
-    fn part(&self, _: &Case) -> Option<&'static str> {
+    fn benchmark_name(&self, _: &Case) -> Option<&'static str> {
         None
     }
 
@@ -308,7 +308,7 @@ pub trait RefTool: Sync {
     }
 
     /// Parses facts about the run from standard error; empty if it has none.
-    fn aside(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
+    fn stderr_facts(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
         Vec::new()
     }
 
@@ -321,7 +321,7 @@ pub trait RefTool: Sync {
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
     /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String>;
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String>;
 
     /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String>;
@@ -342,7 +342,7 @@ pub trait RefTool: Sync {
     }
 
     /// Parses all figures of a text with one result of this tool. Fails, with one line, if invalid.
-    fn stated(&self, _: &str) -> Result<Stated, String> {
+    fn parse_results(&self, _: &str) -> Result<Stated, String> {
         Err("its results are not read".to_owned())
     }
 }
@@ -363,7 +363,7 @@ pub struct InstalledTool {
 
 impl InstalledTool {
     /// Finds the programs of a tool. Fails if the first one is not installed or not trusted.
-    pub fn look(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
+    pub fn find_programs(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
         let Tool { name, programs, directories, .. } = ref_tool.tool();
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
         let first = search.find(name, first, directories)?;

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Order {
+pub struct ProgramOrder {
     /// Absolute path.
     pub program: PathBuf,
     /// Command-line arguments.
@@ -38,7 +38,7 @@ pub struct Order {
     pub limit: Duration,
 }
 
-impl Order {
+impl ProgramOrder {
     /// Returns an order to run `program` in `directory`: no arguments, all CPUs, at most 1 min.
     pub fn of(program: &Path, directory: &Path) -> Self {
         Self {
@@ -112,11 +112,11 @@ pub struct SelfLauncher {
 
 impl SelfLauncher {
     /// Starts a program, whose output is discarded. Fails if it does not start.
-    pub fn start_quiet(&self, order: &Order) -> Result<RunningProgram, ProcessError> {
+    pub fn start_quiet(&self, order: &ProgramOrder) -> Result<RunningProgram, ProcessError> {
         self.start(order, Stdio::null)
     }
 
-    fn start(&self, order: &Order, end: fn() -> Stdio) -> Result<RunningProgram, ProcessError> {
+    fn start(&self, order: &ProgramOrder, end: fn() -> Stdio) -> Result<RunningProgram, ProcessError> {
         let program = shown(&order.program);
         let cpus: Vec<String> = order.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.plimsoll);
@@ -140,7 +140,7 @@ impl SelfLauncher {
 
     /// Runs a program to its end and returns its output. Fails at its time limit, on a message on
     /// `interrupts`, or for too much output; its process group has then ended, too.
-    pub fn run(&self, order: &Order, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
+    pub fn run(&self, order: &ProgramOrder, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
         let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };

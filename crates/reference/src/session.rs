@@ -16,14 +16,14 @@ use plimsoll_model::warning::{Note, Warn};
 use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::answers::CachedAnswers;
-use super::choice::{Choice, chosen};
+use super::choice::{Choice, choose_tools};
 use super::fact;
-use super::process::{Order, ProcessError, RunningProgram, SelfLauncher, failed};
+use super::process::{ProcessError, ProgramOrder, RunningProgram, SelfLauncher, failed};
 use super::tools::huge_pages;
-use super::version::{ask_version, digest, libraries};
+use super::version::{ask_version, libraries, sha256_of_program};
 use super::{
-    Account, Against, Ask, Far, InstalledTool, Invocation, Listens, Output, Pairing, Pass, ProgramSearch,
-    RefTool, Through, ToolFigure, patience,
+    Account, Against, InstalledTool, Invocation, InvocationInput, Listens, Output, Pairing, Pass,
+    ProgramSearch, RefTool, ToolFigure, ToolLauncher, ToolServerLocation, patience,
 };
 
 const SERVER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub struct ReferenceTools {
     /// Records their private directories, so that those of a killed run are found.
     pub registry: Registry,
     /// The launcher that starts them on other nodes, if any, or why none can be used.
-    pub through: Option<Result<Through, String>>,
+    pub through: Option<Result<ToolLauncher, String>>,
     versions: BTreeMap<&'static str, Option<String>>,
     hung: Hung,
     answers: CachedAnswers<ToolOutput>,
@@ -75,7 +75,7 @@ impl Selection {
     }
 
     fn chosen(&self, against: &Against, case: &Case, machine: &Machine) -> Vec<Choice> {
-        let mut picked = chosen(against, &self.search, &self.benchmarks, case, machine);
+        let mut picked = choose_tools(against, &self.search, &self.benchmarks, case, machine);
         if self.has_few_pairs {
             picked.iter_mut().for_each(|choice| choice.pairing.pairs = choice.pairing.pairs.min(1));
         }
@@ -217,12 +217,12 @@ impl ReferenceTools {
         enough_space(parent, invocation.disk_bytes)?;
         let scratch = self.registry.directory_in(parent).map_err(|e| format!("no private directory: {e}"))?;
         let through = match (through, invocation.processes) {
-            (None, several @ 2..) => Some(Through::here(&self.selection.search, several)?),
+            (None, several @ 2..) => Some(ToolLauncher::open_mpi(&self.selection.search, several)?),
             (through, _) => through,
         };
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
         let libraries = found.ref_tool.tool().library.map(|part| libraries(&order, part, &self.launcher));
-        let digest = digest(&order.program);
+        let digest = sha256_of_program(&order.program);
         Ok(Runs {
             found: found.clone(),
             making,
@@ -306,7 +306,7 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
 /// Returns the tool's name, and which of its benchmarks measures the case: `lmbench bw_mem`.
 fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
     let name = ref_tool.tool().name;
-    ref_tool.part(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
+    ref_tool.benchmark_name(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
 /// Returns the name of a further figure in a tool's output, also the key of its sample values.
@@ -319,11 +319,11 @@ fn order(
     invocation: &Invocation,
     scratch: &Scratch,
     seconds: f64,
-) -> Result<Order, String> {
+) -> Result<ProgramOrder, String> {
     let program = found
         .program(invocation.program)
         .ok_or_else(|| format!("its program {} is not installed", invocation.program))?;
-    Ok(Order {
+    Ok(ProgramOrder {
         program: program.to_owned(),
         arguments: invocation.arguments.iter().map(Into::into).collect(),
         cpus: invocation.cpus.clone(),
@@ -351,11 +351,12 @@ impl Making {
     /// Returns how to call the tool for the case; each server on this host has another port.
     fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
-            Some(RemoteServer { host, port }) => Far::There(host, *port),
-            None => Far::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
+            Some(RemoteServer { host, port }) => ToolServerLocation::There(host, *port),
+            None => ToolServerLocation::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
         };
         let Making { case, machine, offer, seconds, .. } = self;
-        let mut invocation = ref_tool.invocation(&Ask { case, machine, offer, seconds: *seconds, far })?;
+        let mut invocation =
+            ref_tool.invocation(&InvocationInput { case, machine, offer, seconds: *seconds, far })?;
         invocation.environment.extend(huge_pages(case));
         Ok(invocation)
     }
@@ -365,7 +366,7 @@ struct Runs {
     found: InstalledTool,
     making: Making,
     invocation: Invocation,
-    order: Order,
+    order: ProgramOrder,
     scratch: Scratch,
     metric: &'static str,
     launcher: SelfLauncher,
@@ -508,11 +509,11 @@ impl Runs {
             |why: String| CannotMeasure::environment(format!("its server {}: {why}", server.program));
         let program =
             self.found.program(server.program).ok_or_else(|| cannot("is not installed".to_owned()))?;
-        let order = Order {
+        let order = ProgramOrder {
             arguments: server.arguments.iter().map(Into::into).collect(),
             cpus: server.cpus.clone(),
             limit: SERVER_PATIENCE,
-            ..Order::of(program, self.scratch.path())
+            ..ProgramOrder::of(program, self.scratch.path())
         };
         let running = self.launcher.start_quiet(&order).map_err(|e| cannot(e.to_string()))?;
         let (deadline, looks) = (after(SERVER_PATIENCE), tick(LOOK));
@@ -567,7 +568,7 @@ impl Prepared for Runs {
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
         let version = ref_tool.tool().version(&answer.text).map(|version| (fact::VERSION, version));
         let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
-        let aside = ref_tool.aside(&answer.stderr).into_iter().chain(version).chain(digest);
+        let aside = ref_tool.stderr_facts(&answer.stderr).into_iter().chain(version).chain(digest);
         aside.for_each(|(row, value)| reading.record(&row, value));
         self.facts.achieved = reading.achieved;
         self.facts.achieved.set_some(&fact::TAKEN_DURING_CASE, taken_for.map(|case| case.to_string()));

@@ -50,7 +50,7 @@ pub struct StatedFigure {
     /// Unit of the value.
     pub unit: Unit,
     /// Case and metric of plimsoll with the same figure, or why there is none.
-    pub like: Result<Like, String>,
+    pub like: Result<EquivalentCase, String>,
     /// Work and time behind it, if the file has them independently of the figure.
     pub account: Option<Account>,
     /// Why the tool itself rejects the figure: a failed job or check.
@@ -65,7 +65,7 @@ pub struct StatedFigure {
 
 /// Case of plimsoll with the same figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Like {
+pub struct EquivalentCase {
     /// Case with the same parameters.
     pub case: Case,
     /// Name of the metric.
@@ -203,7 +203,7 @@ impl DiskCounters {
 impl StatedFigure {
     /// Returns a figure without details. `name` is shortened and made safe to print; `like` is
     /// plimsoll's case that measures the same, or why there is none.
-    pub fn new(name: &str, value: f64, unit: Unit, like: Result<Like, String>) -> Self {
+    pub fn new(name: &str, value: f64, unit: Unit, like: Result<EquivalentCase, String>) -> Self {
         let name = shown_within(name, MAX_TEXT_CHARS);
         Self {
             name,
@@ -219,7 +219,7 @@ impl StatedFigure {
     }
 }
 
-impl Like {
+impl EquivalentCase {
     /// Returns a reference to the `metric` of `case`, without sample values.
     pub fn of(case: Case, metric: &'static str) -> Self {
         Self { case, metric, sample: Sample::default() }
@@ -256,8 +256,9 @@ pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     };
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
-    let stated =
-        ref_tool.stated(text).map_err(|why| format!("as a result of {}: {why}", ref_tool.tool().name))?;
+    let stated = ref_tool
+        .parse_results(text)
+        .map_err(|why| format!("as a result of {}: {why}", ref_tool.tool().name))?;
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
     }

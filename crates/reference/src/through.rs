@@ -3,11 +3,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::ProgramSearch;
-use super::process::Order;
+use super::process::ProgramOrder;
 
 /// A launcher that starts a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Through {
+pub struct ToolLauncher {
     /// Absolute path of the launcher.
     pub program: PathBuf,
     /// Arguments of the launcher, before the tool.
@@ -20,9 +20,9 @@ pub struct Through {
     pub limit: f64,
 }
 
-impl Through {
+impl ToolLauncher {
     /// Returns Open MPI's launcher for `processes` processes on this machine. Fails without mpirun.
-    pub(super) fn here(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
+    pub(super) fn open_mpi(search: &ProgramSearch, processes: usize) -> Result<Self, String> {
         let program = search.find("mpirun", "mpirun", &[]).map_err(|why| format!("mpirun: {why}"))?;
         // It counts cores, and there may be fewer of these than CPUs.
         let words = ["-n", &processes.to_string(), "--bind-to", "none", "--oversubscribe"];
@@ -32,12 +32,12 @@ impl Through {
     }
 
     /// Converts the order that starts a tool to one that starts it through this launcher.
-    pub(super) fn applied(&self, order: Order) -> Order {
+    pub(super) fn applied(&self, order: ProgramOrder) -> ProgramOrder {
         let own = self.arguments.iter().map(Into::into);
         let named = self.export.map(|word| order.environment.iter().map(move |(name, _)| [word, *name]));
         let exported = named.into_iter().flatten().flatten().map(Into::into);
         let tool = std::iter::once(order.program.clone().into_os_string()).chain(order.arguments);
-        Order {
+        ProgramOrder {
             arguments: own.chain(exported).chain(tool).collect(),
             program: self.program.clone(),
             of_launcher: self.variables.clone(),
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn the_launcher_gets_the_tool_as_its_last_words() {
-        let tool = Order {
+        let tool = ProgramOrder {
             arguments: vec!["-x".into()],
             environment: vec![("OMP_NUM_THREADS", "4".to_owned())],
-            ..Order::of(Path::new("/usr/bin/xhpl"), Path::new("/"))
+            ..ProgramOrder::of(Path::new("/usr/bin/xhpl"), Path::new("/"))
         };
         let arguments = vec!["-n".to_owned(), "2".to_owned()];
-        let through = Through {
+        let through = ToolLauncher {
             program: "/usr/bin/mpirun".into(),
             arguments,
             export: Some("-x"),

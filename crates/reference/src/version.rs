@@ -5,7 +5,7 @@ use crossbeam_channel::never;
 use plimsoll_system::leftover::Registry;
 use sha2::{Digest, Sha256};
 
-use super::process::{Order, SelfLauncher};
+use super::process::{ProgramOrder, SelfLauncher};
 use super::{InstalledTool, Package, Trust};
 
 /// Longest time to print a version. An interrupt waits: received here, the run would miss it.
@@ -21,7 +21,8 @@ pub(super) fn ask_version(
 ) -> Option<String> {
     let scratch = registry.directory_in(parent).ok()?;
     let ask = |program: &Path, arguments: Vec<OsString>| {
-        let order = Order { arguments, limit: MAX_VERSION_TIME, ..Order::of(program, scratch.path()) };
+        let order =
+            ProgramOrder { arguments, limit: MAX_VERSION_TIME, ..ProgramOrder::of(program, scratch.path()) };
         launcher.run(&order, &never()).ok()
     };
     let program = found.programs.first()?.clone()?;
@@ -44,7 +45,7 @@ pub(super) fn ask_version(
 }
 
 /// Returns the SHA-256 of a program's file in hexadecimal; `None` if the file cannot be read.
-pub(super) fn digest(program: &Path) -> Option<String> {
+pub(super) fn sha256_of_program(program: &Path) -> Option<String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut std::fs::File::open(program).ok()?, &mut hash).ok()?;
     Some(format!("{:x}", hash.finalize()))
@@ -52,16 +53,16 @@ pub(super) fn digest(program: &Path) -> Option<String> {
 
 /// Returns the paths of a program's libraries with `part` in their name, as the dynamic linker
 /// lists them (ld.so(8), `--list`), with links resolved: the file name has the version.
-pub(super) fn libraries(order: &Order, part: &str, launcher: &SelfLauncher) -> Vec<String> {
+pub(super) fn libraries(order: &ProgramOrder, part: &str, launcher: &SelfLauncher) -> Vec<String> {
     const LINKERS: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
     let trust = Trust::here();
     let Some(linker) = LINKERS.iter().find_map(|linker| trust.program(Path::new(linker)).ok()) else {
         return Vec::new();
     };
-    let list = Order {
+    let list = ProgramOrder {
         arguments: vec!["--list".into(), order.program.clone().into()],
         limit: MAX_VERSION_TIME,
-        ..Order::of(&linker, &order.directory)
+        ..ProgramOrder::of(&linker, &order.directory)
     };
     let Ok(done) = launcher.run(&list, &never()) else { return Vec::new() };
     let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
@@ -78,10 +79,10 @@ mod tests {
     fn a_program_is_known_by_the_digest_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tool");
-        assert_eq!(digest(&program), None);
+        assert_eq!(sha256_of_program(&program), None);
         std::fs::write(&program, "abc").unwrap();
         // FIPS 180-2, appendix B.1.
         let wanted = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(digest(&program).as_deref(), Some(wanted));
+        assert_eq!(sha256_of_program(&program).as_deref(), Some(wanted));
     }
 }

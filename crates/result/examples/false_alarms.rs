@@ -12,7 +12,7 @@ use std::path::Path;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
 use plimsoll_result::finding::evidence::OutlierEvidence;
-use plimsoll_result::finding::{self, Tried};
+use plimsoll_result::finding::{self, OutlierRetest};
 use plimsoll_stats::Seed;
 use rand::{Rng, RngExt};
 
@@ -76,17 +76,17 @@ fn fleet(
     let at_first = outliers(&run);
     let mut tried = Vec::new();
     loop {
-        let next = finding::next(&run, &tried);
+        let next = finding::next_retests(&run, &tried);
         if next.is_empty() {
             break;
         }
         for suspect in next {
             let [own, control] =
                 [&suspect.node, &suspect.control].map(|node| again(repeats, &suspect.case, node, random));
-            tried.push(Tried { suspect, own, control });
+            tried.push(OutlierRetest { suspect, own, control });
         }
     }
-    finding::judged(&mut run, &tried);
+    finding::apply_retests(&mut run, &tried);
     ([at_first, outliers(&run)], tried.len())
 }
 

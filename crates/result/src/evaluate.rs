@@ -142,7 +142,7 @@ impl Maker<'_> {
             rating::refute(&mut limits, metric.name, &values, least_that_refutes(&outcome.samples));
         }
         let chosen = rating::chosen(&limits, &values);
-        limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is(limit)));
+        limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is_equivalent(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
         let tool_runs = outcome.tool_results.iter().filter(|tool_runs| tool_runs.metric == metric.name);
         let tool_results = tool_runs

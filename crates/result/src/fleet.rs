@@ -37,7 +37,7 @@ pub fn merged(header: Run, parts: impl IntoIterator<Item = Run>, lost: Vec<Findi
 }
 
 /// Returns what the node `name` measured alone, as a partial run; `None` without this node.
-pub fn part(run: &Run, name: &str) -> Option<Run> {
+pub fn run_of_node(run: &Run, name: &str) -> Option<Run> {
     let node = run.nodes.iter().find(|node| node.name == name)?;
     let own = run.measurements.iter().filter(|m| m.node == name && !is_between(m));
     let steps = run.clock_steps.iter().filter(|step| step.node == name);
@@ -64,9 +64,9 @@ const OF_MACHINES: [&str; 5] =
     ["machine-lost", "machine-missing", "machine-failed", "machine-left-out", "unreadable"];
 
 /// Returns the findings about missing nodes that `parts` already had from an earlier merge.
-pub fn of_parts(parts: &[Run]) -> Vec<Finding> {
+pub fn missing_node_findings(parts: &[Run]) -> Vec<Finding> {
     let all = parts.iter().flat_map(|run| &run.findings);
-    all.filter(|finding| is_of_a_lack(finding)).cloned().collect()
+    all.filter(|finding| reports_missing_part(finding)).cloned().collect()
 }
 
 /// Codes of findings that compare a node or pair with the other nodes.
@@ -74,18 +74,18 @@ const AMONG_OTHERS: [&str; 7] =
     ["outlier", "ahead", "not-confirmed", "machines-differ", "slow-node", "slow-pair", "few-of-a-kind"];
 
 /// Returns whether the finding is about missing or differing nodes; in a fleet, these come first.
-pub fn is_of_a_machine(finding: &Finding) -> bool {
-    is_of_a_lack(finding) || AMONG_OTHERS.contains(&finding.code.as_str())
+pub fn is_about_nodes(finding: &Finding) -> bool {
+    reports_missing_part(finding) || AMONG_OTHERS.contains(&finding.code.as_str())
 }
 
 /// Returns whether the finding reports a missing node, or a missing part of a run or document.
-pub fn is_of_a_lack(finding: &Finding) -> bool {
+pub fn reports_missing_part(finding: &Finding) -> bool {
     OF_MACHINES.contains(&finding.code.as_str())
 }
 
 /// Returns each node once, with its latest complete run, or its latest run if none is complete, and
 /// a line for each dropped run. A node is identified by name and hardware.
-pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
+pub fn latest_run_per_node(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let began = |run: &Run| run.started.parse::<jiff::Timestamp>().unwrap_or_default();
     runs.sort_by_key(|run| {
         std::cmp::Reverse((run.status == RunStatus::Complete, began(run), run.id.clone()))
@@ -124,7 +124,7 @@ pub fn once_each(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
 }
 
 /// Adds numbers to names that several machines have. Returns a line for each changed name.
-pub fn renamed(runs: &mut [Run]) -> Vec<String> {
+pub fn make_names_unique(runs: &mut [Run]) -> Vec<String> {
     let mut used: BTreeSet<String> =
         runs.iter().flat_map(|run| &run.nodes).map(|node| node.name.clone()).collect();
     let mut seen: BTreeSet<String> = BTreeSet::new();
@@ -331,13 +331,14 @@ mod tests {
     fn of_a_machine_that_came_twice_the_latest_whole_run_is_taken() {
         let (early, late) = (run_at("a", "x", 1), run_at("a", "x", 2));
         let broken = Run { status: RunStatus::Partial, ..run_at("a", "x", 3) };
-        let (kept, stated) = once_each(vec![late.clone(), early.clone(), broken, early, late.clone()]);
+        let (kept, stated) =
+            latest_run_per_node(vec![late.clone(), early.clone(), broken, early, late.clone()]);
         assert_eq!(kept.iter().map(|run| &run.id).collect::<Vec<_>>(), [&late.id]);
         assert_eq!(stated.len(), 2, "{stated:?}");
         assert_eq!(stated[0], "a came twice: its run of 2026-01-01T00:01:00Z is left out");
         // Only the repeated node of a merged run is dropped.
         let old = merged(run_at("a", "x", 1), [run_at("a", "x", 1), run_at("b", "x", 1)], Vec::new(), true);
-        let (kept, stated) = once_each(vec![old, run_at("b", "x", 5)]);
+        let (kept, stated) = latest_run_per_node(vec![old, run_at("b", "x", 5)]);
         let names: Vec<&str> =
             kept.iter().flat_map(|run| &run.nodes).map(|node| node.name.as_str()).collect();
         assert_eq!((names, stated.len()), (vec!["a", "b"], 1));
@@ -354,13 +355,13 @@ mod tests {
         });
         step.health.push(fixture::node_health("n"));
         let mut runs = vec![run_at("n", "x", 1), run_at("n-2", "y", 2), step];
-        assert_eq!(renamed(&mut runs), ["several machines have the name n: one is n-3 here"]);
+        assert_eq!(make_names_unique(&mut runs), ["several machines have the name n: one is n-3 here"]);
         assert_eq!(
             (runs[2].measurements[0].node.as_str(), runs[2].clock_steps[0].node.as_str()),
             ("n-3", "n-3")
         );
         assert_eq!(runs[1].nodes[0].name, "n-2");
-        let alone = part(&runs[2], "n-3").unwrap();
+        let alone = run_of_node(&runs[2], "n-3").unwrap();
         assert_eq!((runs[2].health[0].node.as_str(), alone.health.len()), ("n-3", 1));
         let joined = merged(run_at("a", "x", 1), runs, Vec::new(), true);
         assert_eq!(joined.health.len(), 1);

@@ -44,7 +44,7 @@ impl SystemClock {
 impl SystemClock {
     /// Returns the steps of the wall clock during the run, each with the node name `node`.
     pub fn steps(&mut self, node: &str) -> Vec<wall::ClockStep> {
-        self.wall.look(self.now());
+        self.wall.record_step(self.now());
         self.wall.steps(node)
     }
 
@@ -69,14 +69,14 @@ impl Clock for SystemClock {
     }
 
     fn watch(&mut self) {
-        self.clocks.look();
+        self.clocks.take_reading();
         self.before = Some(self.watch.snapshot());
         self.energy = Some((self.now(), self.probe.energy()));
     }
 
     fn watched(&mut self) -> Conditions {
         let power = self.power();
-        self.wall.look(self.now());
+        self.wall.record_step(self.now());
         let Some(before) = self.before.take() else { return Conditions::default() };
         let change = before.until(&self.watch.snapshot(), &self.cpus);
         // The counter is the sum over CPUs; the run loop divides it by the CPUs that a case uses.

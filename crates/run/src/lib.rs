@@ -131,9 +131,9 @@ pub trait MachinesInStep {
 
 /// The pace of a single node, which waits for no other.
 #[derive(Debug)]
-pub struct Alone;
+pub struct SingleNodePace;
 
-impl MachinesInStep for Alone {
+impl MachinesInStep for SingleNodePace {
     fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure> {
         Ok(own)
     }
@@ -159,7 +159,7 @@ pub struct Harness<'a> {
 
 /// Result of a run.
 #[derive(Debug, PartialEq)]
-pub struct Ran {
+pub struct RunResult {
     /// Outcomes of all finished cases, in order.
     pub outcomes: Vec<Outcome>,
     /// Number of leading outcomes that an earlier, interrupted run had measured.
@@ -168,7 +168,7 @@ pub struct Ran {
     pub interrupted: bool,
 }
 
-impl Ran {
+impl RunResult {
     /// Converts the outcomes of this run to measurements; earlier outcomes serve as evidence, too.
     pub fn measurements(&self, maker: Maker<'_>) -> Vec<Measurement> {
         let evidence = LimitEvidence { outcomes: &self.outcomes };
@@ -226,7 +226,7 @@ fn seconds(s: f64) -> Duration {
 impl Harness<'_> {
     /// Measures all cases of `plan` in order; infeasible ones get an outcome, too. `run` is the run
     /// ID, `before` has outcomes of an interrupted run, which serve as evidence only.
-    pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> Ran {
+    pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> RunResult {
         let feasible = |plan: &[Planned]| -> f64 {
             plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
         };
@@ -244,7 +244,7 @@ impl Harness<'_> {
         let mut outcomes = before;
         let done = outcomes.len();
         for (index, planned) in plan.iter().enumerate() {
-            let allowed = self.turn(&plan[index..], plan.len());
+            let allowed = self.case_seconds(&plan[index..], plan.len());
             let rest = feasible(&plan[index..]);
             let left_of_tools = self.left_of_tools();
             let left_s = rest.min(self.left().unwrap_or(f64::INFINITY).max(0.0))
@@ -254,11 +254,11 @@ impl Harness<'_> {
             let tools = left_of_tools.map(|left| left * share(&tools_s[index..]));
             let later = needed(&plan[index + 1..], 1);
             let outcome =
-                self.outcome(planned, CaseTime { own: sooner(allowed, planned.budget), later, tools });
+                self.outcome(planned, CaseTime { own: tighter_limit(allowed, planned.budget), later, tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
                 (self.emit)(RunEvent::Interrupted);
                 self.mark_wrong_rate(outcomes.iter_mut().skip(done));
-                return Ran { outcomes, before: done, interrupted: true };
+                return RunResult { outcomes, before: done, interrupted: true };
             }
             outcomes.push(outcome);
             let evidence = LimitEvidence { outcomes: &outcomes };
@@ -268,7 +268,7 @@ impl Harness<'_> {
             }
         }
         self.mark_wrong_rate(outcomes.iter_mut().skip(done));
-        Ran { outcomes, before: done, interrupted: false }
+        RunResult { outcomes, before: done, interrupted: false }
     }
 
     /// Marks every outcome if the clock's rate is wrong, which may show only after several cases.
@@ -290,7 +290,7 @@ impl Harness<'_> {
     /// Returns the seconds for the first case of `rest`, out of `cases` in all; `None` without a
     /// budget. Each case has its minimum of samples (or one) reserved, even [`BUDGET_GRACE_SHARE`]
     /// beyond the budget. If this does not fit, late cases give way.
-    fn turn(&self, rest: &[Planned], cases: usize) -> Option<f64> {
+    fn case_seconds(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
         for samples in [MIN_SAMPLES, 1] {
@@ -329,7 +329,7 @@ impl Harness<'_> {
 
     /// Returns the time limit of a case after its set-up, which started at `begun`: extended to the
     /// minimum of samples if set-up was slow and no later case needs the time.
-    fn enough(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
+    fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
             return Some(own);
@@ -353,7 +353,7 @@ impl Harness<'_> {
         let amount = calibrated(prepared.as_mut(), sampling)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount))?.unwrap_or(amount);
-        let own = self.enough(room, sampling, begun);
+        let own = self.extended_limit(room, sampling, begun);
         let rule = rule(case, sampling, own);
         let cpus = self.maker.machine.cpu.allowed.len();
         let cpus_used = case.busy_threads().min(cpus.max(1));
@@ -384,7 +384,7 @@ impl Harness<'_> {
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let used = self.clock.now() - begun - reference_tools.seconds;
-            let used = with_next(used, took, sampling.sample_time, own);
+            let used = used_after_next(used, took, sampling.sample_time, own);
             if let Decision::Stop(ending) = rule.decide(&samples, seed, seconds(used))
                 && (ending == Ending::Fixed || !reference_tools.want_more())
             {
@@ -405,7 +405,7 @@ impl Harness<'_> {
         taken.note_health(&change, seconds, plimsoll_bench::subsystem_of(case).uses_interfaces);
         taken.note_energy(headline);
         let second = plimsoll_bench::subsystem_of(case).second_cost;
-        taken.remark(ending, sampling.precision, second, cpus > 0 && case.crowding(cpus) > 0.0);
+        taken.remark(ending, sampling.precision, second, cpus > 0 && case.cpu_wait_share(cpus) > 0.0);
         Ok(())
     }
 
@@ -502,7 +502,7 @@ struct OwnTime {
 
 /// Returns the shorter time limit in s, with its source: budget of the run or group; `None`
 /// without.
-fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
+fn tighter_limit(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
     let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
     let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
     of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
@@ -510,7 +510,7 @@ fn sooner(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
 
 /// Returns the time in s used when the next sample ends; the last one `took` s. If samples outlast
 /// `sample_time`, a used-up budget `own` counts twice, which ends sampling.
-fn with_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
+fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
     if took <= sample_time + LONGER {
         return used + sample_time;
     }

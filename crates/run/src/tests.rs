@@ -226,7 +226,7 @@ fn what_happens_to_the_hardware_is_a_warning_and_energy_a_fact() {
 }
 
 struct Finished {
-    ran: Ran,
+    ran: RunResult,
     measurements: Vec<Measurement>,
     events: Vec<RunEvent>,
     log: Rc<Log>,
@@ -244,7 +244,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         .map(|n| Planned {
             candidate: Candidate::new(Case::of("null").with_count("threads", n as u64), Ok(())),
             sampling: Sampling { samples, sample_time: 0.1, precision: 0.01, warm_up: None },
-            against: plimsoll_reference::Against::Nobody,
+            against: plimsoll_reference::Against::NoTool,
             budget: None,
             job: Vec::new(),
             group: 0,
@@ -252,7 +252,7 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         })
         .collect();
     let ran = Harness {
-        pace: &mut Alone,
+        pace: &mut SingleNodePace,
         station: &mut Mock { script, log: Rc::clone(&log) },
         clock: &mut MockClock(Rc::clone(&log)),
         emit: &mut |e| events.push(e),
@@ -383,7 +383,7 @@ fn what_little_time_was_left_says_nothing() {
         all.reason
     );
     let called = Measurement { status: Status::Ok, reason: None, ..all.clone() };
-    assert_eq!(called.standing(), (Status::Invalid, all.reason));
+    assert_eq!(called.effective_status(), (Status::Invalid, all.reason));
 }
 
 #[test]
@@ -577,7 +577,7 @@ fn a_stated_amount_is_expected_to_take_its_time() {
     let planned = |id: &str| Planned {
         candidate: Candidate::new(id.parse().unwrap(), Ok(())),
         sampling: Sampling { samples: Some(3), sample_time: 0.2, precision: 0.01, warm_up: None },
-        against: plimsoll_reference::Against::Nobody,
+        against: plimsoll_reference::Against::NoTool,
         budget: None,
         job: Vec::new(),
         group: 0,

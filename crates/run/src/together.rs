@@ -23,7 +23,7 @@ pub fn together(parts: Vec<Outcome>, cpus: usize) -> Option<Outcome> {
     let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(&case).first().copied());
     taken.note_energy(headline);
     let second = plimsoll_bench::subsystem_of(&case).second_cost;
-    taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.crowding(cpus) > 0.0);
+    taken.remark(Ending::Fixed, ANY, second, cpus > 0 && case.cpu_wait_share(cpus) > 0.0);
     // A run over time has no option that gives it more samples.
     taken.facts.warnings.retain(|note| note.code() != Warning::FEW_SAMPLES);
     let ended = if usable.is_empty() || wrong.is_some() { source.ended.clone() } else { None };

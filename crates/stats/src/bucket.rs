@@ -25,7 +25,7 @@ pub struct Bucket {
     /// Sustained rate per second.
     pub base: f64,
     /// Tokens in the bucket: the amount beyond the base rate.
-    pub held: f64,
+    pub tokens: f64,
     /// Time at which they were used up, in seconds after the first arrival.
     pub until: f64,
 }
@@ -69,13 +69,13 @@ pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
             fluctuation(&pieces.amounts)? * (pieces.amounts.len() - tail) as f64 / (tail as f64).sqrt();
         let enough =
             held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= MIN_EXCESS_SHARE * all;
-        let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| enough)?;
+        let used_up = arrivals_until_excess(arrivals, base, USED_UP_SHARE * held).filter(|_| enough)?;
         let burst = used_up.amount / used_up.seconds;
         let before = pieces.seconds * (pieces.amounts.len() - tail) as f64;
         (burst >= BURST * base && used_up.seconds <= before + pieces.seconds).then_some(Bucket {
             burst,
             base,
-            held,
+            tokens: held,
             until: used_up.seconds,
         })
     })
@@ -85,8 +85,8 @@ pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
 pub fn burst(arrivals: &[ArrivalStretch], base: f64) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
     let held = peak(arrivals, base);
-    let used_up = used_up(arrivals, base, USED_UP_SHARE * held).filter(|_| held > 0.0)?;
-    Some(Bucket { burst: used_up.amount / used_up.seconds, base, held, until: used_up.seconds })
+    let used_up = arrivals_until_excess(arrivals, base, USED_UP_SHARE * held).filter(|_| held > 0.0)?;
+    Some(Bucket { burst: used_up.amount / used_up.seconds, base, tokens: held, until: used_up.seconds })
 }
 
 /// Returns the rate (amount per second) of one transfer after its burst above `base`; `None` if
@@ -100,7 +100,7 @@ pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
     if held < MIN_EXCESS_SHARE / 2.0 * all {
         return Some(all / seconds).filter(|rate| rate.is_finite());
     }
-    let burst = used_up(arrivals, base, USED_UP_SHARE * held)?;
+    let burst = arrivals_until_excess(arrivals, base, USED_UP_SHARE * held)?;
     let after = arrivals.iter().find(|one| one.from - first.from >= burst.seconds + one.seconds / 2.0)?;
     let left = seconds - (after.from - first.from);
     let mut amount = 0.0;
@@ -184,7 +184,7 @@ fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
 }
 
 /// Sums the arrivals until their excess over rate `base` reaches `wanted`; `None` if it never does.
-fn used_up(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
+fn arrivals_until_excess(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
     let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
     Some(upto)
 }
@@ -262,7 +262,7 @@ mod tests {
             let late = |i| if chance(seed, i) < 0.1 { 0.3 * chance(seed ^ 1, i) } else { 0.0 };
             let found = bucket(&through(peak, base, held, seconds / count as f64, count, late)).unwrap();
             prop_assert!((found.base / base - 1.0).abs() < 0.03, "{found:?} {base}");
-            prop_assert!((found.held / held - 1.0).abs() < 0.35, "{found:?} {held}");
+            prop_assert!((found.tokens / held - 1.0).abs() < 0.35, "{found:?} {held}");
             prop_assert!(found.burst > 1.1 * base && found.burst <= peak * 1.01, "{found:?} {peak}");
         }
 

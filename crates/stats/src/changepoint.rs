@@ -19,7 +19,7 @@ use super::bootstrap::below;
 use super::samples::{median, median_of_sorted};
 use super::summary::mad;
 use interval::{Layers, Spread};
-use noise::{long_run_variance, residuals, winsorised};
+use noise::{residuals, variance_inflation, winsorised};
 use settle::settle;
 
 /// Minimum number of points per segment: fewer are outliers.
@@ -78,11 +78,11 @@ pub fn segments_of_many(
     let finest = each.min(LEVEL);
     let chance = |(series, seed): &(&[TimedPoint], Seed)| {
         let values = scaled(&Condensed::of(series).values);
-        observed(&values, &mut seed.generator(), StepLevel::of(finest).telling())
+        significant_step(&values, &mut seed.generator(), StepLevel::of(finest).estimating_p_values())
             .map_or(1.0, |step| step.chance)
     };
     let chances: Vec<f64> = all.iter().map(chance).collect();
-    let level = discovered(&chances, each).min(LEVEL);
+    let level = fdr_level(&chances, each).min(LEVEL);
     let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| match *chance <= level {
         true => segments_at(series, *seed, StepLevel::of(level), events),
         false => segments_at(series, *seed, StepLevel::NO_STEP, events),
@@ -91,7 +91,7 @@ pub fn segments_of_many(
 }
 
 /// Returns the highest k × `each` not below the k-th smallest p-value in `chances`; 0 if none.
-fn discovered(chances: &[f64], each: f64) -> f64 {
+fn fdr_level(chances: &[f64], each: f64) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
     let levels = (1..).map(|rank: u32| each * f64::from(rank));
@@ -196,7 +196,7 @@ impl StepLevel {
     }
 
     /// Returns a level that goes on after insignificance, to estimate p-values up to [`LEVEL`].
-    fn telling(self) -> Self {
+    fn estimating_p_values(self) -> Self {
         let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
         Self { allowed: allowed.saturating_sub(1).max(1), ..self }
     }
@@ -209,11 +209,11 @@ struct Observed {
 }
 
 fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<usize> {
-    observed(values, generator, level).map(|step| step.at)
+    significant_step(values, generator, level).map(|step| step.at)
 }
 
 /// Returns the largest step and its p-value; `None` if it is not significant at `level`.
-fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
+fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
     }
@@ -221,7 +221,7 @@ fn observed(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Optio
     let mut held = winsorised(values);
     let largest = layers.largest(&held)?;
     let spread = Spread::of(&held);
-    let observed = spread.explained(largest) / long_run_variance(values, &residuals(&held, largest.at));
+    let observed = spread.explained(largest) / variance_inflation(values, &residuals(&held, largest.at));
     if layers.chance(&held, spread.of_explained(observed)) < IMPOSSIBLE {
         return Some(Observed { at: largest.at, chance: IMPOSSIBLE });
     }

@@ -39,11 +39,11 @@ pub fn outlier_distance(values: &[f64], looked_at: usize) -> f64 {
     let share = 1.0 - FALSE_ALARMS / (2.0 * looked_at);
     let far = StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(share));
     let normal = if scale > 0.0 { scale * far } else { 0.0 };
-    if n < TAILS { normal } else { normal.max(of_tails(&away, looked_at)) }
+    if n < TAILS { normal } else { normal.max(tail_bound(&away, looked_at)) }
 }
 
 /// Returns the bound for an exponential tail through the median and upper quartile of `away`.
-fn of_tails(away: &[f64], looked_at: f64) -> f64 {
+fn tail_bound(away: &[f64], looked_at: f64) -> f64 {
     let at = |share: f64| away[((away.len() - 1) as f64 * share).round() as usize];
     let (half, quartile) = (at(0.5), at(0.75));
     let slope = (quartile - half) / (0.5_f64 / 0.25).ln();

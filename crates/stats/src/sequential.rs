@@ -57,7 +57,7 @@ impl Sequential {
 
     /// Limits the test to `most` low measurements, at a higher false-alarm rate if necessary.
     #[must_use]
-    pub fn within(self, most: usize) -> Self {
+    pub fn with_max_low(self, most: usize) -> Self {
         Self { upper: self.upper.min(self.low * most as f64), ..self }
     }
 
@@ -70,7 +70,7 @@ impl Sequential {
     }
 
     /// Returns the decision after `all` measurements, `low` of them low and `stated` with a cause.
-    pub fn decided(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
+    pub fn decide(&self, low: usize, stated: usize, all: usize) -> SequentialDecision {
         let stated = stated.min(low);
         let ratio = (low - stated) as f64 * self.low
             + stated as f64 * self.stated
@@ -102,7 +102,7 @@ mod tests {
             loop {
                 low += usize::from(generator.random_range(0.0..1.0) < probability);
                 all += 1;
-                match test.decided(low, 0, all) {
+                match test.decide(low, 0, all) {
                     SequentialDecision::Open => {}
                     other => break other == SequentialDecision::Low,
                 }
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn one_that_is_not_low_is_enough_where_a_loss_shows_nearly_always() {
         let test = Sequential::new(5e-6, 0.05, 0.5, 0.98).unwrap();
-        assert_eq!(test.decided(0, 0, 1), SequentialDecision::Usual);
-        assert_eq!(test.decided(test.fewest(), 0, test.fewest()), SequentialDecision::Low);
-        assert_eq!(test.decided(test.fewest() - 1, 0, test.fewest() - 1), SequentialDecision::Open);
-        assert_eq!(test.decided(3, 3, 3), SequentialDecision::Low);
-        assert_eq!(test.decided(2, 2, 2), SequentialDecision::Open);
+        assert_eq!(test.decide(0, 0, 1), SequentialDecision::Usual);
+        assert_eq!(test.decide(test.fewest(), 0, test.fewest()), SequentialDecision::Low);
+        assert_eq!(test.decide(test.fewest() - 1, 0, test.fewest() - 1), SequentialDecision::Open);
+        assert_eq!(test.decide(3, 3, 3), SequentialDecision::Low);
+        assert_eq!(test.decide(2, 2, 2), SequentialDecision::Open);
         assert_eq!(test.fewest(), 19);
         assert_eq!(Sequential::new(1e-4, 0.05, 0.9, 0.5), None);
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_outlier_is_measured_the_more_often_the_more_chance_makes() {
-        let (allowed, fewest) = (0.01 / 23.0, |test: Sequential| test.within(6).fewest());
+        let (allowed, fewest) = (0.01 / 23.0, |test: Sequential| test.with_max_low(6).fewest());
         for looked_at in [3, 8, 200, 4600] {
             assert_eq!(fewest(of_outlier(allowed, looked_at, allowed)), 1);
         }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(fewest(of_outlier(17.0, 200, allowed)), 5);
         assert_eq!(fewest(of_outlier(1.0, 0, allowed)), 6);
         for by_chance in [allowed, 2.0, 100.0] {
-            assert_eq!(of_outlier(by_chance, 200, allowed).decided(0, 0, 1), SequentialDecision::Usual);
+            assert_eq!(of_outlier(by_chance, 200, allowed).decide(0, 0, 1), SequentialDecision::Usual);
         }
     }
 
@@ -158,7 +158,7 @@ mod tests {
             let test = of_outlier(by_chance, looked_at, allowed);
             let confirmed = low(&test, by_chance / looked_at as f64, 50_000, 4);
             assert!(confirmed * by_chance <= allowed * 1.2, "{by_chance}: {confirmed}");
-            assert!(low(&test.within(6), 0.98, 20_000, 5) >= 0.95, "{by_chance}");
+            assert!(low(&test.with_max_low(6), 0.98, 20_000, 5) >= 0.95, "{by_chance}");
         }
     }
 

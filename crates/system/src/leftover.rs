@@ -194,14 +194,16 @@ impl Registry {
 
     /// Removes the files and directories whose creators have ended, and continues after failures.
     /// Returns the removed paths, and those that stay, with reasons.
-    pub fn reap(&self) -> Reaped {
+    pub fn remove_abandoned(&self) -> Reaped {
         let mut reaped = Reaped::default();
         let directories = self.directories.iter().flat_map(fs::read_dir);
         for path in directories.flatten().flatten().map(|entry| entry.path()) {
             let name = path.file_name().and_then(|name| name.to_str()?.strip_suffix(ENTRY));
             let ours = name.filter(|name| name.starts_with(DIRECTORY) || name.starts_with(UNFINISHED_PREFIX));
-            let Some((name, file)) = ours.and_then(|name| Some((name, unheld(&path)?))) else { continue };
-            let (thing, fate) = removed(&file, name);
+            let Some((name, file)) = ours.and_then(|name| Some((name, lock_abandoned(&path)?))) else {
+                continue;
+            };
+            let (thing, fate) = remove_entry_file(&file, name);
             match fate {
                 Fate::InUse => continue,
                 Fate::Gone => {}
@@ -245,7 +247,7 @@ impl RegistryEntry {
 }
 
 /// Opens and locks an entry; `None` if a process holds it or it is not a file of this user.
-fn unheld(path: &Path) -> Option<File> {
+fn lock_abandoned(path: &Path) -> Option<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let is_own = file.metadata().is_ok_and(|about| about.is_file() && about.uid() == me());
@@ -259,7 +261,7 @@ enum Fate {
     Stays(String),
 }
 
-fn removed(file: &File, name: &str) -> (String, Fate) {
+fn remove_entry_file(file: &File, name: &str) -> (String, Fate) {
     let Some((content, inode)) = read(file) else {
         return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
     };
@@ -341,7 +343,7 @@ fn is_older(entry: &File, than: Duration) -> bool {
 }
 
 fn new_name(start: &str) -> String {
-    format!("{start}{:016x}", crate::random::number())
+    format!("{start}{:016x}", crate::random::unique_number())
 }
 
 fn host() -> String {

@@ -198,7 +198,7 @@ fn is_of_proc(directory: &Path) -> bool {
 impl PathPlace {
     /// Fails if another user, named in the error, created the file in a shared sticky directory,
     /// like open(2) with `fs.protected_regular` and `fs.protected_fifos` at 2.
-    pub fn is_nobody_elses(&self) -> Result<(), LinkError> {
+    pub fn check_owner(&self) -> Result<(), LinkError> {
         let FoundName::Something(found) = &self.found else { return Ok(()) };
         let directory = fstat(&self.directory)?;
         let me = rustix::process::geteuid().as_raw();

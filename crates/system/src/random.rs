@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 /// Fails if the system has no random bytes for Rust's hash tables, which abort without them. A
 /// missing or forbidden system call is no failure, because Rust has a fallback.
-pub fn usable() -> io::Result<()> {
+pub fn check_available() -> io::Result<()> {
     let ask = |flags| match getrandom(&mut [0_u8; 16], flags) {
         Ok(_) | Err(Errno::INTR | Errno::NOSYS | Errno::PERM) => Ok(()),
         Err(errno) => Err(errno),
@@ -31,20 +31,20 @@ fn none(why: &dyn std::fmt::Display) -> io::Error {
 }
 
 /// Returns `N` unpredictable bytes for keys and tokens; fails instead of using a weaker source.
-pub fn secret<const N: usize>() -> io::Result<[u8; N]> {
+pub fn secret_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|e| none(&e))?;
     Ok(bytes)
 }
 
 /// Returns `N` bytes for seeds and names, random if possible, different in each call and process.
-pub fn distinct<const N: usize>() -> [u8; N] {
-    secret().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
+pub fn unique_bytes<const N: usize>() -> [u8; N] {
+    secret_bytes().or_else(|_| from_device()).unwrap_or_else(|_: io::Error| from_surroundings())
 }
 
 /// Returns a number for seeds and names, different in each call and process.
-pub fn number() -> u64 {
-    u64::from_ne_bytes(distinct())
+pub fn unique_number() -> u64 {
+    u64::from_ne_bytes(unique_bytes())
 }
 
 fn from_device<const N: usize>() -> io::Result<[u8; N]> {
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn no_two_are_alike_whatever_they_come_from() {
-        usable().unwrap();
-        assert_ne!(secret::<32>().unwrap(), secret::<32>().unwrap());
-        assert_ne!(distinct::<16>(), distinct::<16>());
+        check_available().unwrap();
+        assert_ne!(secret_bytes::<32>().unwrap(), secret_bytes::<32>().unwrap());
+        assert_ne!(unique_bytes::<16>(), unique_bytes::<16>());
         assert_ne!(from_device::<16>().unwrap(), from_device::<16>().unwrap());
         let long = from_surroundings::<70>();
         assert_ne!(long, from_surroundings::<70>());
         assert_ne!(long[..32], long[32..64]);
-        assert_ne!(number(), number());
+        assert_ne!(unique_number(), unique_number());
     }
 }

@@ -26,23 +26,24 @@ const INTERPRETER_BYTES: u64 = 256;
 pub fn owners() -> BTreeSet<u32> {
     let read = |path: &str| crate::text::read_small(Path::new(path), 1 << 20).unwrap_or_default();
     let mut owners = BTreeSet::from([0, rustix::process::geteuid().as_raw()]);
-    owners.extend(nobody(&read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid")));
+    owners.extend(overflow_user(&read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid")));
     owners
 }
 
 /// Returns whether users other than the owner may write `path`, with metadata `found`. If `groups`,
 /// group permission counts too; for group 0 only with an access control list, whose grants appear
 /// in the group's bits (acl(5)).
-pub fn others_write(path: &Path, found: &Metadata, groups: bool) -> bool {
+pub fn is_writable_by_others(path: &Path, found: &Metadata, groups: bool) -> bool {
     let by_group = || found.mode() & GROUP_WRITES != 0 && (found.gid() != 0 || has_list(path));
     found.mode() & ANYBODY_WRITES != 0 || (groups && by_group())
 }
 
 /// Returns the first directory, from `directory` (a path without links) up to the root, in which
 /// other users (and groups, if `groups`) may replace files: writable, and not sticky.
-pub fn exposed(directory: &Path, groups: bool) -> Option<&Path> {
-    let is_exposed =
-        |path: &Path, found: &Metadata| others_write(path, found, groups) && found.mode() & STICKY == 0;
+pub fn find_exposed(directory: &Path, groups: bool) -> Option<&Path> {
+    let is_exposed = |path: &Path, found: &Metadata| {
+        is_writable_by_others(path, found, groups) && found.mode() & STICKY == 0
+    };
     directory.ancestors().find(|path| path.symlink_metadata().is_ok_and(|found| is_exposed(path, &found)))
 }
 
@@ -118,7 +119,7 @@ impl Trust {
         if is_root {
             owned(directory, &about)?;
         }
-        let is_open = others_write(directory, &about, is_root);
+        let is_open = is_writable_by_others(directory, &about, is_root);
         if is_open && about.mode() & STICKY == 0 {
             return writable(directory);
         }
@@ -127,7 +128,7 @@ impl Trust {
         }
         match found {
             found if is_open && !found.is_dir() => writable(directory),
-            found if found.is_file() && others_write(name, found, is_root) => writable(name),
+            found if found.is_file() && is_writable_by_others(name, found, is_root) => writable(name),
             _ => Ok(()),
         }
     }
@@ -147,7 +148,7 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
 
 /// Returns the overflow user ID in the text `overflow` unless `map` (uid_map) maps all users: it
 /// then owns the files of the host's root (user_namespaces(7)).
-fn nobody(map: &str, overflow: &str) -> Option<u32> {
+fn overflow_user(map: &str, overflow: &str) -> Option<u32> {
     let rows = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
     let mapped: u64 = rows.sum();
     let all = u64::from(u32::MAX);
@@ -329,14 +330,14 @@ mod tests {
                 continue;
             }
             mode(&real, bits);
-            let found = exposed(&below, groups);
+            let found = find_exposed(&below, groups);
             assert_eq!(found, is_exposed.then_some(real.as_path()), "{bits:o} {gid} {groups}");
         }
     }
 
     #[test]
     fn those_without_a_number_are_trusted_only_where_root_has_none() {
-        assert_eq!(nobody("         0          0 4294967295\n", "65534\n"), None);
-        assert_eq!(nobody("      1000       1000          1\n", "65534\n"), Some(65_534));
+        assert_eq!(overflow_user("         0          0 4294967295\n", "65534\n"), None);
+        assert_eq!(overflow_user("      1000       1000          1\n", "65534\n"), Some(65_534));
     }
 }

@@ -15,12 +15,12 @@ pub fn now() -> Timestamp {
 }
 
 /// Returns the time `age` ago, or the earliest time of the calendar.
-pub fn before(age: std::time::Duration) -> Timestamp {
+pub fn time_before(age: std::time::Duration) -> Timestamp {
     now().checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
 /// Returns the seconds since `moment` (RFC 3339); negative if in the future, `None` if invalid.
-pub fn since(moment: &str) -> Option<f64> {
+pub fn seconds_since(moment: &str) -> Option<f64> {
     Some(now().duration_since(moment.parse().ok()?).as_secs_f64())
 }
 
@@ -31,7 +31,7 @@ fn stamp(time: SystemTime) -> Timestamp {
 
 /// Returns a new run id: UUID version 7 (RFC 9562 §5.7), ordered by the wall clock to the ms.
 pub fn run_id() -> String {
-    id(now(), &crate::random::distinct())
+    id(now(), &crate::random::unique_bytes())
 }
 
 fn id(now: Timestamp, random: &[u8; 10]) -> String {
@@ -100,7 +100,7 @@ impl WallClockWatch {
 
     /// Records a step of the wall clock by over 0.1 s since the start or the last step; `at` is the
     /// time of the run in seconds.
-    pub fn look(&mut self, at: f64) {
+    pub fn record_step(&mut self, at: f64) {
         let ahead = (self.read)();
         let by = ahead - self.ahead;
         if by.abs() > STEP {
@@ -154,7 +154,7 @@ mod tests {
         let mut watch = WallClockWatch::by(|| AHEAD.get());
         let mut set = |ahead: f64, at: f64| {
             AHEAD.set(ahead);
-            watch.look(at);
+            watch.record_step(at);
         };
         set(0.05, 1.0);
         set(-3596.0, 2.0);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn the_real_clocks_agree() {
         let mut watch = WallClockWatch::new();
-        watch.look(0.0);
+        watch.record_step(0.0);
         assert_eq!(watch.steps("n"), []);
         let before = monotonic();
         assert!(monotonic() >= before);

@@ -27,7 +27,7 @@ pub fn shown(text: &str) -> String {
 }
 
 /// Formats a number with its noun, given as singular `one`: `1 case`, `2 cases`, `2 processes`.
-pub fn counted<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+pub fn format_count<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     let end = match n == N::from(1) {
         true => "",
         false if one.ends_with('s') => "es",

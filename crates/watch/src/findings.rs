@@ -9,7 +9,7 @@ use plimsoll_result::document::Finding;
 use plimsoll_result::finding::{LevelStep, steps};
 use plimsoll_stats::TimedPoint;
 use plimsoll_units::quantity::{Quantity, format_cpus, percent, significant};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use serde_json::json;
 
 use crate::held::{self, SettingAtProbe};
@@ -86,8 +86,8 @@ impl FindingsContext<'_> {
         };
         let text = format!(
             "{} in {}{left_out}; the watch took {} of one CPU{}{}",
-            counted(probes.len(), "probe"),
-            lasting(reached),
+            format_count(probes.len(), "probe"),
+            format_duration(reached),
             percent(share, 2),
             bytes("disk traffic", spent.disk),
             bytes("network traffic", spent.network),
@@ -106,8 +106,9 @@ impl FindingsContext<'_> {
     /// Returns the finding on a case's spread and worst hour; `None` with fewer than two samples.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
-        let own = within(&metric.samples)?;
-        let by_wall = within(&delivered(metric).iter().map(|point| point.value).collect::<Vec<_>>());
+        let own = spread_around_median(&metric.samples)?;
+        let by_wall =
+            spread_around_median(&delivered(metric).iter().map(|point| point.value).collect::<Vec<_>>());
         let series = by_wall_clock(metric);
         let median = median(series.iter().map(|point| point.value).collect())?;
         let hours = hours::hours(&series, self.begun);
@@ -120,7 +121,7 @@ impl FindingsContext<'_> {
         let wall = by_wall.map_or_else(String::new, |share| {
             format!("; with the time that others took, within {}", percent(share, 2))
         });
-        let figures = counted(metric.samples.len(), "figure");
+        let figures = format_count(metric.samples.len(), "figure");
         let which = match metric.samples.len() {
             ..MIN_FIGURES => format!("all {figures} are"),
             _ => format!("{} % of {figures} are", significant(NEARLY_ALL * 100.0, 2)),
@@ -154,7 +155,7 @@ impl FindingsContext<'_> {
             let text = format!(
                 "{}: {}, smaller than these",
                 full(&measurement.case),
-                counted(more, "further change")
+                format_count(more, "further change")
             );
             let times: Vec<[f64; 2]> = steps.iter().map(|step| [step.before, step.after]).collect();
             let evidence = json!({ "case": measurement.case.id(), "between_s": times });
@@ -227,7 +228,7 @@ impl FindingsContext<'_> {
         let text = format!(
             "{}: {burst} for the first {}, {base} after {}: as where a burst credit is used up",
             full(&measurement.case),
-            lasting(step.before),
+            format_duration(step.before),
             self.shown(step.after),
         );
         Some(coded_finding(
@@ -283,7 +284,7 @@ impl FindingsContext<'_> {
             let text = format!(
                 "{}: left out of {left_out} of {}, because {option} allows no more",
                 full(&measurement.case),
-                counted(probes, "probe"),
+                format_count(probes, "probe"),
             );
             let evidence = json!({ "case": measurement.case.id(), "left_out": left_out, "probes": probes });
             (left_out > 0).then(|| coded_finding("budget-used", text, evidence))
@@ -331,7 +332,7 @@ impl FindingsContext<'_> {
         let text = format!(
             "{} of {} had a case that failed; the last one at {}: {}",
             failed.len(),
-            counted(self.kept.probes.len(), "probe"),
+            format_count(self.kept.probes.len(), "probe"),
             self.shown(*at),
             plimsoll_units::text::shown(why)
         );
@@ -396,16 +397,16 @@ impl FindingsContext<'_> {
         if let Some([from, to]) = gaps.iter().max_by(|a, b| (a[1] - a[0]).total_cmp(&(b[1] - b[0]))) {
             stated.push(format!(
                 "the watch was stopped {}, longest from {} to {}",
-                counted(gaps.len(), "time"),
+                format_count(gaps.len(), "time"),
                 self.shown(*from),
                 self.shown(*to)
             ));
         }
         if boots > 0 {
-            stated.push(format!("the machine was booted {}", counted(boots, "time")));
+            stated.push(format!("the machine was booted {}", format_count(boots, "time")));
         }
         if slept >= UNWATCHED {
-            stated.push(format!("the machine slept for {}", lasting(slept)));
+            stated.push(format!("the machine slept for {}", format_duration(slept)));
         }
         (!stated.is_empty()).then(|| {
             coded_finding(
@@ -431,7 +432,7 @@ fn by_wall_clock(metric: &MetricResult) -> Vec<TimedPoint> {
 
 /// Returns the distance from the median, as a share of it, that holds 95 % of `values` (all of
 /// fewer than 20); `None` without values.
-fn within(values: &[f64]) -> Option<f64> {
+fn spread_around_median(values: &[f64]) -> Option<f64> {
     let median = median(values.to_vec())?;
     let mut off: Vec<f64> = values.iter().map(|value| (value / median - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
@@ -447,7 +448,7 @@ fn weighted(all: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
 }
 
 /// Formats a duration as text: "23 h 59 min", "4 min 10 s".
-pub fn lasting(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
     match (hours, minutes) {

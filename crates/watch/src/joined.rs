@@ -5,7 +5,7 @@ use plimsoll_run::together;
 use crate::journal::{JournalContent, ProbedCase};
 
 /// Returns one outcome for each of `cases` that any probe measured; `cpus` counts usable CPUs.
-pub fn joined(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
+pub fn join_probes(kept: &JournalContent, cases: &[Case], cpus: usize) -> Vec<Outcome> {
     let of = |case: &Case| {
         let parts: Vec<Outcome> = kept
             .probes

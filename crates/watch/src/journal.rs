@@ -359,7 +359,7 @@ impl WatchJournal {
     }
 
     /// Returns all entries, and removes an incomplete last line from the file.
-    pub fn kept(&mut self) -> Result<JournalContent, JournalError> {
+    pub fn read_and_repair(&mut self) -> Result<JournalContent, JournalError> {
         let (kept, whole) = read(&self.path, &mut self.file)?;
         self.file.set_len(whole).map_err(|e| failed("write", &self.path, e))?;
         Ok(kept)
@@ -581,7 +581,7 @@ mod tests {
             std::fs::write(&path, &whole[..cut]).unwrap();
             let expected = lines[1..].iter().filter(|end| **end <= cut).count();
             let mut journal = WatchJournal::open(&path).unwrap();
-            assert_eq!(journal.kept().unwrap().passed.len(), expected, "cut at {cut}");
+            assert_eq!(journal.read_and_repair().unwrap().passed.len(), expected, "cut at {cut}");
             journal.add(&passed(9.0)).unwrap();
             drop(journal);
             let kept = JournalContent::read(&path).unwrap();

@@ -10,8 +10,8 @@ mod joined;
 mod journal;
 mod schedule;
 
-pub use findings::{findings, lasting};
-pub use joined::joined;
+pub use findings::{findings, format_duration};
+pub use joined::join_probes;
 pub use journal::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, ProbedCase, SkippedProbe, SpentShares, Stopped,
     WatchJournal, WatchOrder, WatchProbe, WatchSession, WatchShares,

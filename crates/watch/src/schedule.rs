@@ -27,7 +27,7 @@ impl ProbeSchedule {
     }
 
     /// Records the resources that a probe has `spent`.
-    pub fn took(&mut self, spent: SpentShares) {
+    pub fn record_use(&mut self, spent: SpentShares) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
         self.last = SpentShares {
@@ -42,22 +42,22 @@ impl ProbeSchedule {
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
-        at.max(due(self.spent.cpu, self.last.cpu, self.shares.cpu))
+        at.max(earliest_time(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 
     /// Returns whether the disk budget allows a probe at second `at` of the watch.
     pub fn allows_disk(&self, at: f64) -> bool {
-        due(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
+        earliest_time(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
     }
 
     /// Returns whether the network budget allows a probe at second `at` of the watch.
     pub fn allows_network(&self, at: f64) -> bool {
-        due(self.spent.network, self.last.network, self.shares.network / DAY) <= at
+        earliest_time(self.spent.network, self.last.network, self.shares.network / DAY) <= at
     }
 }
 
 /// Returns the time in s from which `spent` + `last` is within `rate` per second.
-fn due(spent: f64, last: f64, rate: f64) -> f64 {
+fn earliest_time(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }
 
@@ -77,7 +77,7 @@ mod tests {
             for cost in costs {
                 // A more expensive probe may exceed the share; the next one waits for it.
                 prop_assert!(first || used <= 0.02 * at + 1e-9, "{used} at {at}");
-                schedule.took(SpentShares { cpu: cost, ..SpentShares::default() });
+                schedule.record_use(SpentShares { cpu: cost, ..SpentShares::default() });
                 used += cost;
                 let next = schedule.next(at);
                 prop_assert!(next >= at + 0.5 * every && (next - at <= 1.5 * every || next <= (used + cost) / 0.02 + 1e-9));
@@ -102,14 +102,14 @@ mod tests {
     fn the_disk_and_the_network_have_budgets_of_their_own() {
         let mut schedule = ProbeSchedule::new(1.0, SHARES, SpentShares::default(), SpentShares::default(), 1);
         assert!(schedule.allows_disk(0.0) && schedule.allows_network(0.0));
-        schedule.took(SpentShares { cpu: 0.0, disk: 1e9, network: 0.0 });
+        schedule.record_use(SpentShares { cpu: 0.0, disk: 1e9, network: 0.0 });
         assert!(
             !schedule.allows_disk(DAY / 8.0)
                 && schedule.allows_disk(DAY / 4.0)
                 && schedule.allows_network(0.0)
         );
         // A probe without disk access does not make the next one cheaper.
-        schedule.took(SpentShares { cpu: 1.0, disk: 0.0, network: 0.0 });
+        schedule.record_use(SpentShares { cpu: 1.0, disk: 0.0, network: 0.0 });
         assert!(!schedule.allows_disk(DAY / 8.0));
     }
 }

@@ -18,13 +18,13 @@ use plimsoll_metal::kernel::CoreRate;
 
 use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
-use crate::limit::{Clocks, Share, core_of, most_of_a_core};
+use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
 use plimsoll_machine::CpuSet;
-use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, tightest_first};
-use plimsoll_model::place::placed;
+use plimsoll_model::place::cpus_of_case;
 use plimsoll_units::quantity::format::significant;
 
 const AES: CoreRate = CoreRate::new("aes", "AES rounds");
@@ -49,7 +49,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for needs in needs(op, block) {
         let of = |question: &Question<'_>| derived(question, op, block as f64, &needs);
-        match wherever_they_run(question, of) {
+        match limits_by_core_sharing(question, of) {
             Ok(limits) => known.extend(limits),
             Err(why) => unknown.push(Limit::unknown(LimitKind::Ceiling, why.0)),
         }
@@ -94,9 +94,9 @@ fn needs(op: CryptoOp, block: u64) -> Vec<Needs> {
 
 fn derived(question: &Question<'_>, op: CryptoOp, block: f64, needs: &Needs) -> Result<Limit, UnknownChip> {
     let machine = question.machine;
-    let cpus: CpuSet = placed(machine, question.case).into_iter().collect();
+    let cpus: CpuSet = cpus_of_case(machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
-    let threads = if share.is_quota { 1 } else { most_of_a_core(&machine.cpu, &cpus) };
+    let threads = if share.is_quota { 1 } else { max_threads_per_core(&machine.cpu, &cpus) };
     let units = CryptoUnits::of(question, op, needs, &core_of(machine, &cpus)?, threads)?;
     let Clocks { each, median } = Clocks::of(question)?;
     let of_a_cycle = block / needs.each * units.per_cycle() * units.lanes * share.cpus;

@@ -67,7 +67,7 @@ impl Blocks {
                 continue;
             }
             let mut block = self.initial.clone();
-            let tag = reference::after(self.op, CryptoSetup::MEASURED, &mut block, left.calls)?;
+            let tag = reference::apply_calls(self.op, CryptoSetup::MEASURED, &mut block, left.calls)?;
             let right = Left { calls: left.calls, tag, block: xxh3_128(&block) };
             if *left != right {
                 let (name, calls) = (self.op.name(), left.calls);

@@ -158,7 +158,7 @@ impl Prepared for CryptoTeam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Key;
 
@@ -205,7 +205,7 @@ mod tests {
     fn every_operation_is_sampled_and_verified_on_one_thread_and_on_more_than_there_are_cpus() {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let more = (machine.cpu.allowed.len() + 1).to_string();
         let lists = [("block", &["1", "100", "16K"][..]), ("threads", &["1", &more])];

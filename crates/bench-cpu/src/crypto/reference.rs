@@ -12,7 +12,7 @@ use super::op::{Cipher, CryptoOp, CryptoSetup, KEY_BYTES, Tag};
 use plimsoll_model::sample::CannotMeasure;
 
 /// Applies `op` to the block `calls` times and returns the last tag. Fails for too long a block.
-pub(super) fn after(
+pub(super) fn apply_calls(
     op: CryptoOp,
     setup: CryptoSetup<'_>,
     block: &mut [u8],
@@ -234,7 +234,8 @@ mod tests {
         for vector in VECTORS.iter().filter(|vector| vector.op != CryptoOp::Ctr) {
             let (key, start, aad) = (filled(vector.key), filled(vector.start), bytes(vector.aad));
             let mut block = bytes(vector.text);
-            let left = after(vector.op, CryptoSetup { key: &key, start: &start, aad: &aad }, &mut block, 1);
+            let left =
+                apply_calls(vector.op, CryptoSetup { key: &key, start: &start, aad: &aad }, &mut block, 1);
             assert_eq!(left, Ok(filled(vector.tag)), "{}", vector.source);
             assert!(vector.sealed.is_empty() || block == bytes(vector.sealed), "{}", vector.source);
         }
@@ -256,7 +257,7 @@ mod tests {
                 let (mut ours, mut theirs) = (text.clone(), text.clone());
                 let mut cipher = Cipher::new(op, setup).unwrap();
                 let left = (0..calls).map(|call| cipher.call(call, &mut ours).unwrap()).last().unwrap();
-                prop_assert_eq!(after(op, setup, &mut theirs, calls), Ok(left), "{:?}", op);
+                prop_assert_eq!(apply_calls(op, setup, &mut theirs, calls), Ok(left), "{:?}", op);
                 prop_assert_eq!(&ours, &theirs, "{:?}", op);
                 cipher.reset().unwrap();
                 let mut again = text.clone();

@@ -7,11 +7,11 @@ pub(super) mod limit;
 pub(super) mod matrix;
 
 use super::fact::CPUS;
-use super::how::{clocks_of, kinds, seated, siblings};
+use super::how::{clocks_of, kinds, siblings, with_affinity};
 use super::warning::CpuWarning;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
 use plimsoll_bench_api::buffer::{budget, reserve};
-use plimsoll_bench_api::{Better, Metric, counts, places};
+use plimsoll_bench_api::{Better, Metric, counts_in_range, requested_affinities};
 use plimsoll_machine::cpu::CoreKind;
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
@@ -36,13 +36,13 @@ pub(super) struct DenseThreads {
 
 impl DenseThreads {
     pub(super) fn taken(&self, case: Case) -> Case {
-        seated(case, self.place.as_deref(), self.threads)
+        with_affinity(case, self.place.as_deref(), self.threads)
     }
 }
 
 pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<DenseThreads>, String> {
-    let threads = counts(group, "threads", defaults, MAX_THREADS)?;
-    let places = places(machine, group)?.into_iter();
+    let threads = counts_in_range(group, "threads", defaults, MAX_THREADS)?;
+    let places = requested_affinities(machine, group)?.into_iter();
     Ok(places
         .flat_map(|place| threads.iter().map(move |&threads| DenseThreads { place: place.clone(), threads }))
         .collect())

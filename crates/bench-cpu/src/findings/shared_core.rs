@@ -23,10 +23,10 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     nodes.sort_unstable();
     nodes.dedup();
     let of = |node: &str| pairs.iter().copied().filter(|c| c.this.node == node).collect::<Vec<_>>();
-    nodes.into_iter().filter_map(|node| speak(&of(node))).collect()
+    nodes.into_iter().filter_map(|node| describe_shared_core(&of(node))).collect()
 }
 
-fn speak(pairs: &[&Compared<'_>]) -> Option<PlainFinding> {
+fn describe_shared_core(pairs: &[&Compared<'_>]) -> Option<PlainFinding> {
     let fastest = pairs.iter().copied().max_by(|a, b| a.scaling.speed_up.total_cmp(&b.scaling.speed_up))?;
     if !pairs.iter().all(|pair| no_faster(pair)) {
         return None;

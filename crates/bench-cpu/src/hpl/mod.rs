@@ -4,7 +4,8 @@ mod limit;
 
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS};
 use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline, counts,
+    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline,
+    counts_in_range,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -65,7 +66,7 @@ impl Benchmark for Hpl {
             ("q", &[], MOST_GRID),
         ];
         for (key, usual, most) in lists {
-            let values = counts(group, key, usual, most)?;
+            let values = counts_in_range(group, key, usual, most)?;
             if !values.is_empty() {
                 made = Case::with_each(made, key, values.into_iter().map(Value::Count));
             }

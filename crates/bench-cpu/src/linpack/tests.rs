@@ -1,7 +1,7 @@
 use plimsoll_metal::gemm::{self, CoreCaches};
 
 use super::*;
-use plimsoll_bench_api::{Keep, Options};
+use plimsoll_bench_api::{Options, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_model::case::Value;
 use plimsoll_model::sample::FailureCause;
@@ -55,7 +55,7 @@ fn a_matrix_beyond_memory_is_refused_with_the_sum() {
 fn every_instruction_set_here_solves_and_is_judged() {
     let machine = here();
     let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-    let keep = Keep::default();
+    let keep = WorkerCache::default();
     let cx = Context { machine: &machine, options: &options, keep: &keep };
     let group = number_list("n", &[1, 130])
         .with("nb", vec![Value::Count(40)])

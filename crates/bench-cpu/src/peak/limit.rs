@@ -6,16 +6,16 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
 use super::PER_CYCLE;
-use crate::limit::{Clocks, Share, core_of, most_of_a_core};
+use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
 use crate::{KIND_CLOCK, RATE_METRIC, kernel_of, word_of};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
-use plimsoll_model::place::placed;
+use plimsoll_model::place::cpus_of_case;
 use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -24,7 +24,7 @@ pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE_METRIC {
         return Vec::new();
     }
-    match wherever_they_run(question, derived) {
+    match limits_by_core_sharing(question, derived) {
         Ok(limits) => {
             let credits: Vec<Limit> = limits.iter().filter_map(|limit| credits(question, limit)).collect();
             limits.into_iter().chain(credits).collect()
@@ -49,12 +49,12 @@ fn measured_instead(question: &Question<'_>) -> String {
 fn derived(question: &Question<'_>) -> Result<Limit, UnknownChip> {
     let kernel = kernel(question.case)?;
     let cpu = &question.machine.cpu;
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();
     if cpu.kinds.iter().filter(|kind| kind.cpus.meets(&cpus)).count() > 1 {
         return mixed(question, kernel, &cpus);
     }
     let share = Share::of(question, &cpus);
-    let threads = if share.is_quota { 1 } else { most_of_a_core(cpu, &cpus) };
+    let threads = if share.is_quota { 1 } else { max_threads_per_core(cpu, &cpus) };
     let units = units(question.machine, &cpus, kernel, threads)?;
     let core = &units.core;
     let row = format!("{}, data/microarchitectures.toml: {}", core.name, core.source);
@@ -84,7 +84,7 @@ fn mixed(question: &Question<'_>, kernel: &ComputeKernel, cpus: &CpuSet) -> Resu
         if here.is_empty() {
             continue;
         }
-        let units = units(machine, &here, kernel, most_of_a_core(&machine.cpu, &here))?;
+        let units = units(machine, &here, kernel, max_threads_per_core(&machine.cpu, &here))?;
         let clock = |sample: &Sample| sample.conditions.more.get_of(&KIND_CLOCK, &word_of(kind));
         let clocks: Option<Vec<f64>> = question.samples.iter().map(clock).collect();
         let clocks = clocks.filter(|clocks| !clocks.is_empty());
@@ -167,7 +167,7 @@ fn at_the_clock(
 /// Returns the limit from the capability measured before the run, for chips without listed rates;
 /// empty if not measured. It never casts doubt on a result.
 pub(crate) fn capabilities(question: &Question<'_>) -> Vec<Limit> {
-    wherever_they_run(question, |question| capability(question).ok_or(())).unwrap_or_default()
+    limits_by_core_sharing(question, |question| capability(question).ok_or(())).unwrap_or_default()
 }
 
 fn capability(question: &Question<'_>) -> Option<Limit> {
@@ -181,7 +181,7 @@ fn capability(question: &Question<'_>) -> Option<Limit> {
     };
     let same = |one: &&Capability| one.ability == ability && one.bits == kernel.vector_bits();
     let found = cpu.capabilities.iter().find(same).filter(|_| cpu.kinds.is_empty())?;
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();
     let share = Share::of(question, &cpus);
     let from = format!(
         "measured capability: {} on CPU {} before the run",

@@ -12,14 +12,14 @@ pub mod limit;
 use super::chains::{RequestedChains, runnable};
 use super::fact::{KERNEL, WORK};
 use super::findings;
-use super::how::hows;
+use super::how::thread_options;
 use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
 use super::{RATE_METRIC, TIME_METRIC};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    Roofline, counts, default_threads,
+    Roofline, counts_in_range, default_threads,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -66,7 +66,7 @@ impl Benchmark for Peak {
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        fixed::seconds(case, AveragePace { bytes: f64::INFINITY, operations: 1e11 })
+        fixed::estimate_seconds(case, AveragePace { bytes: f64::INFINITY, operations: 1e11 })
     }
 
     fn roofline(&self, _: &Case) -> Roofline {
@@ -96,8 +96,8 @@ impl Benchmark for Peak {
         let pairs = pairs(group)?;
         let asked = RequestedChains::of(group)?;
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
-        let threads = counts(group, "threads", &usual, MAX_THREADS)?;
-        let hows = hows(machine, group)?;
+        let threads = counts_in_range(group, "threads", &usual, MAX_THREADS)?;
+        let hows = thread_options(machine, group)?;
         let mut candidates = Vec::new();
         for pair in pairs {
             for case in asked.cases(pair)? {
@@ -118,7 +118,7 @@ impl Benchmark for Peak {
             }
         }
         match candidates.is_empty() {
-            true => Err(asked.nothing()),
+            true => Err(asked.no_case_error()),
             false => Ok(candidates),
         }
     }
@@ -249,7 +249,7 @@ mod tests {
 
     use super::super::fact::CPUS;
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_model::case::Value;
     use plimsoll_model::sample::FailureCause;
@@ -289,7 +289,7 @@ mod tests {
                 .with("affinity", vec![Value::Word(first.to_string())])
         };
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         for (scaling, each) in [("weak", 1_000_000_007_u64), ("strong", 500_000_004)] {
             let Candidate { case, parsed, .. } = Peak.cases(&machine, &fixed(scaling)).unwrap().remove(0);
@@ -325,7 +325,7 @@ mod tests {
         }
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let group = words("type", &["f64"]).with("chains", threads(&[1, 3]));
         let group = group.with("width", vec![Value::Word("128".to_owned())]);
@@ -381,7 +381,7 @@ mod tests {
     fn every_kernel_here_is_sampled_and_verified() {
         let machine = Machine::discover(&Root::live());
         let options = Options { dir: "/".into(), seed: 1, ..Options::default() };
-        let keep = Keep::default();
+        let keep = WorkerCache::default();
         let cx = Context { machine: &machine, options: &options, keep: &keep };
         let more = machine.cpu.allowed.len() as u64 + 1;
         let all = || vec![Value::Word("all".to_owned())];

@@ -41,7 +41,7 @@ pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let ends = read_ends(file, bytes)?;
-    let answer = ask(file, &PLACES);
+    let answer = query_blkid(file, &PLACES);
     Ok(match answer {
         BlkidAnswer::Found(what) => Some(what),
         _ if ends == Ends::PartitionTable => {
@@ -83,13 +83,13 @@ fn read_ends(file: &File, bytes: u64) -> std::io::Result<Ends> {
     Ok(ends)
 }
 
-fn ask(file: &File, places: &[&str]) -> BlkidAnswer {
-    run(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| read(code, &out, &err))
+fn query_blkid(file: &File, places: &[&str]) -> BlkidAnswer {
+    run_blkid(file, places).map_or(BlkidAnswer::Unknown, |(code, out, err)| parse_answer(code, &out, &err))
 }
 
 /// Runs blkid, the first trusted program of the paths `places`, on `file`. Returns exit status,
 /// output and error output; `None` if no program could be run.
-fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
+fn run_blkid(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
     let trust = Trust::here();
     let program = places.iter().find_map(|place| trust.program(Path::new(place)).ok())?;
     let mut child = Command::new(program)
@@ -118,7 +118,7 @@ fn run(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
 /// Interprets blkid's exit status `code`, output and error output. A partition's entry in the table
 /// of its disk (`PART_ENTRY_…`) is no data. A device that blkid cannot open gives the status of
 /// "nothing found" with an error message.
-fn read(code: i32, out: &str, err: &str) -> BlkidAnswer {
+fn parse_answer(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     match (code, value("TYPE"), value("PTTYPE")) {
         (AMBIVALENT, ..) => BlkidAnswer::Found("several formats at once (blkid -p)".to_owned()),
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn types_and_tables_and_doubts_are_found_and_a_partitions_entry_is_nothing() {
-        let of = |code, out| match read(code, out, "") {
+        let of = |code, out| match parse_answer(code, out, "") {
             BlkidAnswer::Found(what) => what,
             other => panic!("{other:?}"),
         };
@@ -153,9 +153,9 @@ mod tests {
         assert!(of(0, "DEVNAME=/dev/x\nPTUUID=1\nPTTYPE=dos\n").contains("partition table of type dos"));
         assert!(of(8, "").contains("several"));
         assert!(!of(0, "TYPE=\u{1b}[31m\n").contains('\u{1b}'));
-        assert_eq!(read(2, "", ""), BlkidAnswer::Nothing);
+        assert_eq!(parse_answer(2, "", ""), BlkidAnswer::Nothing);
         let entry = "DEVNAME=/dev/x\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_TYPE=0fc63daf\n";
-        assert_eq!(read(0, entry, ""), BlkidAnswer::Nothing);
+        assert_eq!(parse_answer(0, entry, ""), BlkidAnswer::Nothing);
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             (0, "", ""),
             (0, "/proc/self/fd/0: TYPE=\"ext4\"\n", ""),
         ] {
-            assert_eq!(read(code, out, err), BlkidAnswer::Unknown, "{code} {out} {err}");
+            assert_eq!(parse_answer(code, out, err), BlkidAnswer::Unknown, "{code} {out} {err}");
         }
     }
 
@@ -212,13 +212,13 @@ mod tests {
         std::fs::write(&failing, "#!/bin/sh\nexit 1\n").unwrap();
         std::fs::set_permissions(&failing, PermissionsExt::from_mode(0o755)).unwrap();
         for place in [missing, failing] {
-            assert_eq!(ask(&file, &[place.to_str().unwrap()]), BlkidAnswer::Unknown);
+            assert_eq!(query_blkid(&file, &[place.to_str().unwrap()]), BlkidAnswer::Unknown);
         }
     }
 
     #[test]
     fn what_the_real_tools_make_is_found() {
-        if ask(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
+        if query_blkid(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_a_run_leaves_is_nothing_to_blkid() {
-        if ask(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
+        if query_blkid(&image(1 << 20, 0, b""), &PLACES) == BlkidAnswer::Unknown {
             return;
         }
         let mut noise = vec![0; 1 << 20];
@@ -269,7 +269,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_output_is_read_without_a_panic(code in 0..256, out in ".*", err in ".*") {
-            let _ = read(code, &out, &err);
+            let _ = parse_answer(code, &out, &err);
         }
     }
 }

@@ -38,21 +38,23 @@ impl RawError {
 }
 
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct ProbedDevice {
     pub(crate) number: DeviceNumber,
     pub(crate) bytes: u64,
     pub(crate) file: File,
 }
 
-pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
-    let name = path(device);
+pub(super) fn probe_device(device: &Path) -> Result<ProbedDevice, RawError> {
+    let name = shown_path(device);
     let usage = |why: &str| RawError::Usage(format!("{name} {why}"));
     // Without waiting, as opening a FIFO would.
     let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or(0);
     let opened = File::options().read(true).custom_flags(flags).open(device);
     let mut file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => usage("does not exist; lsblk lists the devices"),
-        Some(errno @ (Errno::ACCESS | Errno::PERM)) => usage(forbidden(errno, rustix::process::geteuid())),
+        Some(errno @ (Errno::ACCESS | Errno::PERM)) => {
+            usage(explain_open_error(errno, rustix::process::geteuid()))
+        }
         _ => usage(&format!("cannot be opened: {error}")),
     })?;
     let metadata = file.metadata().map_err(|error| usage(&format!("cannot be looked at: {error}")))?;
@@ -63,13 +65,13 @@ pub(super) fn look(device: &Path) -> Result<Looked, RawError> {
     if bytes == 0 {
         return Err(RawError::Failed(format!("{name} has no size: no medium, or nothing is attached to it")));
     }
-    Ok(Looked { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
+    Ok(ProbedDevice { number: DeviceNumber::from_raw(metadata.rdev()), bytes, file })
 }
 
 /// Explains why `user` cannot open a device (`errno`: EPERM or EACCES), with a remedy. The device
 /// cgroup returns EPERM to every user (cgroup-v1/devices.rst); root gets EACCES only on a file
 /// system mounted with nodev (open(2)).
-fn forbidden(errno: Errno, user: Uid) -> &'static str {
+fn explain_open_error(errno: Errno, user: Uid) -> &'static str {
     match (errno, user.is_root()) {
         (Errno::PERM, _) => {
             "is kept from this process by its device cgroup, as in a container; allow the device there, or run outside"
@@ -80,7 +82,7 @@ fn forbidden(errno: Errno, user: Uid) -> &'static str {
 }
 
 /// Returns the path with control and non-UTF-8 characters escaped, for messages.
-pub(super) fn path(path: &Path) -> String {
+pub(super) fn shown_path(path: &Path) -> String {
     shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
@@ -91,9 +93,9 @@ mod tests {
     #[test]
     fn who_forbids_a_device_is_named() {
         let (root, user) = (Uid::ROOT, Uid::from_raw(1000));
-        assert!(forbidden(Errno::PERM, root).contains("device cgroup"));
-        assert!(forbidden(Errno::PERM, user).contains("device cgroup"));
-        assert!(forbidden(Errno::ACCESS, root).contains("nodev"));
-        assert!(forbidden(Errno::ACCESS, user).contains("run as root"));
+        assert!(explain_open_error(Errno::PERM, root).contains("device cgroup"));
+        assert!(explain_open_error(Errno::PERM, user).contains("device cgroup"));
+        assert!(explain_open_error(Errno::ACCESS, root).contains("nodev"));
+        assert!(explain_open_error(Errno::ACCESS, user).contains("run as root"));
     }
 }

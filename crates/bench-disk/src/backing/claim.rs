@@ -12,10 +12,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::backing::blkid;
-use crate::backing::block_device::{Looked, RawError};
+use crate::backing::block_device::{ProbedDevice, RawError};
 use plimsoll_machine::disk::openers::{self, OpenerSearch};
 use plimsoll_machine::disk::stack::Stack;
-use plimsoll_machine::disk::thing::{FileId, Thing};
+use plimsoll_machine::disk::thing::{FileId, FileOrDevice};
 use plimsoll_machine::disk::users::{self, DeviceUse, LowerDevice};
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::root::Root;
@@ -39,10 +39,10 @@ pub struct Claim {
 impl Claim {
     /// Checks that device `name` is unused and without data. `open`, called between the checks,
     /// opens it exclusively. Returns the file from `open`, and the claim.
-    pub(crate) fn on(
+    pub(crate) fn acquire(
         root: &Root,
         name: &str,
-        looked: &Looked,
+        looked: &ProbedDevice,
         open: impl FnOnce() -> Result<File, RawError>,
     ) -> Result<(File, Claim), RawError> {
         let sequence = users::sequence(root, looked.number);
@@ -56,21 +56,21 @@ impl Claim {
         let mut claim = Claim { remarks, number, bytes, stack: before.stack, sequence, _below: below };
         let found = claim.found_unused(root, name, &file)?;
         claim.remarks.extend(found.unseen);
-        nothing_on_it(name, &looked.file, looked.bytes)?;
+        check_no_data(name, &looked.file, looked.bytes)?;
         for below in &found.below {
-            nothing_below(name, below)?;
+            check_whole_device(name, below)?;
         }
         Ok((file, claim))
     }
 
     /// Checks again that the device (`file`) is unused and unchanged; fails if it is not.
-    pub(crate) fn look_again(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
+    pub(crate) fn recheck(&self, root: &Root, name: &str, file: &File) -> Result<(), RawError> {
         self.found_unused(root, name, file).map(drop)
     }
 
     fn found_unused(&self, root: &Root, name: &str, mut file: &File) -> Result<FreeDevice, RawError> {
         let now = unused(root, name, self.number)?;
-        let unseen = held_by_nobody(root, name, &now)?;
+        let unseen = check_not_open(root, name, &now)?;
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
         let same = (now.stack.certain(), users::sequence(root, self.number), bytes)
             == (self.stack.certain(), self.sequence, self.bytes);
@@ -100,9 +100,9 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
 /// Opens `below` exclusively against mounts; `None` if `below` is a file, has no path here, or may
 /// not be opened by this user. Fails if `below` is in use; `name` is the device above it.
 fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
-    let (Thing::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
+    let (FileOrDevice::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
-        Ok(file) if is(&file, Thing::Block(number)) => Ok(Some(file)),
+        Ok(file) if is_same_file(&file, FileOrDevice::Block(number)) => Ok(Some(file)),
         Ok(_) => {
             Err(RawError::Refused(format!("{} became another device while it was being checked", below.name)))
         }
@@ -118,11 +118,11 @@ fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
 
 /// Fails if, after 10 s, a process still has device `name` open, or a device that stores its bytes.
 /// Returns a remark if this user cannot inspect all processes.
-fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
+fn check_not_open(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
-        let seen = openers::holder(root, &found.watched);
-        let Some(refusal) = held(name, found, &seen) else {
+        let seen = openers::find_holder(root, &found.watched);
+        let Some(refusal) = open_refusal(name, found, &seen) else {
             let unseen = (seen.unseen > 0).then(|| {
                 format!(
                     "plimsoll cannot see the open files of {} processes; {}",
@@ -141,7 +141,7 @@ fn held_by_nobody(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
 
 /// Returns the refusal if, according to `seen`, a process has device `name` open, or may have it
 /// open through io_uring; else `None`.
-fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
+fn open_refusal(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
     if let Some((opener, place)) = &seen.holder {
         let what = match found.watched[*place].name.as_str() {
             "" => "is".to_owned(),
@@ -162,8 +162,8 @@ fn held(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<String> {
 }
 
 /// Fails if device `name` (open as `file`) holds a file system, partition table or volume manager.
-fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
-    match mark(name, file, bytes)? {
+fn check_no_data(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
+    match find_data(name, file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
             "{name} holds {what}; nothing was written to it. Choose a device without data"
@@ -172,7 +172,7 @@ fn nothing_on_it(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
 }
 
 /// Fails if device `name` is a part of `below`, and `below` holds data or cannot be read.
-fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
+fn check_whole_device(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
     }
@@ -183,8 +183,8 @@ fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
         ))
     };
     let path = below.path.as_deref().ok_or_else(|| unread("it has no path here".to_owned()))?;
-    let (file, bytes) = opened(path, below.thing).map_err(|error| unread(error.to_string()))?;
-    match mark(&below.name, &file, bytes)? {
+    let (file, bytes) = open_unchanged(path, below.thing).map_err(|error| unread(error.to_string()))?;
+    match find_data(&below.name, &file, bytes)? {
         None => Ok(()),
         Some(what) => Err(RawError::Refused(format!(
             "{name} is a part of {}, which holds {what}; nothing was written to it. Choose a device without data",
@@ -194,32 +194,32 @@ fn nothing_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
 }
 
 /// Opens `path` for reading; returns file and size in bytes. Fails if `path` is no longer `thing`.
-fn opened(path: &Path, thing: Thing) -> std::io::Result<(File, u64)> {
+fn open_unchanged(path: &Path, thing: FileOrDevice) -> std::io::Result<(File, u64)> {
     let mut file =
         File::options().read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
-    if !is(&file, thing) {
+    if !is_same_file(&file, thing) {
         return Err(std::io::Error::other("something else is there now"));
     }
     let bytes = file.seek(SeekFrom::End(0))?;
     Ok((file, bytes))
 }
 
-fn mark(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError> {
+fn find_data(name: &str, file: &File, bytes: u64) -> Result<Option<String>, RawError> {
     blkid::contents(file, bytes).map_err(|error| {
         RawError::Failed(format!("{name} cannot be read, so what is on it is unknown: {error}"))
     })
 }
 
-fn is(file: &File, thing: Thing) -> bool {
+fn is_same_file(file: &File, thing: FileOrDevice) -> bool {
     let Ok(about) = file.metadata() else { return false };
     match thing {
-        Thing::Block(number) => {
+        FileOrDevice::Block(number) => {
             about.file_type().is_block_device() && DeviceNumber::from_raw(about.rdev()) == number
         }
-        Thing::File(FileId { system, inode }) => {
+        FileOrDevice::File(FileId { system, inode }) => {
             about.is_file() && (DeviceNumber::from_raw(about.dev()), about.ino()) == (system, inode)
         }
-        Thing::Character(_) => false,
+        FileOrDevice::Character(_) => false,
     }
 }
 

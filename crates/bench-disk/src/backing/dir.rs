@@ -242,7 +242,7 @@ impl DirFacts {
 
     /// Returns a message if less than 512 MiB are free: other programs fill the file system, so the
     /// test file must go. `None` if enough is free, and for a device.
-    pub fn crowded(&self, file: impl AsFd) -> Option<String> {
+    pub fn low_space_message(&self, file: impl AsFd) -> Option<String> {
         if self.file_system == FileSystemKind::NO_FILE_SYSTEM {
             return None;
         }
@@ -271,10 +271,18 @@ mod tests {
     fn a_file_system_that_others_fill_is_given_up() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = std::fs::File::create(dir.path().join("file")).expect("create");
-        assert_eq!(facts(GIB, None).crowded(&file), None, "this test needs half a gibibyte of free space");
+        assert_eq!(
+            facts(GIB, None).low_space_message(&file),
+            None,
+            "this test needs half a gibibyte of free space"
+        );
         let device = DirFacts { file_system: FileSystemKind::NO_FILE_SYSTEM, ..facts(GIB, None) };
-        assert_eq!(device.crowded(std::fs::File::open("/proc/self").expect("no space at all")), None);
-        let full = facts(GIB, None).crowded(std::fs::File::open("/proc/self").expect("no space at all"));
+        assert_eq!(
+            device.low_space_message(std::fs::File::open("/proc/self").expect("no space at all")),
+            None
+        );
+        let full =
+            facts(GIB, None).low_space_message(std::fs::File::open("/proc/self").expect("no space at all"));
         assert!(full.is_some_and(|text| text.contains("only 0 B are left on /data")));
     }
 

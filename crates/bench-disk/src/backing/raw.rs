@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::backing::block_device::{Looked, RawError, look, path};
+use crate::backing::block_device::{ProbedDevice, RawError, probe_device, shown_path};
 use crate::backing::cache::PageCacheMode;
 use crate::backing::claim::Claim;
 use plimsoll_bench_api::{Consent, RawTarget};
@@ -47,8 +47,8 @@ pub struct RawDevice {
 
 impl RawDevice {
     /// Checks again that a device claimed for writing is unused and unchanged; else fails.
-    pub fn look_again(&self, root: &Root) -> Result<(), RawError> {
-        self.claim.as_ref().map_or(Ok(()), |claim| claim.look_again(root, &self.name, &self.file))
+    pub fn recheck(&self, root: &Root) -> Result<(), RawError> {
+        self.claim.as_ref().map_or(Ok(()), |claim| claim.recheck(root, &self.name, &self.file))
     }
 
     /// Returns what is unknown about users of the device, a sentence each; empty if it is only
@@ -61,15 +61,15 @@ impl RawDevice {
 /// Opens the device of `target`, read-only unless it has consent. For writing, all checks must
 /// pass, and an exclusive claim keeps the device from being mounted or built on.
 pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<RawDevice, RawError> {
-    let name = path(&target.device);
-    let looked = look(&target.device)?;
+    let name = shown_path(&target.device);
+    let looked = probe_device(&target.device)?;
     let number = looked.number;
-    let open = |access| reopen(&target.device, cache, access).map_err(|error| unopened(&name, error));
+    let open = |access| reopen(&target.device, cache, access).map_err(|error| open_error(&name, error));
     let (access, file, claim) = match &target.consent {
         None => (Access::Read, open(Access::Read)?, None),
         Some(consent) => {
-            consented(target, root, consent, &looked)?;
-            let (file, claim) = Claim::on(root, &name, &looked, || open(Access::Destroy))?;
+            check_consent(target, root, consent, &looked)?;
+            let (file, claim) = Claim::acquire(root, &name, &looked, || open(Access::Destroy))?;
             (Access::Destroy, file, Some(claim))
         }
     };
@@ -82,14 +82,19 @@ pub fn open(target: &RawTarget, root: &Root, cache: PageCacheMode) -> Result<Raw
 
 /// Fails if the device of `target` (`looked`) is read-only, or if `consent` has another device or
 /// another serial number (size in bytes if the device has no serial number).
-fn consented(target: &RawTarget, root: &Root, consent: &Consent, looked: &Looked) -> Result<(), RawError> {
-    let name = path(&target.device);
+fn check_consent(
+    target: &RawTarget,
+    root: &Root,
+    consent: &Consent,
+    looked: &ProbedDevice,
+) -> Result<(), RawError> {
+    let name = shown_path(&target.device);
     let refused = |why: String| Err(RawError::Refused(why));
-    let other = look(&consent.device).map_or(None, |other| Some(other.number));
+    let other = probe_device(&consent.device).map_or(None, |other| Some(other.number));
     if other != Some(looked.number) {
         return refused(format!(
             "--destroy-data-on and --target must be the same device: {} and {name} are not",
-            path(&consent.device)
+            shown_path(&consent.device)
         ));
     }
     let serial = users::serial(root, looked.number);
@@ -118,7 +123,7 @@ fn reopen(device: &Path, cache: PageCacheMode, access: Access) -> std::io::Resul
     File::options().read(true).write(access == Access::Destroy).custom_flags(flags).open(device)
 }
 
-fn unopened(name: &str, error: std::io::Error) -> RawError {
+fn open_error(name: &str, error: std::io::Error) -> RawError {
     match Errno::from_io_error(&error) {
         Some(Errno::BUSY) => RawError::Refused(format!(
             "{name} is in use: the kernel gives no exclusive claim (EBUSY), so it is mounted, perhaps in another mount \
@@ -133,8 +138,8 @@ fn unopened(name: &str, error: std::io::Error) -> RawError {
 
 /// Fails if `case` may not run on the device: it writes without consent, or needs files (append,
 /// copy, and all benchmarks except `disk.io`).
-pub fn permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
-    let name = path(&target.device);
+pub fn check_permitted(target: &RawTarget, case: &Case) -> Result<(), CannotMeasure> {
+    let name = shown_path(&target.device);
     let needs_a_file = |what: &str| {
         Err(CannotMeasure::not_here(format!(
             "{what} is not supported with --target {name}: it needs a file system, use --dir"
@@ -202,7 +207,8 @@ mod tests {
         use plimsoll_model::sample::FailureCause;
         let case = |op: &str| Case::of("disk.io").with_word("op", op);
         let mut target = target("/dev/sdx");
-        let cause = |target: &RawTarget, case: &Case| permitted(target, case).err().map(|why| why.cause);
+        let cause =
+            |target: &RawTarget, case: &Case| check_permitted(target, case).err().map(|why| why.cause);
         assert_eq!(cause(&target, &case("read")), None);
         for op in ["write", "mixed", "trim"] {
             assert_eq!(cause(&target, &case(op)), Some(FailureCause::Unsafe));

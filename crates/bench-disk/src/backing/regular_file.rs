@@ -97,7 +97,7 @@ enum TestFileKind {
 
 impl TestFile {
     /// Returns a path (`/proc/PID/fd/N`) by which another process of this user can open the file.
-    pub fn seen_by_others(&self) -> PathBuf {
+    pub fn proc_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
@@ -114,7 +114,7 @@ impl TestFile {
             // No O_TMPFILE gives EOPNOTSUPP, or EISDIR on old kernels (open(2)). EINVAL is either
             // that or a refused O_DIRECT; the named file distinguishes them.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                guarded(&dir, facts)?;
+                check_sticky_bit(&dir, facts)?;
                 (open_named(&dir, cache, &Registry::here()), true)
             }
             made => (made.map(File::from), false),
@@ -324,7 +324,7 @@ fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Resul
 }
 
 /// Fails if all users may write to `dir` and it has no sticky bit: one could rename the file.
-fn guarded(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
+fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
     match mode & 0o002 != 0 && mode & 0o1000 == 0 {
         true => Err(planted(

@@ -16,7 +16,7 @@ pub(crate) fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     reported > 0
         && reported == all
         && is_single
-        && storage.disks.iter().all(|disk| is_own(disk, &machine.disks))
+        && storage.disks.iter().all(|disk| is_unshared_local(disk, &machine.disks))
 }
 
 /// Words in the models of network volumes that look like NVMe drives: Amazon EBS, Alibaba, Google,
@@ -25,7 +25,7 @@ const VOLUMES: [&str; 8] =
     ["elastic block", "cloud", "nvme_card", "persistent", "volume", "snap", "bluefield", "virtual"];
 
 /// Whether `disk` is local and shares no controller or bus with the other disks of `all`.
-fn is_own(disk: &Disk, all: &[Disk]) -> bool {
+fn is_unshared_local(disk: &Disk, all: &[Disk]) -> bool {
     let model = disk.model.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_volume = VOLUMES.iter().any(|volume| model.contains(volume));
     // Namespaces of one controller: nvme0n1, nvme0n2.
@@ -86,13 +86,13 @@ mod tests {
             Disk { link: Some(link), ..disk }
         };
         let own = disk("nvme0n1", "SAMSUNG MZQL21T9HCJR");
-        assert!(is_own(&own, &[own.clone(), disk("nvme1n1", "the same")]));
-        assert!(!is_own(&own, &[own.clone(), disk("nvme0n2", "the same")]));
-        assert!(!is_own(&Disk { link: None, ..own }, &[]));
+        assert!(is_unshared_local(&own, &[own.clone(), disk("nvme1n1", "the same")]));
+        assert!(!is_unshared_local(&own, &[own.clone(), disk("nvme0n2", "the same")]));
+        assert!(!is_unshared_local(&Disk { link: None, ..own }, &[]));
         for volume in
             ["Amazon Elastic Block Store", "Alibaba Cloud Elastic Block Storage", "nvme_card-pd", "NVMe SNAP"]
         {
-            assert!(!is_own(&disk("nvme0n1", volume), &[]));
+            assert!(!is_unshared_local(&disk("nvme0n1", volume), &[]));
         }
     }
 }

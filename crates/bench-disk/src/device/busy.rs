@@ -27,7 +27,7 @@ pub(crate) struct Busy {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct BusySnapshot {
     at: Instant,
     counted: Counters,
 }
@@ -59,12 +59,12 @@ impl Busy {
         Busy { devices }
     }
 
-    pub(crate) fn now(&self) -> Option<Moment> {
+    pub(crate) fn now(&self) -> Option<BusySnapshot> {
         let counters = std::fs::read_to_string(COUNTERS).ok()?;
-        Some(Moment { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
+        Some(BusySnapshot { at: Instant::now(), counted: Counters::of_all(&counters, &self.devices)? })
     }
 
-    pub(crate) fn since(&self, begun: Moment) -> Option<DeviceWork> {
+    pub(crate) fn since(&self, begun: BusySnapshot) -> Option<DeviceWork> {
         let now = self.now()?;
         let passed_ms = now.at.duration_since(begun.at).as_secs_f64() * 1e3;
         Some(DeviceWork { passed_ms, counted: now.counted.since(begun.counted)? })
@@ -116,7 +116,7 @@ impl DeviceWork {
 
     /// Returns the mean seconds per request if the device moved only the case's `bytes`; `None` if
     /// it moved other bytes as well, or the time is too short to measure.
-    pub(crate) fn each(&self, bytes: u64) -> Option<f64> {
+    pub(crate) fn request_seconds(&self, bytes: u64) -> Option<f64> {
         let Counters { requests, sectors, taken_ms, .. } = self.counted;
         let moved = sectors.saturating_mul(COUNTER_UNIT_BYTES) as f64;
         let alike = bytes > 0 && (moved / bytes as f64 - 1.0).abs() <= ALIKE;
@@ -156,23 +156,27 @@ mod tests {
     fn the_time_of_a_request_is_told_where_the_device_moved_just_these_bytes() {
         let counted = Counters { requests: 1000, sectors: 8000, taken_ms: 250, busy_ms: 90 };
         let done = DeviceWork { passed_ms: 100.0, counted };
-        assert_eq!((done.busy(), done.each(4_096_000)), (Some(0.9), Some(250e-6)));
-        assert_eq!(done.each(4_096_000 * 100 / 99), Some(250e-6));
+        assert_eq!((done.busy(), done.request_seconds(4_096_000)), (Some(0.9), Some(250e-6)));
+        assert_eq!(done.request_seconds(4_096_000 * 100 / 99), Some(250e-6));
         for others in [0, 4_000_000, 3_000_000, 40_960_000] {
-            assert_eq!(done.each(others), None, "{others}");
+            assert_eq!(done.request_seconds(others), None, "{others}");
         }
         // A hundred large blocks, and small requests of another program: few bytes, many requests.
         let with = |foreign: u64| {
             let sectors = (100 * (1 << 20) + foreign * 4096) / COUNTER_UNIT_BYTES;
             DeviceWork { counted: Counters { requests: 100 + foreign, sectors, ..counted }, ..done }
-                .each(100 << 20)
+                .request_seconds(100 << 20)
         };
         assert!(with(4).is_some());
         assert_eq!(with(40), None, "a third of the requests");
         let few = Counters { taken_ms: 9, ..counted };
-        assert_eq!(DeviceWork { counted: few, ..done }.each(4_096_000), None, "too few milliseconds to tell");
+        assert_eq!(
+            DeviceWork { counted: few, ..done }.request_seconds(4_096_000),
+            None,
+            "too few milliseconds to tell"
+        );
         let idle = DeviceWork { passed_ms: 100.0, counted: Counters::default() };
-        assert_eq!((idle.busy(), idle.each(0)), (Some(0.0), None));
+        assert_eq!((idle.busy(), idle.request_seconds(0)), (Some(0.0), None));
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Shares {
 
     /// Returns the highest total rate if reads are limited to `read` and writes to `write`; `None`
     /// if the limit of a direction in use is unknown.
-    pub(crate) fn bound(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
+    pub(crate) fn max_rate_by_limits(self, read: Option<f64>, write: Option<f64>) -> Option<f64> {
         let ways = [(self.read, read), (self.write, write)];
         let ways = ways.iter().filter(|(share, _)| *share > 0.0);
         ways.map(|(share, bound)| Some((*bound)? / share))
@@ -61,7 +61,7 @@ impl Shares {
 
     /// Returns the highest total rate if both directions together have `bound` per second, or each
     /// of them if `duplex` is true.
-    pub(crate) fn within(self, bound: f64, duplex: bool) -> f64 {
+    pub(crate) fn max_rate_on_link(self, bound: f64, duplex: bool) -> f64 {
         bound / if duplex { self.read.max(self.write) } else { self.read + self.write }
     }
 
@@ -94,7 +94,7 @@ impl DeviceDemand {
     }
 
     /// Returns transfers of the case's mean block as the unit; `None` if the block is unknown.
-    pub(crate) fn transfers(&self) -> Option<DemandUnit> {
+    pub(crate) fn transfer_unit(&self) -> Option<DemandUnit> {
         self.block.map(|block| DemandUnit::Transfers { block })
     }
 }

@@ -22,7 +22,7 @@ const REFUTED_FLOOR_SHARE: f64 = 0.95;
 pub(crate) fn setting(measurement: &Measurement, machine: &Machine, demand: DeviceDemand) -> Option<Setting> {
     let (kind, unit) = (setting::SettingKind::IoLimit, measurement.headline()?.unit);
     let most = |counted| ceiling(machine, demand, counted)?.value;
-    let transfers = || most(demand.transfers()?);
+    let transfers = || most(demand.transfer_unit()?);
     match unit {
         Unit::BytePerSecond => {
             Some(Setting::of_rate(kind, Quantity { value: most(DemandUnit::Bytes)?, unit }))

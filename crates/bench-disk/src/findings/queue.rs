@@ -132,7 +132,7 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainF
 }
 
 fn lone(measurement: &Measurement) -> Option<DiskEngine> {
-    DiskEngine::lone(&measurement.achieved.get(&ENGINE)?)
+    DiskEngine::parse_synchronous(&measurement.achieved.get(&ENGINE)?)
 }
 
 fn evidence(

@@ -207,7 +207,7 @@ impl<'a> JobReader<'a> {
     fn all(&mut self, before: &[String]) {
         let engine = self.get("ioengine");
         if let Some(given) = engine.filter(|given| given.value.is_empty()) {
-            return self.not(given, "an engine such as libaio");
+            return self.record_invalid(given, "an engine such as libaio");
         }
         if let Some(given) = engine.filter(|given| !load::ENGINES.contains(&given.value.as_str())) {
             // The other options belong to that engine.
@@ -232,10 +232,10 @@ impl<'a> JobReader<'a> {
         self.job.threads = self.positive("numjobs").unwrap_or(1);
         self.came_from("threads", self.get("numjobs"));
         self.place();
-        self.trims();
+        self.check_trims();
         self.files();
         self.amount();
-        self.cuts_blocks();
+        self.check_block_map();
         self.own_options();
     }
 
@@ -258,7 +258,7 @@ impl<'a> JobReader<'a> {
         self.wrong.push(Mistake::refused_job(&given.line, &text));
     }
 
-    fn not(&mut self, given: &GivenOption, wanted: &str) {
+    fn record_invalid(&mut self, given: &GivenOption, wanted: &str) {
         let written = shown_within(&given.written, 60);
         let found = match &given.unset {
             Some(variable) => {
@@ -295,7 +295,7 @@ impl<'a> JobReader<'a> {
     fn size(&mut self, given: &'a GivenOption) -> Option<u64> {
         let size = value::size(&given.value, self.base);
         if size.is_none() {
-            self.not(given, "a number of bytes such as 4k");
+            self.record_invalid(given, "a number of bytes such as 4k");
         }
         size
     }
@@ -304,7 +304,7 @@ impl<'a> JobReader<'a> {
         let given = self.get(name)?;
         let number = value::size(&given.value, self.base);
         if number.is_none() {
-            self.not(given, "a whole number");
+            self.record_invalid(given, "a whole number");
         }
         number
     }
@@ -316,7 +316,7 @@ impl<'a> JobReader<'a> {
         if number == 0
             && let Some(given) = self.get(name)
         {
-            self.not(given, "at least 1");
+            self.record_invalid(given, "at least 1");
         }
         Some(number.max(1))
     }
@@ -331,15 +331,19 @@ impl<'a> JobReader<'a> {
         let given = self.get(name)?;
         let time = value::microseconds(&given.value, unit).filter(|us| *us <= LONGEST_TIME);
         if time.is_none() {
-            self.not(given, "a time of at most a year, such as 60, 10m or 500ms");
+            self.record_invalid(given, "a time of at most a year, such as 60, 10m or 500ms");
         }
         time.filter(|us| *us > 0).map(Duration::from_micros)
     }
 
     /// Returns the value of `given`, a list `reads,writes,trims`, for each direction of the load;
     /// `None` for an empty value.
-    fn own_of(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
-        self.load.directions().iter().map(|direction| value::of(&given.value, *direction)).collect()
+    fn values_per_direction(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
+        self.load
+            .directions()
+            .iter()
+            .map(|direction| value::value_for_direction(&given.value, *direction))
+            .collect()
     }
 
     fn without_counterpart(&mut self) {
@@ -352,7 +356,7 @@ impl<'a> JobReader<'a> {
             seen.push(given.name.clone());
             let is_flag = given.row.takes_any_number();
             if given.row.is_switch() && value::switch(&given.value, is_flag).is_none() {
-                self.not(
+                self.record_invalid(
                     given,
                     if is_flag { "a number, 0 for off" } else { "0 or 1 (fio knows no words for them)" },
                 );
@@ -385,7 +389,7 @@ impl<'a> JobReader<'a> {
                 _ if before.contains(&given.value) => {
                     self.refuse(given, "a job waits for all before it (stonewall)");
                 }
-                _ => self.not(given, "the name of a job above it"),
+                _ => self.record_invalid(given, "the name of a job above it"),
             }
         }
         // A range is a random time in fio.

@@ -20,7 +20,7 @@ pub use job::JobTarget;
 use mistake::{FileLine, Mistake};
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
-use plimsoll_model::plan::{self, Group, Places, Position, SamplingOptions};
+use plimsoll_model::plan::{self, Group, PlanPositions, Position, SamplingOptions};
 use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
 pub use syntax::JobEnvironment;
 
@@ -118,7 +118,7 @@ pub fn parse(
         wrong.extend(own);
         jobs.push(job);
     }
-    let groups = together(jobs, unsupported, &mut wrong);
+    let groups = merge_concurrent(jobs, unsupported, &mut wrong);
     let place = one_place(&groups, &mut wrong);
     wrong.sort_by_key(|mistake| mistake.line.number);
     wrong.dedup();
@@ -136,7 +136,7 @@ pub fn parse(
     let plan = PlanFile {
         note: Some(shown_within(&note, LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
-        places: Places { file: file.to_owned(), ..Places::default() },
+        places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
         ..PlanFile::default()
     };
     match plan.groups.is_empty() {
@@ -147,7 +147,11 @@ pub fn parse(
 
 /// Merges equal jobs that run at the same time, and records different ones in `wrong` (ignored ones
 /// run in turn): fio runs all jobs at once that do not wait for those above.
-fn together(jobs: Vec<FioWorkload>, unsupported: Unsupported, wrong: &mut Vec<Mistake>) -> Vec<FioWorkload> {
+fn merge_concurrent(
+    jobs: Vec<FioWorkload>,
+    unsupported: Unsupported,
+    wrong: &mut Vec<Mistake>,
+) -> Vec<FioWorkload> {
     let mut all: Vec<FioWorkload> = Vec::new();
     // Start of the concurrent jobs, and the latest end of them after fio's start.
     let (mut stage, mut ends) = (0, Some(Duration::ZERO));
@@ -234,7 +238,7 @@ fn group(job: &FioWorkload, file: &str) -> Group {
             .unwrap_or(Position { line: job.line.number, column: 1 });
         ((*key).to_owned(), plan::KeyPosition { key: at, values: vec![at] })
     });
-    let places = Places {
+    let places = PlanPositions {
         file: file.to_owned(),
         group: Position { line: job.line.number, column: 1 },
         keys: keys.collect(),
@@ -243,7 +247,7 @@ fn group(job: &FioWorkload, file: &str) -> Group {
     };
     let note = (!job.remarks.is_empty()).then(|| shown_within(&job.remarks.join("; "), LONGEST_NOTE));
     Group {
-        name: Some(plain(&job.name)),
+        name: Some(plan_name(&job.name)),
         note,
         benchmarks: vec![BENCHMARK.to_owned()],
         lists,
@@ -261,7 +265,7 @@ fn group(job: &FioWorkload, file: &str) -> Group {
 
 /// Reads the text of `path`, relative to `folder`. Refuses links that lead out of the folder, where
 /// the author of the job file might have no access.
-fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
+fn read_in_folder(folder: &Path, path: &Path) -> Result<String, String> {
     let why = |error: Errno| match error {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
         error => std::io::Error::from(error).to_string(),
@@ -279,7 +283,7 @@ fn beneath(folder: &Path, path: &Path) -> Result<String, String> {
 }
 
 /// Replaces characters that plan names cannot have by `-`; keeps 100. A blank name becomes "job".
-pub fn plain(name: &str) -> String {
+pub fn plan_name(name: &str) -> String {
     let one = |c: char| if c.is_ascii_alphanumeric() || "-_. ".contains(c) { c } else { '-' };
     let name: String = name.chars().take(100).map(one).collect();
     if name.trim().is_empty() { "job".to_owned() } else { name }
@@ -299,7 +303,7 @@ impl JobEnvironment for Here {
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err("an included file must be in the folder of the job file, or below it".to_owned());
         }
-        beneath(&self.folder, path)
+        read_in_folder(&self.folder, path)
     }
 
     fn keyword(&self, name: &str) -> Option<u64> {

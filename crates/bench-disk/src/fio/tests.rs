@@ -521,7 +521,7 @@ fn a_plan_of_a_job_file_is_read_back_as_the_same() {
     );
     let text = plan::write::text(&file.plan);
     let again = plan::file::parse("p", &text).unwrap();
-    let plain = |group: &Group| Group { places: Places::default(), ..group.clone() };
+    let plain = |group: &Group| Group { places: PlanPositions::default(), ..group.clone() };
     assert_eq!(
         again.groups.iter().map(plain).collect::<Vec<_>>(),
         file.plan.groups.iter().map(plain).collect::<Vec<_>>()

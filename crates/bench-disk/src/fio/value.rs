@@ -78,7 +78,7 @@ pub(super) enum ListDirection {
 
 /// Returns the value for `direction` in a list `reads,writes,trims`, whose last value repeats;
 /// `None` if that value is empty.
-pub(super) fn of(list: &str, direction: ListDirection) -> Option<&str> {
+pub(super) fn value_for_direction(list: &str, direction: ListDirection) -> Option<&str> {
     let place = direction as usize;
     let all: Vec<&str> = list.split(',').map(str::trim).collect();
     all.get(place).or(all.last()).copied().filter(|one| !one.is_empty())
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_list_holds_for_what_is_behind_it() {
         use ListDirection::{Read, Trim, Write};
-        let all = |list| [Read, Write, Trim].map(|direction| of(list, direction));
+        let all = |list| [Read, Write, Trim].map(|direction| value_for_direction(list, direction));
         assert_eq!(all("256k"), [Some("256k"); 3]);
         assert_eq!(all("8k,32k"), [Some("8k"), Some("32k"), Some("32k")]);
         assert_eq!(all("8k,"), [Some("8k"), None, None]);

@@ -20,7 +20,7 @@ const FASTEST_TURNS: f64 = 15_000.0;
 
 /// Returns the limits of the metric in `question` for a `disk.io` case with a fixed depth.
 pub(super) fn of_transfers(question: &Question<'_>) -> Vec<Limit> {
-    limits(question, DiskTransfers::is_lone)
+    limits(question, DiskTransfers::has_one_in_flight)
 }
 
 /// Like [`of_transfers`], for a case whose depth is searched for: none of its transfers is lone.
@@ -61,19 +61,19 @@ fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit)
     let machine = question.machine;
     let link = links(machine, &disks).map(|links| {
         let limit = crossing(&links, shares, counted);
-        let reason = mirrored(machine).filter(|_| shares.write > 0.0);
+        let reason = redundancy_remark(machine).filter(|_| shares.write > 0.0);
         let limit = Limit { reason: reason.or(limit.reason.clone()), ..limit };
         match machine.virtualisation.is_virtual {
             Some(true) => limit.resting_on_or("the link that the hypervisor shows", "its cache answered"),
             _ => limit,
         }
     });
-    let rated = [rated(&disks, shares, counted), promised(question, &disks, shares, counted)];
+    let rated = [rated_limit(&disks, shares, counted), instance_limit(question, &disks, shares, counted)];
     let rated = rated.into_iter().flatten().map(Limit::promised);
     let mut all: Vec<Limit> = rated.chain(link.clone().ok()).collect();
     if let (Err(reason), true) = (link, all.is_empty()) {
         let virtualised = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Xen | DiskKind::Nvme));
-        let stated = Burstable::unstated(&question.machine.virtualisation).filter(|_| virtualised);
+        let stated = Burstable::unpublished_note(&question.machine.virtualisation).filter(|_| virtualised);
         all.push(Limit::unknown(LimitKind::Ceiling, reason + &stated.unwrap_or_default()));
     }
     all.into_iter().map(|limit| limit.passed_by(PASSED_BY)).collect()
@@ -82,7 +82,7 @@ fn of_devices(question: &Question<'_>, job: &DiskTransfers, counted: DemandUnit)
 fn crossing(links: &[(&Disk, &DeviceLink)], shares: Shares, counted: DemandUnit) -> Limit {
     let (mut inputs, mut all) = (Vec::new(), 0.0);
     for (disk, link) in links {
-        all += shares.within(link.coded_bit_per_s() / 8.0, link.is_duplex());
+        all += shares.max_rate_on_link(link.coded_bit_per_s() / 8.0, link.is_duplex());
         inputs.extend(inputs_of(disk, link));
     }
     let sum = if links.len() > 1 { "Σ disks: " } else { "" };
@@ -99,16 +99,16 @@ fn block_input(counted: DemandUnit) -> Option<Input> {
 
 /// Returns the sum of the makers' ratings of `disks` in units of `counted` per second, for these
 /// shares of reads and writes; `None` unless all disks have a rating.
-fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
+fn rated_limit(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
     let mut sum = 0.0;
     let mut inputs = Vec::new();
     let mut any = None;
     for disk in disks {
         let row = Device::of(disk)?;
-        let by_bytes = shares.bound(row.read, row.write)? / counted.bytes();
+        let by_bytes = shares.max_rate_by_limits(row.read, row.write)? / counted.bytes();
         let by_transfers = match counted {
             DemandUnit::Bytes => None,
-            DemandUnit::Transfers { .. } => shares.bound(row.read_io, row.write_io),
+            DemandUnit::Transfers { .. } => shares.max_rate_by_limits(row.read_io, row.write_io),
         };
         let own = by_transfers.map_or(by_bytes, |transfers| transfers.min(by_bytes));
         sum += own;
@@ -140,12 +140,17 @@ fn rated(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> 
 
 /// Returns the rate that the cloud instance type promises to all its volumes together, in units of
 /// `counted` per second; `None` if the type or a volume is unknown.
-fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<Limit> {
+fn instance_limit(
+    question: &Question<'_>,
+    disks: &[&Disk],
+    shares: Shares,
+    counted: DemandUnit,
+) -> Option<Limit> {
     let promise = Promise::of(&question.machine.virtualisation, disks)?;
-    let by_bytes = shares.within(promise.bytes, false) / counted.bytes();
+    let by_bytes = shares.max_rate_on_link(promise.bytes, false) / counted.bytes();
     let value = match counted {
         DemandUnit::Bytes => by_bytes,
-        DemandUnit::Transfers { .. } => shares.within(promise.transfers, false).min(by_bytes),
+        DemandUnit::Transfers { .. } => shares.max_rate_on_link(promise.transfers, false).min(by_bytes),
     };
     let input = Input {
         name: format!("promise of {}", promise.product),
@@ -167,7 +172,7 @@ fn promised(question: &Question<'_>, disks: &[&Disk], shares: Shares, counted: D
 fn floors(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Vec<Limit> {
     let of_device = access(question, job, is_lone);
     let of_groups = DeviceDemand::of(job).ok().and_then(|demand| {
-        let most = io_limit::ceiling(question.machine, demand, demand.transfers()?)?;
+        let most = io_limit::ceiling(question.machine, demand, demand.transfer_unit()?)?;
         io_limit::floor(question, demand, most)
     });
     let Some(of_groups) = of_groups else { return vec![of_device] };
@@ -229,7 +234,7 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
         }
         Some(Medium::Device) | None => {}
     }
-    if let Some(layer) = looped(storage) {
+    if let Some(layer) = loop_device(storage) {
         return Err(format!("loop device {layer}: the file behind it is cached by the file system below"));
     }
     if storage.disks.is_empty() {
@@ -240,7 +245,7 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
 }
 
 /// Returns a remark if a RAID layer also writes copies or parity; `None` without such a layer.
-fn mirrored(machine: &Machine) -> Option<String> {
+fn redundancy_remark(machine: &Machine) -> Option<String> {
     let is_redundant = |level: &str| ["raid1", "raid4", "raid5", "raid6", "raid10"].contains(&level);
     let mut layers = machine.storage.iter().flat_map(|storage| &storage.layers);
     let layer = layers.find(|layer| layer.detail.as_deref().is_some_and(is_redundant))?;
@@ -260,17 +265,17 @@ fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a
         }
         // A network volume that poses as a local disk shows a link that does not exist.
         let link = disk.link.as_ref().filter(|_| !Device::of(disk).is_some_and(|row| row.any));
-        link.map(|link| (*disk, link)).ok_or_else(|| linkless(disk))
+        link.map(|link| (*disk, link)).ok_or_else(|| no_link_reason(disk))
     };
     disks.iter().map(link).collect()
 }
 
-fn looped(storage: &Storage) -> Option<&str> {
+fn loop_device(storage: &Storage) -> Option<&str> {
     storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
 }
 
 /// Explains why `disk`, whose link is unknown, has no limit.
-fn linkless(disk: &Disk) -> String {
+fn no_link_reason(disk: &Disk) -> String {
     let name = &disk.name;
     match disk.kind {
         DiskKind::Virtio | DiskKind::Xen => {

@@ -11,12 +11,12 @@ pub(crate) mod transfers;
 use crate::findings;
 use crate::io::search::Deepest;
 use crate::io::transfers::Transfers;
-use crate::job::{checked, fits_sectors, impossible, most_in_flight, without_effect};
+use crate::job::{checked, fits_sectors, ineffective_parameter, max_depth, unsupported_reason};
 use crate::metrics::{
     AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
     READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY,
 };
-use crate::storage::file::{in_memory, requested_size};
+use crate::storage::file::{in_memory_error, requested_size};
 use crate::words;
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
@@ -30,7 +30,7 @@ use plimsoll_model::job::disk::{CacheMode, DiskEngine, DiskOperation, DiskTransf
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_model::words::is_unsaid;
+use plimsoll_model::words::is_neutral_value;
 use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.io`.
@@ -145,7 +145,7 @@ impl Benchmark for DiskIo {
             CacheMode::Buffered => AveragePace { bytes: 2e9, operations: 5e5 },
             CacheMode::Direct | CacheMode::Cold => AveragePace { bytes: 5e8, operations: 2e4 },
         };
-        fixed::seconds(case, pace)
+        fixed::estimate_seconds(case, pace)
     }
 
     fn searches(&self, case: &Case) -> bool {
@@ -173,7 +173,7 @@ impl Benchmark for DiskIo {
     fn headline(&self, case: &Case) -> Option<&'static str> {
         let job = DiskTransfers::try_from(case).ok()?;
         Some(match job.is_small() {
-            true if job.is_lone() => LATENCY_METRIC,
+            true if job.has_one_in_flight() => LATENCY_METRIC,
             true => RATE_METRIC,
             false => THROUGHPUT_METRIC,
         })
@@ -183,13 +183,13 @@ impl Benchmark for DiskIo {
         let mut candidates: Vec<Candidate> = Vec::new();
         let mut mistakes: Vec<String> = Vec::new();
         for preset in PRESETS {
-            for case in product(self, preset, group) {
+            for case in combine_parameters(self, preset, group) {
                 // A wrong value is an error even if the operation does not use it.
-                let case = settled(&case, &DiskTransfers::try_from(&case)?, group);
+                let case = resolve_parameters(&case, &DiskTransfers::try_from(&case)?, group);
                 let job = checked(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
-                    let impossible = impossible(&job);
-                    mistakes.extend(impossible.clone().or_else(|| without_effect(&job, group)));
+                    let impossible = unsupported_reason(&job);
+                    mistakes.extend(impossible.clone().or_else(|| ineffective_parameter(&job, group)));
                     let impossible = impossible.map(CannotMeasure::not_here);
                     let feasible = impossible.map_or_else(|| feasible(machine, &job), Err);
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
@@ -199,7 +199,7 @@ impl Benchmark for DiskIo {
         // Some combinations of lists may be impossible; if all are, the request is wrong.
         match mistakes.into_iter().nth(candidates.len().saturating_sub(1)) {
             Some(mistake) => Err(mistake),
-            None => unused(group, &candidates).map_or(Ok(candidates), Err),
+            None => unused_parameter_error(group, &candidates).map_or(Ok(candidates), Err),
         }
     }
 
@@ -215,17 +215,17 @@ impl Benchmark for DiskIo {
 }
 
 /// Returns an error in one line if `group` has `read-share` or `sync` and no candidate uses it.
-fn unused(group: &Group, candidates: &[Candidate]) -> Option<String> {
+fn unused_parameter_error(group: &Group, candidates: &[Candidate]) -> Option<String> {
     const FOR: &[(&str, &str)] = &[("read-share", "mixed"), ("sync", "write, append, mixed or copy")];
     let is_unused = |(key, _): &&(&str, &str)| {
-        group.lists.get(key).is_some_and(|values| !values.iter().all(|value| is_unsaid(key, value)))
+        group.lists.get(key).is_some_and(|values| !values.iter().all(|value| is_neutral_value(key, value)))
             && candidates.iter().all(|candidate| candidate.case.get(key).is_none())
     };
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
 /// Returns a case per combination of values in `group`; missing parameters come from `preset`.
-fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
+fn combine_parameters(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
         "op" if group.asked("read-share") => word("mixed"),
@@ -248,25 +248,25 @@ fn product(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
             cases = Case::with_each(cases, key, values);
         }
     }
-    cases.into_iter().map(without_unsaid).collect()
+    cases.into_iter().map(without_defaults).collect()
 }
 
 /// Returns `case` without parameters that have the value which their omission means.
-fn without_unsaid(case: Case) -> Case {
-    let stated = case.params().iter().filter(|(name, value)| !is_unsaid(name, value));
+fn without_defaults(case: Case) -> Case {
+    let stated = case.params().iter().filter(|(name, value)| !is_neutral_value(name, value));
     stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
 }
 
 /// Returns `case` with values that follow from other parameters (cache of mmap, depth of psync)
 /// unless `group` has them, and without meaningless ones.
-fn settled(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
+fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
     let mixed = match job.operation {
         DiskOperation::Mixed { read_share } => Some(Value::Count(u64::from(read_share))),
         _ => None,
     };
     let writes = job.operation.writes() || job.operation == DiskOperation::Copy;
     let through_cache = job.engine == DiskEngine::Mmap || !fits_sectors(&job.blocks);
-    let deepest = most_in_flight(job.blocks.largest(), job.threads);
+    let deepest = max_depth(job.blocks.largest(), job.threads);
     let mut settled = Case::of(case.benchmark());
     for (name, value) in case.params() {
         let value = match (*name, value) {
@@ -298,7 +298,7 @@ fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure>
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system {
         Some(known) if known.medium == Medium::Memory && job.cache == CacheMode::Direct => {
-            Err(in_memory(&known.fs_type))
+            Err(in_memory_error(&known.fs_type))
         }
         _ => Ok(()),
     }

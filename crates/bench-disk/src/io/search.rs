@@ -13,7 +13,7 @@ use plimsoll_model::warning::Note;
 
 /// Returns the largest number from 1 to `most` for which `holds` is true, by doubling and
 /// bisection; `None` if it is false for 1. `holds` must stay false once it is false.
-fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
+fn search_largest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     let (mut good, mut bad) = (0, most + 1);
     let mut next = 1;
     while good + 1 < bad {
@@ -29,7 +29,7 @@ fn deepest<E>(most: u64, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Resul
 
 /// Probes, and once more if the percentile is above `ns`, because disturbances only slow down;
 /// returns the faster probe.
-fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
+fn probe_confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.percentile_ns <= ns {
         return Ok(first);
@@ -39,12 +39,12 @@ fn confirmed<E>(ns: u64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<
 }
 
 #[derive(Debug, Default)]
-struct Within {
+struct TargetTally {
     held: u64,
     all: u64,
 }
 
-impl Within {
+impl TargetTally {
     fn add(&mut self, sample: &Sample, ns: u64) {
         for (edge, count) in
             sample.histograms.iter().filter(|h| h.metric == metrics::LATENCY_METRIC).flat_map(|h| &h.buckets)
@@ -66,20 +66,28 @@ pub(crate) struct Deepest {
     most: u64,
     found: Option<Option<u64>>,
     curve: Vec<CurvePoint>,
-    within: Within,
+    within: TargetTally,
 }
 
 impl Deepest {
     /// Creates a search for the deepest queue that meets `target`, up to the engine's depth.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
         let (asked, most) = (transfers.depth(), transfers.reachable_depth());
-        Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within: Within::default() }
+        Deepest {
+            transfers,
+            target,
+            asked,
+            most,
+            found: None,
+            curve: Vec::new(),
+            within: TargetTally::default(),
+        }
     }
 
     fn search(&mut self, amount: SampleAmount) -> Result<(), CannotMeasure> {
         let Deepest { transfers, target, most, curve, .. } = self;
-        let found = deepest(*most, |depth| {
-            let probe = confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
+        let found = search_largest(*most, |depth| {
+            let probe = probe_confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
             curve.push(point(&probe, transfers.threads(), &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
@@ -181,7 +189,7 @@ mod tests {
         #[test]
         fn the_deepest_that_holds_is_found(most in 1_u64..2000, bound in 0_u64..2500) {
             let mut asked = 0;
-            let found = deepest(most, |depth| {
+            let found = search_largest(most, |depth| {
                 asked += 1;
                 assert!((1..=most).contains(&depth));
                 Ok::<_, ()>(depth <= bound)
@@ -203,7 +211,7 @@ mod tests {
             for time in times.iter().copied().chain([ns, ns + 1, ns - ns / 1000]) {
                 all.record(time, 1);
             }
-            let mut within = Within::default();
+            let mut within = TargetTally::default();
             let histograms = vec![crate::display::distribution("latency", &all)];
             within.add(&Sample { histograms, ..Sample::default() }, ns);
             prop_assert_eq!(within.share().expect("samples") >= share, all.at(share) <= ns);
@@ -218,8 +226,8 @@ mod tests {
         #[test]
         fn one_disturbed_probe_decides_nothing(most in 1_u64..300, bound in 0_u64..400, disturbed in 0_usize..40) {
             let mut made = 0;
-            let found = deepest(most, |depth| {
-                let one = confirmed(bound, || {
+            let found = search_largest(most, |depth| {
+                let one = probe_confirmed(bound, || {
                     made += 1;
                     Ok::<_, ()>(probe(depth, if made == disturbed + 1 { u64::MAX } else { depth }))
                 })?;
@@ -241,7 +249,7 @@ mod tests {
             ..Sample::default()
         };
         let answer = |found, samples: &[&[(u64, u64)]]| {
-            let mut within = Within::default();
+            let mut within = TargetTally::default();
             samples.iter().for_each(|buckets| within.add(&latency(buckets), target.ns));
             SearchResult::of(&target, 32, found, within.share().expect("samples"))
         };
@@ -270,7 +278,7 @@ mod tests {
         assert_eq!((disturbed.deepest, disturbed.held), (None, true));
         assert_eq!(code(&disturbed).0, "latency-search-disturbed");
         assert_eq!(SearchResult::of(&target, 1, None, 0.99).deepest, Some(1), "nothing deeper was asked for");
-        assert!(Within::default().share().is_none());
+        assert!(TargetTally::default().share().is_none());
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl SaturationSweep {
     fn sweep(&mut self, amount: SampleAmount) -> Result<usize, CannotMeasure> {
         let mut before = 0.0;
         for transfers in &mut self.teams {
-            let probes = doubled(transfers.reachable_depth(), GROWS * before, |depth| {
+            let probes = probe_doubling_depths(transfers.reachable_depth(), GROWS * before, |depth| {
                 transfers.probe(depth, amount, 0.99)
             })?;
             transfers.pause();
@@ -55,7 +55,7 @@ impl SaturationSweep {
 
 /// Probes depths 1, 2, 4 … up to `deepest` until the rate stops growing; probes the best depth
 /// again if its rate is below `enough` transfers/s. Returns all probes.
-fn doubled<E>(
+fn probe_doubling_depths<E>(
     deepest: u64,
     enough: f64,
     mut probe: impl FnMut(u64) -> Result<Probe, E>,
@@ -63,7 +63,7 @@ fn doubled<E>(
     let (mut best, mut flat, mut depth) = (0.0_f64, 0, 1);
     let mut probes = Vec::new();
     while depth <= deepest && flat < 2 {
-        let made = confirmed(GROWS * best, || probe(depth))?;
+        let made = probe_confirmed(GROWS * best, || probe(depth))?;
         flat = if made.rate < GROWS * best { flat + 1 } else { 0 };
         best = best.max(made.rate);
         probes.push(made);
@@ -79,7 +79,7 @@ fn doubled<E>(
 
 /// Probes, and once more if the rate is below `enough` transfers/s, because disturbances only slow
 /// down; returns the better probe.
-fn confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
+fn probe_confirmed<E>(enough: f64, mut probe: impl FnMut() -> Result<Probe, E>) -> Result<Probe, E> {
     let first = probe()?;
     if first.rate >= enough { Ok(first) } else { Ok(better(first, probe()?)) }
 }
@@ -149,7 +149,7 @@ mod tests {
             let full = 1 << full;
             let rate = |depth: u64| depth.min(full) as f64;
             let mut made = 0;
-            let probes = doubled(256, before * full as f64, |depth| {
+            let probes = probe_doubling_depths(256, before * full as f64, |depth| {
                 made += 1;
                 let share = if made == disturbed { slowed } else { 1.0 };
                 Ok::<_, ()>(Probe { depth, rate: share * rate(depth), latency: 1.0, percentile_ns: 1 })
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_branch_that_falls_short_is_asked_once_more_at_its_best() {
         let mut asked = Vec::new();
-        let probes = doubled(1, 10.0, |depth| {
+        let probes = probe_doubling_depths(1, 10.0, |depth| {
             asked.push(depth);
             let rate = [4.0, 11.0][asked.len() - 1];
             Ok::<_, ()>(Probe { depth, rate, latency: 1.0, percentile_ns: 1 })

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::fact::{COUNT, DEEPEST_QUEUE, ENGINE, PAGE_CACHE, TRANSFER_RATE, VOLUME};
 use crate::storage::file::Filled;
-use plimsoll_bench_api::{Keep, Options, Prepared};
+use plimsoll_bench_api::{Options, Prepared, WorkerCache};
 use plimsoll_machine::Root;
 use plimsoll_machine::storage::{MountedFileSystem, Storage};
 use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
@@ -212,13 +212,13 @@ fn in_memory_direct_cases_are_skipped_and_buffered_ones_are_not() {
 struct Bench {
     machine: Machine,
     options: Options,
-    keep: Keep,
+    keep: WorkerCache,
 }
 
 impl Bench {
     fn at(dir: &Path) -> Self {
         let options = Options { dir: dir.to_owned(), seed: 42, ..Options::default() };
-        Bench { machine: machine(), options, keep: Keep::default() }
+        Bench { machine: machine(), options, keep: WorkerCache::default() }
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Prepared>, CannotMeasure> {

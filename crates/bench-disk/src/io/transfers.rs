@@ -16,18 +16,18 @@ use crate::engine::{Opened, open_on};
 use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, rate_missed};
 use crate::load::data::TestData;
-use crate::load::driver::{About, DriverError, Portion};
+use crate::load::driver::{DriverError, EngineInfo, Portion};
 use crate::load::ledger::Ledger;
 use crate::load::pattern::{WalkExtent, derive};
 use crate::load::source::TransferSource;
 use crate::load::threads::{Count, DiskThreads};
-use crate::load::{self, CAP_NS, Directions, DiskLoad, LoadError, Manner, StartSchedule, TransferTally};
+use crate::load::{self, CAP_NS, Directions, DiskLoad, LoadError, LoadOptions, StartSchedule, TransferTally};
 use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
-use crate::storage::file::memory_behind;
+use crate::storage::file::memory_warning;
 use crate::storage::tool_files::ToolFiles;
 use crate::warning::{FileWarning, TransferWarning};
-use plimsoll_bench_api::fixed::{Scaling, share};
+use plimsoll_bench_api::fixed::{Scaling, thread_amount};
 use plimsoll_bench_api::{Context, Prepared};
 use plimsoll_machine::Root;
 use plimsoll_machine::storage::Medium;
@@ -53,7 +53,7 @@ struct ThreadSetup {
 
 impl ThreadSetup {
     /// Opens the engine and creates the load, on the calling thread; also describes the engine.
-    fn load(self) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
+    fn load(self) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
         let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
@@ -78,7 +78,7 @@ impl ThreadSetup {
         };
         let opened = opened(kind, &job, &files, access, clock)?;
         let fell_back = instead.or(opened.fell_back);
-        let about = About { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
+        let about = EngineInfo { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
         let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
         let per_thread = |per_second: f64| per_second / job.threads as f64;
         let schedule = job.open_loop.map(|o| {
@@ -93,18 +93,18 @@ impl ThreadSetup {
             extent,
             derive(seed, &own),
         );
-        let manner = Manner { flush: job.flush, schedule, renew, ledger, files, until };
-        Ok((load::on(opened.engine, source, TestData::new(seed, &own), manner, tally), about))
+        let manner = LoadOptions { flush: job.flush, schedule, renew, ledger, files, until };
+        Ok((load::create_load(opened.engine, source, TestData::new(seed, &own), manner, tally), about))
     }
 }
 
 fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = Note> {
-    of_files.into_iter().chain(memory_behind(cx.machine.storage.as_ref())).map(Note::from)
+    of_files.into_iter().chain(memory_warning(cx.machine.storage.as_ref())).map(Note::from)
 }
 
 /// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
 /// budget, but not below 0.05 s.
-fn shortened(wanted: f64, left_ns: u64) -> f64 {
+fn probe_seconds(wanted: f64, left_ns: u64) -> f64 {
     const SHARE: f64 = 1.0 / 32.0;
     const MIN_PROBE_SECONDS: f64 = 0.05;
     wanted.min((left_ns as f64 * 1e-9 * SHARE).max(MIN_PROBE_SECONDS))
@@ -156,7 +156,7 @@ impl Transfers {
         let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
         facts.warnings.extend(notes(case_files.warnings, cx));
         let first = case_files.files.first().and_then(|files| files.first());
-        let shared = first.filter(|_| case_files.known).map(|file| file.seen_by_others());
+        let shared = first.filter(|_| case_files.known).map(|file| file.proc_path());
         let past = job.blocks.unit().is_multiple_of(DIRECT_UNIT_BYTES)
             && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
         let own = first.cloned();
@@ -239,7 +239,7 @@ impl Transfers {
     ) -> Result<Probe, CannotMeasure> {
         let environment = |e: DriverError| failed(&e, &self.path, false);
         let amount = match amount {
-            SampleAmount::Seconds(seconds) => SampleAmount::Seconds(shortened(seconds, self.left_ns())),
+            SampleAmount::Seconds(seconds) => SampleAmount::Seconds(probe_seconds(seconds, self.left_ns())),
             work @ SampleAmount::Work(_) => work,
         };
         self.team.set_limit(depth as usize).map_err(environment)?;
@@ -345,11 +345,11 @@ fn opened(
 
 /// Returns how many transfers of a fixed amount `thread` does in a sample; `None` for a timed job.
 fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
-    job.fixed_transfers().map(|transfers| share(job.scaling, transfers, job.threads, thread))
+    job.fixed_transfers().map(|transfers| thread_amount(job.scaling, transfers, job.threads, thread))
 }
 
 /// Returns warnings if another engine than `wanted` is in use, or the kernel refused a feature.
-fn engine_warnings(wanted: DiskEngine, about: About) -> impl Iterator<Item = Note> {
+fn engine_warnings(wanted: DiskEngine, about: EngineInfo) -> impl Iterator<Item = Note> {
     let used = about.kind;
     let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
     let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
@@ -411,7 +411,7 @@ impl Prepared for Transfers {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let crowded = || self.file.as_ref().and_then(|file| file.facts().crowded(file));
+        let crowded = || self.file.as_ref().and_then(|file| file.facts().low_space_message(file));
         if let Some(why) = self.spoilt.clone().or_else(crowded) {
             return Err(CannotMeasure::environment(why));
         }
@@ -422,7 +422,7 @@ impl Prepared for Transfers {
         let count = match self.team.count(portion) {
             Ok(count) => count,
             Err(error) => {
-                let shared = self.tool_files.as_ref().is_some_and(ToolFiles::shares);
+                let shared = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
                 return Err(failed(&error, &self.path, shared));
             }
         };
@@ -450,7 +450,8 @@ impl Prepared for Transfers {
         }
         if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
             let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
-            let figures = [(metrics::BUSY_METRIC, done.busy()), (metrics::AWAIT, done.each(moved))];
+            let figures =
+                [(metrics::BUSY_METRIC, done.busy()), (metrics::AWAIT, done.request_seconds(moved))];
             let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
             sample.values.extend(known);
         }
@@ -470,7 +471,7 @@ impl Prepared for Transfers {
         if let Some(why) = &self.spoilt {
             return Err(CannotMeasure::environment(why));
         }
-        let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares);
+        let shares = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
         self.team.verify().map_err(|error| failed(&error, &self.path, shares))
     }
 
@@ -532,12 +533,12 @@ mod tests {
 
     #[test]
     fn a_search_leaves_some_of_its_budget() {
-        assert_eq!(shortened(0.1, u64::MAX), 0.1, "without a budget");
-        assert_eq!(shortened(0.1, 60_000_000_000), 0.1, "there is time");
-        assert_eq!([shortened(1.0, 0), shortened(0.02, 0)], [0.05, 0.02]);
+        assert_eq!(probe_seconds(0.1, u64::MAX), 0.1, "without a budget");
+        assert_eq!(probe_seconds(0.1, 60_000_000_000), 0.1, "there is time");
+        assert_eq!([probe_seconds(1.0, 0), probe_seconds(0.02, 0)], [0.05, 0.02]);
         let mut left = 8.0;
         for _ in 0..40 {
-            left -= shortened(1.0, (left * 1e9) as u64);
+            left -= probe_seconds(1.0, (left * 1e9) as u64);
         }
         assert!((2.0..3.0).contains(&left), "{left} s of 8 are left");
     }

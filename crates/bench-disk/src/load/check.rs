@@ -2,7 +2,7 @@
 
 use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
-use super::{LoadError, Loop, Slot, Whole, rest};
+use super::{LoadError, Loop, Slot, Whole, remaining_request};
 use crate::engine::Engine;
 use crate::load::data::{SECTOR_BYTES, SectorError, WrongSector};
 
@@ -43,7 +43,7 @@ impl<E: Engine> Loop<E> {
                     .map(|offset| (offset, SectorError::Address)),
             };
             if let Some((offset, how)) = found {
-                return Err(self.suspect(slot, last, WrongSector { offset, how }));
+                return Err(self.keep_suspect(slot, last, WrongSector { offset, how }));
             }
         }
         Ok(())
@@ -57,7 +57,7 @@ impl<E: Engine> Loop<E> {
             next = loop {
                 self.engine.wait(WaitEnd::Endless)?;
                 if let Some(completion) = self.engine.done().first() {
-                    break rest(completion).map_err(LoadError::Fault)?;
+                    break remaining_request(completion).map_err(LoadError::Fault)?;
                 }
             };
         }

@@ -28,7 +28,7 @@ impl<E: Engine> Loop<E> {
                 let generation = ledger.begin_write(offset, len);
                 self.noise.seal(buffer, offset, generation);
             }
-            (Some(ledger), None) => self.slots[slot].entered = ledger.now(),
+            (Some(ledger), None) => self.slots[slot].entered = ledger.time(),
             (None, Some(buffer)) => self.noise.address(buffer, offset),
             (None, None) => {}
         }
@@ -54,7 +54,7 @@ impl<E: Engine> Loop<E> {
                 let entered = self.slots[slot].entered;
                 if let Err(wrong) = ledger.check(&self.noise, buffer, offset, entered) {
                     let transfer = self.slots[slot].whole;
-                    return Err(self.suspect(slot, transfer, wrong));
+                    return Err(self.keep_suspect(slot, transfer, wrong));
                 }
             }
             RequestKind::DataSync | RequestKind::Sync | RequestKind::Trim => {}
@@ -93,7 +93,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::{CAP_NS, Directions, DiskLoad, Manner, TransferTally, on};
+    use super::super::{CAP_NS, Directions, DiskLoad, LoadOptions, TransferTally, create_load};
     use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
     use crate::backing::regular_file::{AllocationEffect, TestFile};
@@ -129,8 +129,12 @@ mod tests {
         let source = TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
         let tally = TransferTally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
-        let manner = Manner { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..Manner::plain() };
-        let load = on(engine, source, TestData::new(1, "case"), manner, tally);
+        let manner = LoadOptions {
+            ledger: Some(ledger),
+            files: vec![Arc::clone(&file)],
+            ..LoadOptions::closed_loop()
+        };
+        let load = create_load(engine, source, TestData::new(1, "case"), manner, tally);
         Rig { load, plain, _dir: dir }
     }
 

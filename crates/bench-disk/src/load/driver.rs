@@ -12,7 +12,7 @@ const UNASKED_NS: u64 = 1_000_000_000;
 
 /// Properties of a started load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct EngineInfo {
     /// Engine in use.
     pub kind: DiskEngine,
     /// Reason for another engine than requested.
@@ -62,7 +62,7 @@ pub enum Portion {
 }
 
 enum Reply {
-    Ready(About),
+    Ready(EngineInfo),
     Counted(Box<TransferTally>),
     Stopped,
     Checked,
@@ -82,9 +82,9 @@ impl Driver {
     /// Creates the load with `make` on a new thread; returns the handle and facts about its engine.
     /// `directions`: whether reads and writes have separate latencies. Fails if the thread cannot
     /// start or `make` fails.
-    pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, About), DriverError>
+    pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, EngineInfo), DriverError>
     where
-        F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
     {
         let (commands, inbox) = bounded(1);
         let (outbox, replies) = bounded(1);
@@ -110,7 +110,7 @@ impl Driver {
     }
 
     /// Starts to count `portion` and returns at once; [`Driver::counted`] waits for the count.
-    pub fn ask_for(&mut self, portion: Portion) {
+    pub fn start_count(&mut self, portion: Portion) {
         let next = self.spare.take().unwrap_or_else(|| TransferTally::empty(self.directions));
         self.send(match portion {
             Portion::Time { ns } => DriverCommand::Interval { ns, next },
@@ -119,7 +119,7 @@ impl Driver {
     }
 
     /// Waits for the requested count and returns it. Fails with the first failed transfer.
-    pub fn counted(&mut self) -> Result<&TransferTally, DriverError> {
+    pub fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
             Reply::Ready(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
@@ -216,14 +216,14 @@ fn next_command(
             Err(TryRecvError::Disconnected) => return Ok(None),
             Err(TryRecvError::Empty) => {}
         }
-        if !tend(load, UNASKED_NS)? {
+        if !keep_up_or_stop(load, UNASKED_NS)? {
             return Ok(inbox.recv().ok());
         }
     }
 }
 
 /// Continues the load, or stops it `patience_ns` after the last count. Returns whether it runs.
-fn tend(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
+fn keep_up_or_stop(load: &mut dyn DiskLoad, patience_ns: u64) -> Result<bool, LoadError> {
     match load.unasked_ns() {
         Some(ns) if ns < patience_ns => load.keep_up().map(|()| true),
         Some(_) => load.stop().map(|()| false),
@@ -244,7 +244,7 @@ mod tests {
     use crate::load::data::TestData;
     use crate::load::pattern::WalkExtent;
     use crate::load::source::TransferSource;
-    use crate::load::{self, CAP_NS, Manner};
+    use crate::load::{self, CAP_NS, LoadOptions};
     use crate::storage::fill::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
@@ -263,9 +263,9 @@ mod tests {
         (file, dir)
     }
 
-    fn make(file: &Arc<TestFile>) -> Result<(Box<dyn DiskLoad>, About), LoadError> {
+    fn make(file: &Arc<TestFile>) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
         let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
-        let about = About { kind: engine.kind(), fell_back: None, remark: engine.remark() };
+        let about = EngineInfo { kind: engine.kind(), fell_back: None, remark: engine.remark() };
         let extent = WalkExtent::of_blocks((CHUNK / 4096) as u64, 4096);
         let source = TransferSource::new(
             DiskOperation::Read,
@@ -276,26 +276,29 @@ mod tests {
             1,
         );
         let tally = TransferTally::empty(Directions::Together);
-        Ok((load::on(engine, source, TestData::new(1, "case"), Manner::plain(), tally), about))
+        Ok((
+            load::create_load(engine, source, TestData::new(1, "case"), LoadOptions::closed_loop(), tally),
+            about,
+        ))
     }
 
     fn rig() -> Rig {
         let (file, dir) = filled();
         let theirs = Arc::clone(&file);
         let (driver, about) = Driver::start(Directions::Together, move || make(&theirs)).expect("start");
-        assert_eq!(about, About { kind: DiskEngine::Psync, fell_back: None, remark: None });
+        assert_eq!(about, EngineInfo { kind: DiskEngine::Psync, fell_back: None, remark: None });
         Rig { driver, file, _dir: dir }
     }
 
     impl Rig {
         fn amount(&mut self, transfers: u64) -> Result<&TransferTally, DriverError> {
-            self.driver.ask_for(Portion::Transfers { transfers, cap_ns: CAP_NS });
-            self.driver.counted()
+            self.driver.start_count(Portion::Transfers { transfers, cap_ns: CAP_NS });
+            self.driver.wait_count()
         }
 
         fn interval(&mut self, ns: u64) -> Result<&TransferTally, DriverError> {
-            self.driver.ask_for(Portion::Time { ns });
-            self.driver.counted()
+            self.driver.start_count(Portion::Time { ns });
+            self.driver.wait_count()
         }
     }
 
@@ -334,11 +337,14 @@ mod tests {
     fn a_load_that_nobody_asks_about_ends() {
         let (file, _dir) = filled();
         let (mut load, _) = make(&file).expect("load");
-        assert!(!tend(load.as_mut(), u64::MAX).expect("tend"), "it is not up before it is asked for");
+        assert!(
+            !keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"),
+            "it is not up before it is asked for"
+        );
         load.interval(1, TransferTally::empty(Directions::Together)).expect("count");
-        assert!(tend(load.as_mut(), u64::MAX).expect("tend"));
+        assert!(keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());
-        assert!(!tend(load.as_mut(), 0).expect("tend"));
+        assert!(!keep_up_or_stop(load.as_mut(), 0).expect("tend"));
         assert_eq!(load.unasked_ns(), None);
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct SuspectSector {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum RereadResult {
     Right,
     /// Identical wrong data.
     Same,
@@ -33,19 +33,19 @@ pub(super) enum Look {
     Failed(String),
 }
 
-impl Look {
+impl RereadResult {
     fn is_wrong(&self) -> bool {
-        matches!(self, Look::Same | Look::Else(_))
+        matches!(self, RereadResult::Same | RereadResult::Else(_))
     }
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for RereadResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Look::Right => f.write_str("what was written"),
-            Look::Same => f.write_str("the same as at first"),
-            Look::Else(found) => write!(f, "{found}"),
-            Look::Failed(why) => write!(f, "not possible ({why})"),
+            RereadResult::Right => f.write_str("what was written"),
+            RereadResult::Same => f.write_str("the same as at first"),
+            RereadResult::Else(found) => write!(f, "{found}"),
+            RereadResult::Failed(why) => write!(f, "not possible ({why})"),
         }
     }
 }
@@ -56,9 +56,9 @@ pub struct SectorEvidence {
     pub(super) wrong: WrongSector,
     pub(super) first: SectorContent,
     /// Read again in the same way.
-    pub(super) again: Look,
+    pub(super) again: RereadResult,
     /// Read in another way, `mode`.
-    pub(super) other: Look,
+    pub(super) other: RereadResult,
     pub(super) mode: PageCacheMode,
     /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
@@ -89,7 +89,7 @@ impl fmt::Display for SectorEvidence {
         }
         f.write_str("no write of plimsoll's was under way there: ")?;
         f.write_str(match (again, other) {
-            (Look::Right, Look::Right | Look::Failed(_)) | (Look::Failed(_), Look::Right) => {
+            (RereadResult::Right, RereadResult::Right | RereadResult::Failed(_)) | (RereadResult::Failed(_), RereadResult::Right) => {
                 "what is stored is right, so the first read went wrong (memory, driver or device), or another program \
                  changed the data for a moment; see dmesg"
             }
@@ -106,7 +106,7 @@ impl<E: Engine> Loop<E> {
     /// Keeps the sector with wrong data for examination (the bytes of `transfer` are in the buffer
     /// of `slot`). Returns `wrong` as an error.
     #[cold]
-    pub(super) fn suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
+    pub(super) fn keep_suspect(&mut self, slot: usize, transfer: Whole, wrong: WrongSector) -> LoadError {
         let at = usize::try_from(wrong.offset.saturating_sub(transfer.offset)).unwrap_or(usize::MAX);
         let buffer = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
         let bytes = buffer.map(|rest| rest.get(..SECTOR_BYTES).unwrap_or(rest).to_vec()).unwrap_or_default();
@@ -144,7 +144,7 @@ impl<E: Engine> Loop<E> {
             file.ok_or_else(|| "no other way is known".to_owned())
                 .and_then(|file| read_in_other_mode(&file, mode, wrong.offset))
         });
-        let last = self.manner.ledger.as_ref().map(|ledger| ledger.last(wrong.offset));
+        let last = self.manner.ledger.as_ref().map(|ledger| ledger.last_write(wrong.offset));
         let first = self.noise.identify(&bytes, wrong.offset);
         LoadError::Examined(Box::new(SectorEvidence { wrong, first, again, other, mode, last }))
     }
@@ -155,20 +155,20 @@ impl<E: Engine> Loop<E> {
         op: RequestKind,
         offset: u64,
         read: impl FnOnce(&mut Self) -> Result<Vec<u8>, String>,
-    ) -> Look {
+    ) -> RereadResult {
         let sector = match read(self) {
             Ok(sector) => sector,
-            Err(why) => return Look::Failed(why),
+            Err(why) => return RereadResult::Failed(why),
         };
         let right = match (&self.manner.ledger, op) {
-            (Some(ledger), _) => ledger.check(&self.noise, &sector, offset, ledger.now()).is_ok(),
+            (Some(ledger), _) => ledger.check(&self.noise, &sector, offset, ledger.time()).is_ok(),
             (None, RequestKind::Trim) => sector.iter().all(|byte| *byte == 0),
             (None, _) => self.noise.first_misplaced(&sector, offset).is_none(),
         };
         match right {
-            true => Look::Right,
-            false if !first.is_empty() && sector.starts_with(first) => Look::Same,
-            false => Look::Else(self.noise.identify(&sector, offset)),
+            true => RereadResult::Right,
+            false if !first.is_empty() && sector.starts_with(first) => RereadResult::Same,
+            false => RereadResult::Else(self.noise.identify(&sector, offset)),
         }
     }
 

@@ -16,12 +16,12 @@ pub struct TransferFault {
     /// The request.
     pub request: Request,
     /// The failure.
-    pub what: What,
+    pub what: FaultCause,
 }
 
 /// Failure of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum FaultCause {
     /// Error of the kernel.
     Errno(Errno),
     /// A short transfer that cannot be continued.
@@ -64,8 +64,8 @@ impl fmt::Display for TransferFault {
         let Request { op, offset, start, len, .. } = self.request;
         // A short transfer is reported as a whole; other failures concern the requested rest.
         let (offset, len) = match self.what {
-            What::Errno(_) | What::Excess { .. } => (offset, len),
-            What::Short { .. } => (offset.saturating_sub(start as u64), start + len),
+            FaultCause::Errno(_) | FaultCause::Excess { .. } => (offset, len),
+            FaultCause::Short { .. } => (offset.saturating_sub(start as u64), start + len),
         };
         let op = match op {
             RequestKind::Read => "read",
@@ -76,12 +76,12 @@ impl fmt::Display for TransferFault {
         };
         write!(f, "{op} of {} at offset {offset} ", human(len as u64))?;
         match self.what {
-            What::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
-            What::Excess { moved } => {
+            FaultCause::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
+            FaultCause::Excess { moved } => {
                 let moved = human(moved as u64);
                 write!(f, "reports {moved}, more than that: the kernel, or a layer between, counts wrongly")
             }
-            What::Short { moved } => {
+            FaultCause::Short { moved } => {
                 let moved = human(moved as u64);
                 write!(f, "moved only {moved} of it; the file was cut, or the device is failing, see dmesg")
             }
@@ -92,14 +92,14 @@ impl fmt::Display for TransferFault {
 /// Returns the request for the rest of a transfer: `None` if it is done, all of it after an
 /// interruption. Fails if the transfer failed or cannot be continued.
 #[inline]
-pub fn rest(completion: &Completion) -> Result<Option<Request>, TransferFault> {
+pub fn remaining_request(completion: &Completion) -> Result<Option<Request>, TransferFault> {
     let request = completion.request;
     let fault = |what| Err(TransferFault { request, what });
     match completion.outcome {
-        Ok(moved) if moved > request.len => fault(What::Excess { moved }),
+        Ok(moved) if moved > request.len => fault(FaultCause::Excess { moved }),
         Ok(moved) if moved == request.len => Ok(None),
         // The end of the file, or a device that accepts no more.
-        Ok(0) => fault(What::Short { moved: request.start }),
+        Ok(0) => fault(FaultCause::Short { moved: request.start }),
         Ok(moved) => Ok(Some(Request {
             offset: request.offset + moved as u64,
             start: request.start + moved,
@@ -108,7 +108,7 @@ pub fn rest(completion: &Completion) -> Result<Option<Request>, TransferFault> {
         })),
         Err(Errno::INTR | Errno::AGAIN) if !request.op.is_sync() => Ok(Some(request)),
         // Direct I/O cannot continue at an unaligned offset.
-        Err(Errno::INVAL) if request.start > 0 => fault(What::Short { moved: request.start }),
-        Err(errno) => fault(What::Errno(errno)),
+        Err(Errno::INVAL) if request.start > 0 => fault(FaultCause::Short { moved: request.start }),
+        Err(errno) => fault(FaultCause::Errno(errno)),
     }
 }

@@ -62,7 +62,7 @@ impl Ledger {
     }
 
     /// Returns the ledger time, the number of starts and ends of writes so far.
-    pub fn now(&self) -> u64 {
+    pub fn time(&self) -> u64 {
         self.clock
     }
 
@@ -70,7 +70,7 @@ impl Ledger {
     pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
-        for place in self.at(offset, len) {
+        for place in self.blocks_mut(offset, len) {
             if place.writers == 0 {
                 place.first = generation;
             }
@@ -86,7 +86,7 @@ impl Ledger {
     pub fn end_write(&mut self, offset: u64, len: usize) {
         self.clock += 1;
         let now = self.clock;
-        for place in self.at(offset, len) {
+        for place in self.blocks_mut(offset, len) {
             place.writers = place.writers.saturating_sub(1);
             if place.writers == 0 {
                 (place.oldest, place.settled) = (place.first, now);
@@ -96,7 +96,7 @@ impl Ledger {
 
     /// Returns the generations that a read may find at `offset` if the read started at ledger time
     /// `began`.
-    pub fn possible(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
+    pub fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
         let oldest = if place.settled > began { 0 } else { place.oldest };
@@ -110,7 +110,7 @@ impl Ledger {
     }
 
     /// Returns the generation of the last write at `offset` (0: none), and whether it is complete.
-    pub fn last(&self, offset: u64) -> (u64, bool) {
+    pub fn last_write(&self, offset: u64) -> (u64, bool) {
         let place = self.index(offset).and_then(|index| self.places.get(index));
         place.map_or((0, true), |place| (place.newest, place.writers == 0))
     }
@@ -127,7 +127,7 @@ impl Ledger {
                 Err(SectorError::Checksum) if self.may_be_mixed(place, began) => continue,
                 found => found.map_err(wrong)?,
             };
-            let possible = self.possible(place, began);
+            let possible = self.possible_generations(place, began);
             if !possible.contains(&found) {
                 let (oldest, newest) = possible.into_inner();
                 return Err(wrong(SectorError::Generation { found, oldest, newest }));
@@ -140,7 +140,7 @@ impl Ledger {
         usize::try_from(offset.checked_sub(self.begin)? / self.unit).ok()
     }
 
-    fn at(&mut self, offset: u64, len: usize) -> impl Iterator<Item = &mut BlockState> {
+    fn blocks_mut(&mut self, offset: u64, len: usize) -> impl Iterator<Item = &mut BlockState> {
         let last = self.index(offset.saturating_add((len as u64).max(1) - 1));
         let range = self.index(offset).zip(last).map(|(first, last)| first..=last);
         range.and_then(|range| self.places.get_mut(range)).into_iter().flatten()
@@ -163,34 +163,34 @@ mod tests {
     #[test]
     fn the_last_write_to_a_place_is_what_is_there() {
         let mut ledger = ledger();
-        assert_eq!(ledger.possible(0, 0), 0..=0);
+        assert_eq!(ledger.possible_generations(0, 0), 0..=0);
         for _ in 0..3 {
             let generation = ledger.begin_write(4096, BLOCK);
             ledger.end_write(4096, BLOCK);
-            assert_eq!(ledger.possible(4096, ledger.now()), generation..=generation);
+            assert_eq!(ledger.possible_generations(4096, ledger.time()), generation..=generation);
         }
-        assert_eq!(ledger.possible(0, ledger.now()), 0..=0);
+        assert_eq!(ledger.possible_generations(0, ledger.time()), 0..=0);
     }
 
     #[test]
     fn of_overlapping_writes_any_may_win_and_none_before_them() {
         let mut ledger = ledger();
         let (first, second) = (ledger.begin_write(0, BLOCK), ledger.begin_write(0, BLOCK));
-        assert_eq!(ledger.possible(0, ledger.now()), 0..=second);
+        assert_eq!(ledger.possible_generations(0, ledger.time()), 0..=second);
         ledger.end_write(0, BLOCK);
-        assert_eq!(ledger.possible(0, ledger.now()), 0..=second);
+        assert_eq!(ledger.possible_generations(0, ledger.time()), 0..=second);
         ledger.end_write(0, BLOCK);
-        assert_eq!(ledger.possible(0, ledger.now()), first..=second);
+        assert_eq!(ledger.possible_generations(0, ledger.time()), first..=second);
     }
 
     #[test]
     fn a_read_that_overlaps_a_write_may_see_either() {
         let mut ledger = ledger();
-        let began = ledger.now();
+        let began = ledger.time();
         let generation = ledger.begin_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
-        assert_eq!(ledger.possible(0, began), 0..=generation);
-        assert_eq!(ledger.possible(0, ledger.now()), generation..=generation);
+        assert_eq!(ledger.possible_generations(0, began), 0..=generation);
+        assert_eq!(ledger.possible_generations(0, ledger.time()), generation..=generation);
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let generation = ledger.begin_write(8192, BLOCK);
         noise.seal(&mut block, 8192, generation);
         ledger.end_write(8192, BLOCK);
-        let now = ledger.now();
+        let now = ledger.time();
         assert_eq!(ledger.check(&noise, &block, 8192, now), Ok(()));
         let wrong = ledger.check(&noise, &old, 8192, now).expect_err("old");
         assert!(wrong.to_string().contains("verify failed at offset 8192: an old version"), "{wrong}");
@@ -223,12 +223,12 @@ mod tests {
         assert!(Ledger::new(0, 1 << 50, 512).is_err_and(|e| e.to_string().contains("--size")));
         let mut ledger = Ledger::new(1 << 20, 1 << 16, 512 * 3).expect("small");
         let generation = ledger.begin_write((1 << 20) + 512, 512);
-        assert_eq!(ledger.possible((1 << 20) + 512, 0), 0..=generation);
-        assert_eq!(ledger.possible(1 << 20, 0), 0..=0);
+        assert_eq!(ledger.possible_generations((1 << 20) + 512, 0), 0..=generation);
+        assert_eq!(ledger.possible_generations(1 << 20, 0), 0..=0);
         // Outside its range nothing is known, and nothing panics.
         ledger.begin_write(0, 512);
         ledger.end_write(u64::MAX - 511, 512);
-        assert_eq!(ledger.possible(0, 0), 0..=0);
+        assert_eq!(ledger.possible_generations(0, 0), 0..=0);
     }
 
     #[test]
@@ -245,17 +245,17 @@ mod tests {
         let (first, second) = (sealed(&mut noise, one), sealed(&mut noise, two));
         let mut mixture = first.clone();
         mixture[256..].copy_from_slice(&second[256..]);
-        assert_eq!(ledger.check(&noise, &mixture, 0, ledger.now()), Ok(()));
+        assert_eq!(ledger.check(&noise, &mixture, 0, ledger.time()), Ok(()));
         ledger.end_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
-        assert_eq!(ledger.check(&noise, &mixture, 0, ledger.now()), Ok(()));
+        assert_eq!(ledger.check(&noise, &mixture, 0, ledger.time()), Ok(()));
         let old = sealed(&mut noise, 0);
-        assert!(ledger.check(&noise, &old, 0, ledger.now()).is_err());
-        let foreign = ledger.check(&noise, &vec![0; BLOCK], 0, ledger.now());
+        assert!(ledger.check(&noise, &old, 0, ledger.time()).is_err());
+        let foreign = ledger.check(&noise, &vec![0; BLOCK], 0, ledger.time());
         assert_eq!(foreign.map_err(|wrong| wrong.how), Err(SectorError::Address));
         ledger.begin_write(0, BLOCK);
         ledger.end_write(0, BLOCK);
-        let wrong = ledger.check(&noise, &mixture, 0, ledger.now());
+        let wrong = ledger.check(&noise, &mixture, 0, ledger.time());
         assert_eq!(wrong.map_err(|wrong| wrong.how), Err(SectorError::Checksum));
     }
 
@@ -307,7 +307,7 @@ mod tests {
                         under_way.push(Transfer { block, data, moved: 0, read_since: None });
                     }
                     Step::Read(block) => {
-                        let read_since = Some(ledger.now());
+                        let read_since = Some(ledger.time());
                         under_way.push(Transfer { block, data: vec![0; SMALL], moved: 0, read_since });
                     }
                     Step::Move(_) if under_way.is_empty() => {}
@@ -337,14 +337,14 @@ mod tests {
             for block in 0..3 {
                 let (offset, at) = (block * SMALL as u64, block as usize * SMALL);
                 let mut read = device[at..at + SMALL].to_vec();
-                prop_assert_eq!(ledger.check(&noise, &read, offset, ledger.now()), Ok(()));
+                prop_assert_eq!(ledger.check(&noise, &read, offset, ledger.time()), Ok(()));
                 let generation = ledger.begin_write(offset, SMALL);
                 noise.seal(&mut read, offset, generation);
                 ledger.end_write(offset, SMALL);
-                prop_assert_eq!(ledger.check(&noise, &read, offset, ledger.now()), Ok(()));
-                prop_assert!(ledger.check(&noise, &filled[at..at + SMALL], offset, ledger.now()).is_err());
+                prop_assert_eq!(ledger.check(&noise, &read, offset, ledger.time()), Ok(()));
+                prop_assert!(ledger.check(&noise, &filled[at..at + SMALL], offset, ledger.time()).is_err());
                 read[SMALL - 1] ^= 1;
-                prop_assert!(ledger.check(&noise, &read, offset, ledger.now()).is_err());
+                prop_assert!(ledger.check(&noise, &read, offset, ledger.time()).is_err());
             }
         }
     }
@@ -365,7 +365,7 @@ mod tests {
                     under_way[at].pop();
                     ledger.end_write(offset, BLOCK);
                 }
-                let possible = ledger.possible(offset, ledger.now());
+                let possible = ledger.possible_generations(offset, ledger.time());
                 prop_assert!(possible.contains(&newest[at]), "{newest:?} {possible:?}");
                 prop_assert!(under_way[at].iter().all(|version| possible.contains(version)));
                 if let (Some(group), true) = (group, under_way[at].is_empty()) {

@@ -157,7 +157,7 @@ impl WalkExtent {
     }
 
     /// Returns the number of offsets at which the largest block fits, `unit` apart; at least 1.
-    fn places(&self) -> u64 {
+    fn offset_count(&self) -> u64 {
         self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
     }
 }
@@ -195,7 +195,7 @@ pub struct BlockWalk {
 impl BlockWalk {
     /// Creates a walk over `extent` in this order; equal seeds give equal walks.
     pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
-        let places = extent.places();
+        let places = extent.offset_count();
         let ranks = match order {
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,

@@ -5,7 +5,7 @@
 use plimsoll_metal::uring::{Completion, Request, RequestKind, WaitEnd};
 
 use super::tally::{Parts, Traffic};
-use super::{LoadError, Loop, TallyMode, rest};
+use super::{LoadError, Loop, TallyMode, remaining_request};
 use crate::engine::Engine;
 use plimsoll_model::job::disk::DiskOperation;
 
@@ -116,7 +116,7 @@ impl<E: Engine> Loop<E> {
     #[cold]
     fn go_on(&mut self, completion: &Completion) -> Result<Option<Begun>, LoadError> {
         let Request { slot, op, .. } = completion.request;
-        let rest = rest(completion).map_err(LoadError::Fault)?;
+        let rest = remaining_request(completion).map_err(LoadError::Fault)?;
         let of_slot = &mut self.slots[slot];
         let Completion { submitted_ns, accepted_ns, .. } = *completion;
         let submit_ns = accepted_ns.saturating_sub(submitted_ns);
@@ -148,7 +148,7 @@ impl<E: Engine> Loop<E> {
         tally.transfers += 1;
         tally.bytes += len as u64;
         let complete_ns = completed_ns.saturating_sub(begun.accepted_ns);
-        tally.time(Parts { latency_ns, submit_ns: begun.submit_ns, complete_ns });
+        tally.record_times(Parts { latency_ns, submit_ns: begun.submit_ns, complete_ns });
         let one_way = |traffic: &mut Traffic, ns| {
             traffic.transfers += 1;
             traffic.bytes += len as u64;

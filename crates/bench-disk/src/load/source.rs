@@ -6,7 +6,7 @@ use crate::load::pattern::{BlockWalk, WalkExtent, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
 /// Returns the block size in bytes that the number `random` selects by weight.
-fn pick(blocks: &BlockSizes, random: u64) -> u64 {
+fn pick_block_size(blocks: &BlockSizes, random: u64) -> u64 {
     let mix = match blocks {
         BlockSizes::One(bytes) => return *bytes,
         BlockSizes::Mixed(mix) => mix,
@@ -99,7 +99,7 @@ impl TransferSource {
             BlockSizes::One(bytes) => *bytes,
             BlockSizes::Mixed(_) => {
                 let random = self.random();
-                pick(&self.blocks, random)
+                pick_block_size(&self.blocks, random)
             }
         };
         let op = match self.operation {

@@ -26,9 +26,9 @@ pub struct TransferTally {
     /// See `from_ns`.
     pub to_ns: u64,
     /// Excluded ns in between, for renewals of the file.
-    pub aside_ns: u64,
+    pub excluded_ns: u64,
     /// CPU time of the thread in `aside_ns`, in ns.
-    pub aside_cpu_ns: u64,
+    pub excluded_cpu_ns: u64,
     /// Latency from the (intended) start to completion.
     pub latency: Times,
     /// Submission part of the latency.
@@ -90,8 +90,8 @@ impl TransferTally {
             bytes: 0,
             from_ns: 0,
             to_ns: 0,
-            aside_ns: 0,
-            aside_cpu_ns: 0,
+            excluded_ns: 0,
+            excluded_cpu_ns: 0,
             latency: Times::default(),
             submit: Times::default(),
             complete: Times::default(),
@@ -105,16 +105,16 @@ impl TransferTally {
     }
 
     /// Adds the times of one transfer, buffered until [`TransferTally::release`].
-    pub fn time(&mut self, parts: Parts) {
+    pub fn record_times(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
-            self.release();
+            self.flush_times();
             self.held = parts;
         }
         self.run += 1;
     }
 
     /// Moves buffered times to the histograms; required before the histograms are read.
-    pub fn release(&mut self) {
+    pub fn flush_times(&mut self) {
         let run = std::mem::take(&mut self.run);
         if run > 0 {
             let Parts { latency_ns, submit_ns, complete_ns } = self.held;
@@ -134,14 +134,14 @@ impl TransferTally {
             traffic.latency.iter_mut().for_each(Times::clear);
         }
         (self.transfers, self.bytes, self.run, self.cut) = (0, 0, 0, false);
-        (self.from_ns, self.to_ns, self.aside_ns, self.aside_cpu_ns) = (0, 0, 0, 0);
+        (self.from_ns, self.to_ns, self.excluded_ns, self.excluded_cpu_ns) = (0, 0, 0, 0);
     }
 
     /// Adds the counts of another thread in the same time; start and end then span both threads.
     pub fn add(&mut self, other: &TransferTally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
-        self.aside_cpu_ns += other.aside_cpu_ns;
+        self.excluded_cpu_ns += other.excluded_cpu_ns;
         self.cut |= other.cut;
         self.latency.add(&other.latency);
         self.submit.add(&other.submit);
@@ -149,7 +149,7 @@ impl TransferTally {
         self.sync.add(&other.sync);
         self.from_ns = self.from_ns.min(other.from_ns);
         self.to_ns = self.to_ns.max(other.to_ns);
-        self.aside_ns = self.aside_ns.max(other.aside_ns);
+        self.excluded_ns = self.excluded_ns.max(other.excluded_ns);
         for (mine, theirs) in [(&mut self.read, &other.read), (&mut self.written, &other.written)] {
             mine.transfers += theirs.transfers;
             mine.bytes += theirs.bytes;
@@ -161,6 +161,6 @@ impl TransferTally {
 
     /// Returns the seconds from start to end without the excluded time; at least 1 ns.
     pub fn elapsed(&self) -> f64 {
-        self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.aside_ns).max(1) as f64 * 1e-9
+        self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.excluded_ns).max(1) as f64 * 1e-9
     }
 }

@@ -155,7 +155,7 @@ struct Case<'a> {
     through: WriteThrough,
     order: BlockOrder,
     blocks: BlockSizes,
-    manner: Manner,
+    manner: LoadOptions,
     script: &'a [Act],
 }
 
@@ -166,7 +166,7 @@ impl Default for Case<'_> {
             through: WriteThrough::No,
             order: BlockOrder::Random,
             blocks: BlockSizes::One(BLOCK as u64),
-            manner: Manner::plain(),
+            manner: LoadOptions::closed_loop(),
             script: &[],
         }
     }
@@ -255,7 +255,7 @@ fn short_and_interrupted_transfers_are_continued_and_counted_once() {
 fn a_failure_is_reported_with_place_and_cause() {
     let mut rig = rig(DiskOperation::Write, 1, 10, &[Act::Whole, Act::Part(512), Act::Fail(Errno::IO)]);
     let error = rig.done(5).expect_err("fails");
-    let LoadError::Fault(TransferFault { request, what: What::Errno(Errno::IO) }) = &error else {
+    let LoadError::Fault(TransferFault { request, what: FaultCause::Errno(Errno::IO) }) = &error else {
         panic!("{error:?}")
     };
     assert_eq!((request.start, request.len), (512, 512));
@@ -269,7 +269,7 @@ fn more_bytes_than_requested_are_an_error() {
     for operation in [DiskOperation::Read, DiskOperation::Write] {
         let error = rig(operation, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
         assert!(
-            matches!(error, LoadError::Fault(TransferFault { what: What::Excess { .. }, .. })),
+            matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Excess { .. }, .. })),
             "{error:?}"
         );
     }
@@ -279,14 +279,14 @@ fn more_bytes_than_requested_are_an_error() {
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
     let error = rig(DiskOperation::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
     assert!(
-        matches!(error, LoadError::Fault(TransferFault { what: What::Short { moved: 0 }, .. })),
+        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short { moved: 0 }, .. })),
         "{error:?}"
     );
     // If direct I/O cannot continue at an unaligned offset, the cause is the short transfer.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
     let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
     assert!(
-        matches!(error, LoadError::Fault(TransferFault { what: What::Short { moved: 100 }, .. })),
+        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short { moved: 100 }, .. })),
         "{error:?}"
     );
 }
@@ -297,7 +297,10 @@ fn a_failed_sync_is_never_tried_again() {
     for errno in [Errno::IO, Errno::INTR, Errno::AGAIN, Errno::NOSPC] {
         let outcome = Err(errno);
         let completion = Completion { request, outcome, submitted_ns: 0, accepted_ns: 0, completed_ns: 0 };
-        assert_eq!(rest(&completion), Err(TransferFault { request, what: What::Errno(errno) }));
+        assert_eq!(
+            remaining_request(&completion),
+            Err(TransferFault { request, what: FaultCause::Errno(errno) })
+        );
     }
 }
 
@@ -405,7 +408,7 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
 #[test]
 fn writes_go_through_or_are_flushed_as_asked() {
     let writes = |through, flush| {
-        let manner = Manner { flush, ..Manner::plain() };
+        let manner = LoadOptions { flush, ..LoadOptions::closed_loop() };
         let mut rig =
             rig_of(4, 50, Case { operation: DiskOperation::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
@@ -425,7 +428,10 @@ fn writes_go_through_or_are_flushed_as_asked() {
 
 #[test]
 fn a_flush_waits_for_what_is_in_flight() {
-    let manner = Manner { flush: Flush::Every { writes: 10, call: SyncCall::DataSync }, ..Manner::plain() };
+    let manner = LoadOptions {
+        flush: Flush::Every { writes: 10, call: SyncCall::DataSync },
+        ..LoadOptions::closed_loop()
+    };
     let mut rig = rig_of(4, 50, Case { operation: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
     rig.done(100).expect("run");
@@ -447,13 +453,13 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
         while monotonic_ns() < until {}
         Ok(())
     });
-    let manner = Manner { renew: Some(renew), ..Manner::plain() };
+    let manner = LoadOptions { renew: Some(renew), ..LoadOptions::closed_loop() };
     let case =
         Case { operation: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
     let mut rig = rig_of(2, 10, case);
     let tally = rig.done(35).expect("run");
     assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
-    assert!(tally.aside_ns >= 3_000_000 && tally.aside_cpu_ns > 0);
+    assert!(tally.excluded_ns >= 3_000_000 && tally.excluded_cpu_ns > 0);
     assert!(tally.elapsed() <= (tally.to_ns - tally.from_ns) as f64 * 1e-9 - 3e-3);
     rig.load.verify().expect("check");
 }
@@ -461,7 +467,10 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
 #[test]
 fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
     for arrivals in [ArrivalProcess::Even, ArrivalProcess::Poisson] {
-        let manner = Manner { schedule: Some(StartSchedule::new(arrivals, 1e6, 1)), ..Manner::plain() };
+        let manner = LoadOptions {
+            schedule: Some(StartSchedule::new(arrivals, 1e6, 1)),
+            ..LoadOptions::closed_loop()
+        };
         let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
@@ -471,8 +480,10 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
         rig.load.stop().expect("stop");
     }
     // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
-    let manner =
-        Manner { schedule: Some(StartSchedule::new(ArrivalProcess::Even, 1e4, 1)), ..Manner::plain() };
+    let manner = LoadOptions {
+        schedule: Some(StartSchedule::new(ArrivalProcess::Even, 1e4, 1)),
+        ..LoadOptions::closed_loop()
+    };
     let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
     assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_metal::usage::usage;
 
-use crate::load::driver::{About, Driver, DriverError, Portion};
+use crate::load::driver::{Driver, DriverError, EngineInfo, Portion};
 use crate::load::{
     Directions, DiskLoad, LoadError, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
 };
@@ -57,16 +57,17 @@ impl DiskThreads {
     pub(crate) fn start<F>(
         directions: Directions,
         makes: impl IntoIterator<Item = F>,
-    ) -> Result<(DiskThreads, About), DriverError>
+    ) -> Result<(DiskThreads, EngineInfo), DriverError>
     where
-        F: FnOnce() -> Result<(Box<dyn DiskLoad>, About), LoadError> + Send + 'static,
+        F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
     {
-        let started: Vec<(Driver, About)> =
+        let started: Vec<(Driver, EngineInfo)> =
             makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
-        let (drivers, abouts): (Vec<Driver>, Vec<About>) = started.into_iter().unzip();
+        let (drivers, abouts): (Vec<Driver>, Vec<EngineInfo>) = started.into_iter().unzip();
         // Report the worst: buffers of one thread may be registered, another's not.
-        let worst =
-            |about: &About| usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some());
+        let worst = |about: &EngineInfo| {
+            usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some())
+        };
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
         Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
     }
@@ -78,7 +79,7 @@ impl DiskThreads {
         for (thread, driver) in (0..).zip(&mut self.drivers) {
             let portion = portion(thread);
             fixed |= matches!(portion, Portion::Transfers { .. });
-            driver.ask_for(portion);
+            driver.start_count(portion);
         }
         self.total.clear();
         self.total.from_ns = u64::MAX;
@@ -86,7 +87,7 @@ impl DiskThreads {
         let (mut traffic, mut thread_seconds) = ([0.0; 2], 0.0);
         let mut failed = None;
         for driver in &mut self.drivers {
-            let tally = match driver.counted() {
+            let tally = match driver.wait_count() {
                 Ok(tally) => tally,
                 Err(error) => {
                     failed = failed.or(Some(error));
@@ -124,7 +125,7 @@ impl DiskThreads {
             throughput,
             traffic,
             depth,
-            cpu_ns: cpu_ns.saturating_sub(self.total.aside_cpu_ns),
+            cpu_ns: cpu_ns.saturating_sub(self.total.excluded_cpu_ns),
             switches: after.switches.saturating_sub(before.switches),
             tally: &self.total,
         })

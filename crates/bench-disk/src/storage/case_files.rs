@@ -40,8 +40,8 @@ impl CaseFiles {
                     "--op append and copy are not supported with --target: use --dir",
                 ));
             }
-            (Some(target), DiskOperation::Trim) => return CaseFiles::discarded(job, cx, target),
-            (None, operation) if operation.uses_up() => return CaseFiles::used_up(job, cx),
+            (Some(target), DiskOperation::Trim) => return CaseFiles::for_device_trims(job, cx, target),
+            (None, operation) if operation.uses_up() => return CaseFiles::for_used_up_files(job, cx),
             _ => {}
         }
         let filled = match job.verify {
@@ -49,14 +49,14 @@ impl CaseFiles {
             false => Filled::for_case(cx, job.cache.into(), requested_size(job))?,
         };
         if job.cache == CacheMode::Cold {
-            filled.cool();
+            filled.drop_cached_pages();
         }
         if job.verify && !filled.known {
             return Err(CannotMeasure::not_here(
                 "--verify requires --destroy-data-on with --target: it checks what it has written",
             ));
         }
-        let each = region(job, &filled)?;
+        let each = bytes_per_thread(job, &filled)?;
         let all = each * job.parts();
         let mut warnings = filled.warnings.clone();
         if job.steady {
@@ -65,14 +65,14 @@ impl CaseFiles {
         let tool_files = (filled.known && !job.verify).then(|| ToolFiles::new(cx, &filled, all));
         let mut files = vec![Arc::clone(&filled.file)];
         if job.operation == DiskOperation::Copy {
-            files.push(Arc::new(another(cx, job.cache.into(), filled.bytes)?));
+            files.push(Arc::new(create_copy_target(cx, job.cache.into(), filled.bytes)?));
         }
         let own = |thread| if job.shared { 0 } else { thread * each };
         let extents = (0..job.threads).map(|thread| WalkExtent { start: own(thread), ..extent(job, each) });
         Ok(CaseFiles {
             files: vec![files; job.threads as usize],
             extents: extents.collect(),
-            place: filled.place(cx.machine.storage.as_ref()),
+            place: filled.storage_facts(cx.machine.storage.as_ref()),
             known: filled.known,
             warnings,
             tool_files,
@@ -80,7 +80,7 @@ impl CaseFiles {
     }
 
     /// Fills the device and returns a range of whole chunks per thread, to discard and refill.
-    fn discarded(
+    fn for_device_trims(
         job: &DiskTransfers,
         cx: &Context<'_>,
         target: &RawTarget,
@@ -108,14 +108,14 @@ impl CaseFiles {
             extents: extents.collect(),
             files: vec![vec![Arc::clone(&filled.file)]; job.threads as usize],
             warnings: filled.warnings.clone(),
-            place: filled.place(cx.machine.storage.as_ref()),
+            place: filled.storage_facts(cx.machine.storage.as_ref()),
             known: true,
             tool_files: None,
         })
     }
 
     /// Creates a file per thread, to be used up (append, trim) and renewed.
-    fn used_up(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
+    fn for_used_up_files(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let facts = facts.within_memory(cx.machine);
         let wanted =
@@ -131,7 +131,7 @@ impl CaseFiles {
         };
         let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
         if job.operation == DiskOperation::Trim {
-            crate::storage::trim::check(cx)?;
+            crate::storage::trim::check_dir_trims(cx)?;
             for (thread, files) in files.iter().enumerate() {
                 let mut noise = TestData::new(cx.options.seed, &format!("trim {thread}"));
                 refill(&files[0], 0, each, cx.options.until, &mut noise).map_err(cannot_fill)?;
@@ -155,7 +155,7 @@ fn extent(job: &DiskTransfers, bytes: u64) -> WalkExtent {
 
 /// Returns the bytes of the file per thread, a multiple of the block unit. Fails if a block does
 /// not fit, or is no multiple of the device's sector.
-fn region(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
+fn bytes_per_thread(job: &DiskTransfers, filled: &Filled) -> Result<u64, CannotMeasure> {
     let sector = filled.file.direct_alignment().map_or(0, u64::from);
     let unit = job.blocks.unit();
     if job.cache == CacheMode::Direct && sector > 0 && !unit.is_multiple_of(sector) {
@@ -184,7 +184,7 @@ fn too_small(job: &DiskTransfers, bytes: u64) -> CannotMeasure {
 }
 
 /// Creates a second file of `bytes` bytes, the destination of a copy, filled like the first.
-fn another(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFile, CannotMeasure> {
+fn create_copy_target(cx: &Context<'_>, cache: PageCacheMode, bytes: u64) -> Result<TestFile, CannotMeasure> {
     let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
     let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
     facts.file_size(RequestedSize::Exactly(bytes)).map_err(|e| environment(&e))?;

@@ -138,7 +138,7 @@ impl Filled {
             drop(cx.keep.take::<SecondFile>(TOOL_FILE_KEY));
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
-        let facts = cx.options.target.is_none().then(|| usable(cx, cache)).transpose()?;
+        let facts = cx.options.target.is_none().then(|| check_test_dir(cx, cache)).transpose()?;
         let noise = || TestData::new(cx.options.seed, "fill").with(seal);
         let wanted = WantedFile { cache, size, seal, until: cx.options.until };
         let filled = match (kept, &device, &facts) {
@@ -158,7 +158,7 @@ impl Filled {
             }
         };
         match cache {
-            PageCacheMode::Buffered => warm(&filled.file, filled.bytes),
+            PageCacheMode::Buffered => fill_page_cache(&filled.file, filled.bytes),
             PageCacheMode::Direct => cool(&filled.file),
         }
         Ok(filled)
@@ -186,8 +186,8 @@ impl Filled {
         // An incomplete last chunk is left out.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
         warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
-        warnings.extend(named(&file));
-        warnings.extend(shrunk(&file, filled));
+        warnings.extend(named_file_warning(&file));
+        warnings.extend(space_saved_warning(&file, filled));
         Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
     }
 
@@ -231,12 +231,12 @@ impl Filled {
     }
 
     /// Drops the file from the page cache.
-    pub fn cool(&self) {
+    pub fn drop_cached_pages(&self) {
         cool(&self.file);
     }
 
     /// Returns the file system and the devices below it (`dm-0 → nvme0n1`) as facts of the case.
-    pub fn place(&self, storage: Option<&Storage>) -> Achieved {
+    pub fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.file_system().to_string());
         if let Some(storage) = storage {
@@ -263,7 +263,7 @@ fn claimed(
 ) -> Result<Arc<RawDevice>, CannotMeasure> {
     let root = Root::live();
     let device = match cx.keep.take::<Arc<RawDevice>>(CLAIM) {
-        Some(device) => device.look_again(&root).map(|()| device),
+        Some(device) => device.recheck(&root).map(|()| device),
         None => crate::backing::raw::open(target, &root, cache).map(Arc::new),
     };
     let device = device.map_err(|error| error.cannot())?;
@@ -272,7 +272,7 @@ fn claimed(
 }
 
 /// Reads the first `bytes` of the file into the page cache, for at most 5 s.
-fn warm(file: &TestFile, bytes: u64) {
+fn fill_page_cache(file: &TestFile, bytes: u64) {
     let begun = Instant::now();
     let mut chunk = vec![0; CHUNK];
     let mut next = 0;
@@ -318,32 +318,32 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
 }
 
 /// Returns the facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
-fn usable(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
+fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let facts = facts.within_memory(cx.machine);
     match (facts.file_system.medium, cache) {
         (Some(Medium::Memory), PageCacheMode::Direct) => {
-            Err(in_memory(facts.file_system.name.unwrap_or("memory")))
+            Err(in_memory_error(facts.file_system.name.unwrap_or("memory")))
         }
         _ => Ok(facts),
     }
 }
 
 /// Returns the error that the test directory is on `file_system`, such as tmpfs, not on a disk.
-pub fn in_memory(file_system: &str) -> CannotMeasure {
+pub fn in_memory_error(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))
 }
 
 /// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
-pub fn named(file: &TestFile) -> Option<FileWarning> {
+pub fn named_file_warning(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
 }
 
 /// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
 /// memory, or a file system served by a process or the host.
-pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
+pub fn memory_warning(storage: Option<&Storage>) -> Option<FileWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
     if let Some(disk) = storage.disks.iter().find(is_memory) {
@@ -358,7 +358,7 @@ pub fn memory_behind(storage: Option<&Storage>) -> Option<FileWarning> {
 }
 
 /// Returns a warning if a file of `bytes` incompressible bytes takes clearly less space.
-fn shrunk(file: &TestFile, bytes: u64) -> Option<FileWarning> {
+fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
     Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
 }
@@ -392,7 +392,7 @@ mod tests {
                 options: Vec::new(),
                 medium: Medium::of(fs_type),
             };
-            memory_behind(Some(&Storage { file_system: Some(file_system), disks, ..Storage::default() }))
+            memory_warning(Some(&Storage { file_system: Some(file_system), disks, ..Storage::default() }))
         };
         for served in ["fuse", "fuse.sshfs", "9p", "virtiofs", "vboxsf"] {
             assert_eq!(behind(served, None), Some(FileWarning::Served { file_system: served.to_owned() }));
@@ -401,10 +401,10 @@ mod tests {
         assert!(memory(DiskKind::Zram) && memory(DiskKind::Ram) && !memory(DiskKind::Nvme));
         assert_eq!(behind("fuseblk", Some(DiskKind::Nvme)), None, "ntfs-3g is on a disk");
         assert_eq!(behind("overlay", None), None);
-        assert_eq!(memory_behind(None), None);
+        assert_eq!(memory_warning(None), None);
         let on = |medium| {
             let layer = DeviceLayer { medium, ..DeviceLayer::new("loop0", DiskKind::Loop) };
-            memory_behind(Some(&Storage { layers: vec![layer], ..Storage::default() }))
+            memory_warning(Some(&Storage { layers: vec![layer], ..Storage::default() }))
         };
         assert!(matches!(on(Some(Medium::Memory)), Some(FileWarning::InMemory { .. })));
         assert_eq!((on(None), on(Some(Medium::Network))), (None, None));

@@ -11,7 +11,7 @@ use crate::backing::regular_file::{AllocationEffect, TargetError, TestFile, dire
 use crate::display::human;
 use crate::engine::open;
 use crate::load::data::TestData;
-use crate::load::{LoadError, TransferFault, What, rest};
+use crate::load::{FaultCause, LoadError, TransferFault, remaining_request};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Bytes of a fill write: large enough for any device's full rate.
@@ -188,9 +188,9 @@ impl Pace {
 }
 
 fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, FillError> {
-    match rest(completion) {
+    match remaining_request(completion) {
         // Some file systems refuse O_DIRECT only at the first transfer.
-        Err(TransferFault { what: What::Errno(Errno::INVAL), .. })
+        Err(TransferFault { what: FaultCause::Errno(Errno::INVAL), .. })
             if file.cache() == PageCacheMode::Direct =>
         {
             Err(direct_refused(file.facts()).into())

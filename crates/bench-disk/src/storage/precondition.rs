@@ -12,7 +12,7 @@ use crate::engine::open_on;
 use crate::load::data::TestData;
 use crate::load::pattern::{WalkExtent, derive};
 use crate::load::source::TransferSource;
-use crate::load::{self, Directions, LoadError, Manner, TransferTally};
+use crate::load::{self, Directions, LoadError, LoadOptions, TransferTally};
 use crate::storage::file::{Filled, requested_size};
 use crate::warning::FileWarning;
 use plimsoll_bench_api::Context;
@@ -75,7 +75,7 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     );
     let tally = || TransferTally::empty(Directions::Together);
     let noise = TestData::new(cx.options.seed, "precondition");
-    let mut load = load::on(engine, source, noise, Manner::plain(), tally());
+    let mut load = load::create_load(engine, source, noise, LoadOptions::closed_loop(), tally());
     let cap_ns =
         if matches!(requested_size(job), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
     let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));

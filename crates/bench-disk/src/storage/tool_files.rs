@@ -56,7 +56,7 @@ impl ToolFiles {
         let (tool_file, place) = match second? {
             Ok(place) => (ToolFile::Second, place),
             Err(why) => {
-                let place = Writable { file: self.own.seen_by_others(), offset: 0, bytes: self.bytes };
+                let place = Writable { file: self.own.proc_path(), offset: 0, bytes: self.bytes };
                 (ToolFile::Own { why }, place)
             }
         };
@@ -74,12 +74,12 @@ impl ToolFiles {
         }
         let mut noise = TestData::new(self.seed, "lent");
         fill_within(&self.own, Filling { from, until, ..Filling::of(whole) }, &mut noise).map_err(cannot)?;
-        Ok(Ok(Writable { file: self.own.seen_by_others(), offset: from, bytes: self.bytes }))
+        Ok(Ok(Writable { file: self.own.proc_path(), offset: from, bytes: self.bytes }))
     }
 
     /// Returns a second file, filled, for a tool. Inner error: no room; outer error: a failure.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
-        let place = |file: &TestFile| Writable { file: file.seen_by_others(), offset: 0, bytes: self.bytes };
+        let place = |file: &TestFile| Writable { file: file.proc_path(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
         let (file, bytes) = match kept {
             Some(kept) => kept,
@@ -104,7 +104,7 @@ impl ToolFiles {
 
     /// Refills the case's own file if a tool wrote to it; fails if that lasts beyond `until`.
     pub(crate) fn take_back(&mut self, until: Option<Instant>) -> Result<(), FillError> {
-        if !self.shares() {
+        if !self.shares_case_file() {
             return Ok(());
         }
         self.turns += 1;
@@ -120,7 +120,7 @@ impl ToolFiles {
     }
 
     /// Whether tools write to the case's own file, for lack of room.
-    pub(crate) fn shares(&self) -> bool {
+    pub(crate) fn shares_case_file(&self) -> bool {
         matches!(self.tool_file, Some(ToolFile::Own { .. }))
     }
 

@@ -15,9 +15,9 @@ use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown_bytes;
 
 /// Fails, with what is missing, unless trims in the test directory reach its device.
-pub(crate) fn check(cx: &Context<'_>) -> Result<(), CannotMeasure> {
+pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
-    let most = storage.device.as_deref().and_then(most_bytes);
+    let most = storage.device.as_deref().and_then(max_trim_bytes);
     match refusal(storage, most) {
         Some(reason) => Err(CannotMeasure::not_here(reason)),
         None => Ok(()),
@@ -31,7 +31,7 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());
     let of = |file: &str| users::queue_number(&Root::live(), number, file);
-    match unheeded(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
+    match device_refusal(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
         Some(reason) => Err(CannotMeasure::not_here(reason)),
         None => Ok(()),
     }
@@ -40,7 +40,7 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
 /// Explains why device `name` would ignore trims of multiples of `unit` bytes: `most` is its
 /// `discard_max_bytes`, `granularity` its `discard_granularity`
 /// (Documentation/ABI/stable/sysfs-block). `None` if it would not.
-fn unheeded(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
+fn device_refusal(name: &str, unit: u64, most: Option<u64>, granularity: Option<u64>) -> Option<String> {
     match (most, granularity) {
         (Some(0), _) => Some(format!("{name} does not support trim (its discard_max_bytes is 0)")),
         (_, Some(granularity)) if granularity > 0 && !unit.is_multiple_of(granularity) => Some(format!(
@@ -69,7 +69,7 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
 }
 
 /// Returns the largest trim of `device` (for `sda1`, of its disk) in bytes; `None` if unknown.
-fn most_bytes(device: &str) -> Option<u64> {
+fn max_trim_bytes(device: &str) -> Option<u64> {
     if device.contains("..") || device.contains('/') {
         return None;
     }
@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn a_device_must_take_trims_of_that_size() {
-        let why = |unit, most, granularity| unheeded("/dev/x", unit, most, granularity).unwrap_or_default();
+        let why =
+            |unit, most, granularity| device_refusal("/dev/x", unit, most, granularity).unwrap_or_default();
         assert_eq!(why(4096, Some(1 << 30), Some(4096)), "");
         assert_eq!(why(4096, None, None), "");
         assert_eq!(why(4096, Some(1 << 30), Some(0)), "");

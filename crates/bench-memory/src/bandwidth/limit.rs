@@ -4,10 +4,10 @@ use crate::{AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
-use plimsoll_model::place::placed;
+use plimsoll_model::place::cpus_of_case;
 use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::format::significant;
 use plimsoll_units::quantity::format_size;
@@ -20,7 +20,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
             let ceilings = match answers.unwrap_or(AnsweringLevel::Unknown) {
                 AnsweringLevel::Memory => channels(question),
                 AnsweringLevel::Cache(level) => {
-                    wherever_they_run(question, |question| cache(question, level))
+                    limits_by_core_sharing(question, |question| cache_limit(question, level))
                 }
                 AnsweringLevel::CacheAndMemory(_) | AnsweringLevel::Unknown => {
                     Err("caches answer in part at this size; use a larger --size".to_owned())
@@ -34,7 +34,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
 
 /// Returns the limit of loads from the caches of `level`, at the clock of each sample; stores add
 /// their share. A nearer cache supplies at most its own size.
-fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
+fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let MemoryStream { op, site, .. } = MemoryStream::of(case)?;
     if op.loads() == 0 {
@@ -42,10 +42,10 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     }
     let cpu = crate::first_cpu(machine, case);
     let width = width(machine, cpu, level)?;
-    Core::of_one_kind(machine, &placed(machine, case))?;
+    Core::of_one_kind(machine, &cpus_of_case(machine, case))?;
     let bytes = width.bytes;
-    let missed = missed(machine, cpu, level, site.size)?;
-    let cpus: CpuSet = placed(machine, case).into_iter().collect();
+    let missed = share_beyond_cache(machine, cpu, level, site.size)?;
+    let cpus: CpuSet = cpus_of_case(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
     let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
@@ -65,7 +65,7 @@ fn cache(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, value, &formula, inputs);
     let limit = limit.passed_by(channels::PASSED_BY);
-    Ok(width.mark(Limit { per_sample, ..limit }, level))
+    Ok(width.with_evidence(Limit { per_sample, ..limit }, level))
 }
 
 /// Bandwidth of loads from the caches of a level.
@@ -79,7 +79,7 @@ struct CacheWidth {
 
 impl CacheWidth {
     /// Returns the limit with the evidence that it rests on.
-    fn mark(&self, limit: Limit, level: u8) -> Limit {
+    fn with_evidence(&self, limit: Limit, level: u8) -> Limit {
         let bytes = self.bytes;
         match &self.core {
             // A nearer cache may supply data that is expected from a further level.
@@ -136,7 +136,7 @@ fn measured(machine: &Machine) -> Option<CacheWidth> {
 }
 
 /// Returns the least share of `size` bytes that no nearer cache holds; fails if that is small.
-fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
+fn share_beyond_cache(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, String> {
     let inner = crate::levels(machine, cpu).into_iter().rfind(|cache| cache.number < level);
     match inner {
         None if level > 1 => Err("the sizes of the nearer caches are unknown".to_owned()),
@@ -153,7 +153,7 @@ fn missed(machine: &Machine, cpu: usize, level: u8, size: u64) -> Result<f64, St
 
 /// Returns the channels' bandwidth; for [`BANDWIDTH_METRIC`] times its share of bus traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
-    let carried = channels::carried(question.machine, question.case)?;
+    let carried = channels::channel_limits(question.machine, question.case)?;
     if question.metric != BANDWIDTH_METRIC {
         return Ok(carried);
     }
@@ -165,7 +165,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         [Input::new("bytes counted ÷ bytes moved", share, "1", "from the kernel's loads and stores")];
     Ok(carried
         .into_iter()
-        .map(|limit| channels::times(limit, share, &inputs, "× (bytes counted ÷ bytes moved)"))
+        .map(|limit| channels::multiply_limit(limit, share, &inputs, "× (bytes counted ÷ bytes moved)"))
         .collect())
 }
 

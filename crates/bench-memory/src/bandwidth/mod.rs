@@ -16,7 +16,7 @@ use super::passes::Passes;
 use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline,
-    place,
+    spread_cpus,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -52,11 +52,11 @@ impl Benchmark for Bandwidth {
             help: &[("op", "read, write, copy, scale, add, triad (as STREAM), update or all")],
             look: |machine| {
                 super::look(machine);
-                plimsoll_bench_api::identity::look(machine);
+                plimsoll_bench_api::identity::measure_capabilities(machine);
             },
             limits: limit::limits,
             findings: findings::bandwidth,
-            answered: answered::answered,
+            answered: answered::level_in_brackets,
             remark,
             ..Descriptor::USUAL
         }
@@ -111,7 +111,7 @@ impl Benchmark for Bandwidth {
                                 let feasible = loadable(op, &variant)
                                     .and_then(|()| are_here(machine, pages))
                                     .and_then(|()| holds_arrays(size))
-                                    .and_then(|()| affinity::fits(&job.site, machine));
+                                    .and_then(|()| affinity::check_free_memory(&job.site, machine));
                                 candidates.push(Candidate::new(case, feasible).parsed(&job));
                             }
                         }
@@ -212,8 +212,13 @@ fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
 
 /// Returns each thread's bytes of a default working set, within memory and time.
 fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
-    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, op.arrays()))
+    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::bytes_per_thread(
+        machine,
+        group,
+        threads,
+        working_set::default_total_bytes(machine, &cpus, op.arrays()),
+    )
 }
 
 fn holds_arrays(size: u64) -> Result<(), CannotMeasure> {

@@ -3,10 +3,10 @@
 
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
 use plimsoll_machine::CpuSet;
-use plimsoll_model::limit::common_core::wherever_they_run;
+use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
-use plimsoll_model::place::placed;
+use plimsoll_model::place::cpus_of_case;
 
 /// Bytes of a cache line, the unit of bus transfers.
 const LINE_BYTES: f64 = 64.0;
@@ -18,7 +18,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
         Ok(limits) => limits.into_iter().map(Ok).collect(),
         Err(why) => vec![Err(why)],
     };
-    let ceilings = [wherever_they_run(question, ports), channels(question)].into_iter().flat_map(each);
+    let ceilings =
+        [limits_by_core_sharing(question, port_limit), channels(question)].into_iter().flat_map(each);
     let as_asked = |limit: Result<Limit, String>| match (limit, question.metric) {
         (Ok(limit), THROUGHPUT_METRIC) => limit,
         (Ok(limit), metric) => floor(question, limit, metric == LATENCY_PER_BYTE),
@@ -60,9 +61,9 @@ fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
 }
 
 /// Returns the limit by the cores' load and store ports, at the clock of each sample.
-fn ports(question: &Question<'_>) -> Result<Limit, String> {
+fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
-    let cpus = placed(machine, case);
+    let cpus = cpus_of_case(machine, case);
     let first = cpus.first().copied().ok_or("no CPU is known that the threads ran on")?;
     let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
     Core::of_one_kind(machine, &cpus)?;
@@ -132,7 +133,7 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
                 .to_owned(),
         );
     }
-    let carried = channels::carried(machine, case)?;
+    let carried = channels::channel_limits(machine, case)?;
     let block = block_bytes(question)? as f64;
     if case.word("pattern") != Some("random") || block >= LINE_BYTES {
         return Ok(carried);
@@ -143,8 +144,9 @@ fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
         Input::new("block", block, "B", "the case"),
         Input::new("missed", missed, "1", "1 − last-level caches ÷ regions: the rest may still be cached"),
     ];
-    let of_line =
-        |limit| channels::times(limit, block / LINE_BYTES / missed, &inputs, "× block ÷ 64 ÷ missed");
+    let of_line = |limit| {
+        channels::multiply_limit(limit, block / LINE_BYTES / missed, &inputs, "× block ÷ 64 ÷ missed")
+    };
     Ok(carried.into_iter().map(of_line).collect())
 }
 

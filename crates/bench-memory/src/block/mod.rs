@@ -20,7 +20,7 @@ use super::{
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, PATTERN, Parsed, PreparedCase,
-    Roofline, place, whole_sizes,
+    Roofline, spread_cpus, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -71,14 +71,14 @@ impl Benchmark for Block {
             by_default: false,
             look: super::look,
             limits: limit::limits,
-            answered: answered::answered,
+            answered: answered::level_in_brackets,
             ..Descriptor::USUAL
         }
     }
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // One or two cores and the memory between them.
-        fixed::seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
+        fixed::estimate_seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -114,7 +114,7 @@ impl Benchmark for Block {
         let (pages, amounts) = (pages(machine, group)?, amounts(group)?);
         let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
-        for Work { word, op, block, variant } in works(group)? {
+        for Work { word, op, block, variant } in block_works(group)? {
             for &(pattern, order) in &patterns {
                 for pages in &pages {
                     for threads in &threads {
@@ -137,7 +137,7 @@ impl Benchmark for Block {
                                 let site = MemorySite::of(&case);
                                 let feasible = runs_here(op, block, &variant)
                                     .and_then(|()| are_here(machine, pages))
-                                    .and_then(|()| affinity::fits(&site, machine));
+                                    .and_then(|()| affinity::check_free_memory(&site, machine));
                                 for amount in &amounts {
                                     let case = amount.on(case.clone());
                                     let fixed = fixed_blocks(&case, op, block)?;
@@ -158,7 +158,7 @@ impl Benchmark for Block {
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         let is_open = measurement.case.word("variant").is_none();
         let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
-        let level = answered::level(measurement).map(|level| format!("region: {level}"));
+        let level = answered::answering_level(measurement).map(|level| format!("region: {level}"));
         level
             .into_iter()
             .chain(chosen.map(|kernel| format!("kernel {}", plimsoll_units::text::shown(kernel))))
@@ -180,7 +180,7 @@ struct Work {
 
 /// Returns every existing combination of requested operations, blocks and kernels. An error starts
 /// with the key of the wrong value.
-fn works(group: &Group) -> Result<Vec<Work>, String> {
+fn block_works(group: &Group) -> Result<Vec<Work>, String> {
     let variants = group.words("variant", &[BEST_VARIANT]);
     let (ops, blocks) = (named(group, "op", BLOCK_OPS)?, blocks(group)?);
     let mut unmatched = variants.clone();
@@ -281,8 +281,14 @@ fn default_size(
     let regions = op.regions() as u64;
     let blocks = blocks.map_or(LEAST_BLOCKS, |blocks| blocks.clamp(1, LEAST_BLOCKS));
     let least = blocks.saturating_mul(block).saturating_mul(regions);
-    let cpus = place(machine, usize::try_from(threads).unwrap_or(usize::MAX));
-    working_set::share(machine, group, threads, working_set::wanted(machine, &cpus, regions)).max(least)
+    let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
+    working_set::bytes_per_thread(
+        machine,
+        group,
+        threads,
+        working_set::default_total_bytes(machine, &cpus, regions),
+    )
+    .max(least)
 }
 
 /// Checks that a block fits into the region, which for a copy is half the size.
@@ -392,7 +398,7 @@ impl BlockJob {
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
-    use plimsoll_bench_api::{Keep, Options};
+    use plimsoll_bench_api::{Options, WorkerCache};
     use plimsoll_machine::Root;
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Key;
@@ -418,7 +424,7 @@ mod tests {
 
     fn prepared(case: &Case, machine: &Machine) -> PreparedCase {
         let options = Options { dir: ".".into(), seed: 7, ..Options::default() };
-        let cx = Context { machine, options: &options, keep: &Keep::default() };
+        let cx = Context { machine, options: &options, keep: &WorkerCache::default() };
         let parsed = Candidate::new(case.clone(), Ok(())).parsed(&BlockJob::of(case)).parsed;
         Block.prepare(case, &parsed, &cx)
     }

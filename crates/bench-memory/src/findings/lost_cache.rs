@@ -18,16 +18,16 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
         run.of(MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));
-    let lost = in_a_cache.filter_map(|cached| Some((cached, memory_of(cached, run)?)));
+    let lost = in_a_cache.filter_map(|cached| Some((cached, find_same_in_memory(cached, run)?)));
     let smallest = lost.min_by_key(|(cached, _)| MemorySite::of(&cached.case).size);
     smallest
-        .and_then(|(cached, memory)| describe(cached, memory, quick_in(cached, run)))
+        .and_then(|(cached, memory)| describe(cached, memory, find_fast_in_cache(cached, run)))
         .into_iter()
         .collect()
 }
 
 /// Returns a measurement of the same size and machine in this run that the cache did answer.
-fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+fn find_fast_in_cache<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let key = |m: &Measurement| (MemorySite::of(&m.case).size, m.achieved.get(&LEVEL));
     let is_alike = |m: &&Measurement| m.node == cached.node && key(m) == key(cached);
@@ -37,7 +37,7 @@ fn quick_in<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measureme
 }
 
 /// Returns this run's same chase through more bytes, in memory, if it is hardly slower.
-fn memory_of<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
+fn find_same_in_memory<'a>(cached: &Measurement, run: &RunView<'a>) -> Option<&'a Measurement> {
     let latency = median(cached)?;
     let rest = |m: &Measurement| -> Vec<String> {
         let kept = m.case.params().iter().filter(|(name, _)| *name != "size");

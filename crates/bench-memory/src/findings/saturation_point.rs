@@ -9,7 +9,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::CurvePoint;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// Least rise over the unloaded latency, as a share, for a saturation point; less is noise.
 const LEAST_RISE: f64 = 0.10;
@@ -48,7 +48,7 @@ fn describe(measurement: &Measurement) -> Option<PlainFinding> {
     let rate = |bytes: f64| Quantity::new(bytes, Unit::BytePerSecond).to_string();
     let saturation_point = (rise >= LEAST_RISE).then(|| saturation_point(&points, top)).flatten();
     let loading = measurement.case.threads().saturating_sub(1);
-    let who = counted(loading, "loading thread");
+    let who = format_count(loading, "loading thread");
     let text = match saturation_point {
         Some(saturation_point) => format!(
             "memory latency under load: saturation point at {}, where the latency is {} ({} without load). The highest bandwidth of {who} is {}, \

@@ -21,10 +21,10 @@ use super::{
     LATENCY_METRIC, MemoryLevel, RequestedPages, TIMES_LAST_LEVEL, answers_lines, are_here, levels,
     note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
 };
-use plimsoll_bench_api::buffer::note_pages;
+use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts, place, placed,
+    counts_in_range, cpus_of_case, spread_cpus,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
@@ -70,7 +70,7 @@ impl Benchmark for MemoryLatency {
             remark,
             look: super::look,
             limits: limit::limits,
-            answered: answered::answered,
+            answered: answered::level_in_brackets,
             findings: findings::latency,
             ..Descriptor::USUAL
         }
@@ -92,11 +92,11 @@ impl Benchmark for MemoryLatency {
             for size in sizes.iter().filter(|size| pages.matter(**size)) {
                 let case =
                     Case::of(self.name()).with_size("size", *size).with_word("pages", pages.asked.word);
-                for case in varied(&case, &chases, &groups, &affinities) {
+                for case in cases_with_each(&case, &chases, &groups, &affinities) {
                     let job = PointerChase::of(&case).ok_or("a case of another benchmark")?;
                     let feasible = enough_nodes(&job)
                         .and_then(|()| are_here(machine, pages.asked))
-                        .and_then(|()| affinity::fits(&job.site, machine));
+                        .and_then(|()| affinity::check_free_memory(&job.site, machine));
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -116,7 +116,7 @@ fn remark(measurement: &Measurement) -> Option<&'static str> {
 }
 
 /// Returns one chase through `site`, with the usual affinity of `memory.latency`.
-pub(super) fn alone(site: &MemorySite) -> PointerChase {
+pub(super) fn single_chase(site: &MemorySite) -> PointerChase {
     let threads = Threads { count: 1, place: ThreadOrder::Spread };
     PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
@@ -142,7 +142,7 @@ impl Chasing {
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
         let Layout { stride, spread } = layout(&caches, size);
         let shape = ChaseShape {
-            bytes: affinity::bytes(site),
+            bytes: affinity::bytes_per_thread(site),
             stride: usize::try_from(stride).unwrap_or(LINE_BYTES),
             group: Some(*group),
             pages,
@@ -155,9 +155,9 @@ impl Chasing {
         for chaser in chase.loads() {
             let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
             let resident: Vec<_> = made.resident().into_iter().collect();
-            note_pages(&mut facts, pages, &resident);
+            record_pages(&mut facts, pages, &resident);
             facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
-            affinity::note(&mut facts, node, std::iter::once(made.memory()));
+            affinity::note_memory_nodes(&mut facts, node, std::iter::once(made.memory()));
             note_touched(&mut facts, machine, &caches, chase.cpus(), size, made.touched_bytes());
         }
         if caches.last().is_none_or(|last| size > last.bytes) {
@@ -199,7 +199,7 @@ fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases
 }
 
 fn chases(group: &Group) -> Result<Vec<u64>, String> {
-    counts(group, "chases", &[1], MOST_CHASES as u64)
+    counts_in_range(group, "chases", &[1], MOST_CHASES as u64)
 }
 
 fn groups(group: &Group) -> Result<Vec<u64>, String> {
@@ -215,7 +215,7 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the case with every combination of parameters; default values are not named.
-fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
+fn cases_with_each(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {
         for group in groups {
@@ -235,12 +235,12 @@ fn varied(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) 
 }
 
 pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
-    placed(machine, case).first().copied().unwrap_or(0)
+    cpus_of_case(machine, case).first().copied().unwrap_or(0)
 }
 
 /// Returns the default CPU of the chase; default sizes are for its caches.
 fn usual_cpu(machine: &Machine) -> usize {
-    place(machine, 1).first().copied().unwrap_or(0)
+    spread_cpus(machine, 1).first().copied().unwrap_or(0)
 }
 
 /// Returns half of each cache of the default CPU, and one size for memory, in bytes.
@@ -258,8 +258,9 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
 
 /// Returns a size whose *touched lines* exceed the last-level cache, within time and memory.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
-    let lines = working_set::wanted(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
-    working_set::share(machine, group, 1, lines.min(LARGEST_DEFAULT))
+    let lines =
+        working_set::default_total_bytes(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
+    working_set::bytes_per_thread(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
 fn layout(caches: &[MemoryLevel], size: u64) -> Layout {

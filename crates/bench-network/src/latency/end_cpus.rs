@@ -20,7 +20,7 @@ pub(super) struct EndCpus {
 
 /// Returns one placement per kind of distance between the first of `cpus` and another one (such as
 /// same core), nearest first. Polling ends share a CPU only if there is no other.
-pub(super) fn ways(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
+pub(super) fn candidate_placements(machine: &Machine, cpus: &[usize], polls: bool) -> Vec<EndCpus> {
     let Some(first) = cpus.first() else { return Vec::new() };
     let mut found: Vec<EndCpus> = Vec::new();
     for (far, cpu) in cpus.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
 }
 
 /// Returns the placement on the CPUs of `order`: the client on the first, the server on the next.
-pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
+pub(super) fn ordered_placement(machine: &Machine, order: &Order) -> EndPlacement {
     let mut cpus: Vec<usize> = Vec::new();
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
         if !cpus.contains(&cpu) {
@@ -67,11 +67,11 @@ pub(super) fn asked(machine: &Machine, order: &Order) -> EndPlacement {
         }
     }
     let near = PinnedCpus(cpus);
-    EndPlacement { far: near.from(1), near }
+    EndPlacement { far: near.starting_at(1), near }
 }
 
 /// Describes the placement, with the median round-trip time of each placement tried.
-pub(super) fn in_words(measurement: &Measurement) -> Option<String> {
+pub(super) fn describe_placement(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {
         "same-cpu" => "one CPU".to_owned(),
@@ -106,19 +106,19 @@ mod tests {
     fn one_cpu_has_one_way_and_more_have_others() {
         let machine = machine("firecracker-zen4");
         let cpus: Vec<usize> = machine.cpu.allowed.iter().collect();
-        assert_eq!(ways(&machine, &cpus[..1], false), [EndCpus { name: SAME_CPU, far: 0 }]);
-        assert_eq!(ways(&machine, &cpus[..1], true), [EndCpus { name: SAME_CPU, far: 0 }]);
-        let all = ways(&machine, &cpus, false);
+        assert_eq!(candidate_placements(&machine, &cpus[..1], false), [EndCpus { name: SAME_CPU, far: 0 }]);
+        assert_eq!(candidate_placements(&machine, &cpus[..1], true), [EndCpus { name: SAME_CPU, far: 0 }]);
+        let all = candidate_placements(&machine, &cpus, false);
         assert!(all.len() > 1 && all[0].name == SAME_CPU, "{all:?}");
-        assert!(ways(&machine, &cpus, true).iter().all(|seats| seats.name != SAME_CPU));
-        assert_eq!(ways(&machine, &[], false), []);
+        assert!(candidate_placements(&machine, &cpus, true).iter().all(|seats| seats.name != SAME_CPU));
+        assert_eq!(candidate_placements(&machine, &[], false), []);
     }
 
     #[test]
     fn a_place_that_was_asked_for_is_kept() {
         let machine = machine("firecracker-zen4");
         let of = |place: &str| {
-            let placement = asked(&machine, &Order::read(place, &machine).unwrap());
+            let placement = ordered_placement(&machine, &Order::read(place, &machine).unwrap());
             (placement.near.0, placement.far.0)
         };
         assert_eq!(of("0"), (vec![0], vec![0]));
@@ -130,7 +130,7 @@ mod tests {
         fn every_way_names_how_its_cpus_lie(polls: bool, skip in 0usize..8) {
             let machine = machine("firecracker-zen4");
             let cpus: Vec<usize> = machine.cpu.allowed.iter().skip(skip).collect();
-            for seats in ways(&machine, &cpus, polls) {
+            for seats in candidate_placements(&machine, &cpus, polls) {
                 prop_assert_eq!(seats.name, relation(&machine, cpus[0], cpus[seats.far]));
             }
         }

@@ -15,7 +15,7 @@ use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram,
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, Parsed, PreparedCase,
-    places,
+    requested_affinities,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -61,7 +61,7 @@ impl Benchmark for NetworkLatency {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // 50 µs per round trip.
-        fixed::seconds(case, AveragePace { bytes: 1e9, operations: 2e4 })
+        fixed::estimate_seconds(case, AveragePace { bytes: 1e9, operations: 2e4 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -99,12 +99,12 @@ impl Benchmark for NetworkLatency {
     }
 
     fn details(&self, measurement: &Measurement) -> Vec<String> {
-        end_cpus::in_words(measurement).into_iter().collect()
+        end_cpus::describe_placement(measurement).into_iter().collect()
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
-        places(machine, group)?;
+        requested_affinities(machine, group)?;
         let protocols = words(group, "protocol", PROTOCOLS, "tcp")?;
         for protocol in &protocols {
             match protocol.as_str() {
@@ -147,7 +147,7 @@ impl Benchmark for NetworkLatency {
         let mut setup = NetworkSetup::of(&job, cx)?;
         // The kernel answers ICMP echoes.
         if job.protocol != Protocol::Icmp {
-            let asked = job.place.as_ref().map(|place| end_cpus::asked(cx.machine, place));
+            let asked = job.place.as_ref().map(|place| end_cpus::ordered_placement(cx.machine, place));
             setup = setup.placed(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
         }
         Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))

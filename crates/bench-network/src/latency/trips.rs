@@ -31,7 +31,7 @@ use plimsoll_model::sample::{
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath, Wait};
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{TripManner, TripResults, TripsEnd, round_trips};
+use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, TripsEnd, round_trips};
 use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
 use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, WaitMode, WireError};
 
@@ -105,7 +105,7 @@ impl RoundTrips {
         };
         let mut round_trips = RoundTrips {
             load: load_of(setup, job, seed, session.as_ref())?,
-            links: if session.is_none() { LinkWatch::of_route(address) } else { LinkWatch::default() },
+            links: if session.is_none() { LinkWatch::start_on_route(address) } else { LinkWatch::default() },
             session,
             address,
             ways,
@@ -123,17 +123,17 @@ impl RoundTrips {
             seated: None,
             tried: Vec::new(),
         };
-        round_trips.take_seats(setup, job)?;
+        round_trips.choose_cpus(setup, job)?;
         Ok(round_trips)
     }
 
     /// Pins both ends if the server is private: as `job` requires, else by the shortest trial.
-    fn take_seats(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
+    fn choose_cpus(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
         let (Some(machine), Some(_)) = (setup.machine(), self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
         let ways = match &job.place {
             Some(_) => Vec::new(),
-            None => end_cpus::ways(machine, &all.near.0, self.wait == Wait::Poll),
+            None => end_cpus::candidate_placements(machine, &all.near.0, self.wait == Wait::Poll),
         };
         let mut times = vec![f64::INFINITY; ways.len()];
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
@@ -159,7 +159,7 @@ impl RoundTrips {
 
     fn sit(&mut self, all: &EndPlacement, placement: EndCpus) {
         self.cpu_index = u16::try_from(placement.far).unwrap_or_default();
-        self.placement = EndPlacement { near: all.near.clone(), far: all.far.from(placement.far) };
+        self.placement = EndPlacement { near: all.near.clone(), far: all.far.starting_at(placement.far) };
     }
 
     /// Returns the process ID of a private server; `None` for a remote one.
@@ -181,7 +181,7 @@ impl RoundTrips {
         if is_silent && let Some(fault) = self.path_fault(port) {
             return Err(fault.of_server(self.address));
         }
-        let trips = trips.map_err(|e| self.failed("round trips", LostTransfer::of_stream(e)))?;
+        let trips = trips.map_err(|e| self.failed("round trips", LostTransfer::from_socket_error(e)))?;
         if is_silent {
             return Err(self.none_came_back(&trips));
         }
@@ -228,7 +228,8 @@ impl RoundTrips {
     }
 
     fn exchange(&mut self, until: TripsEnd, port: Option<u16>) -> io::Result<TripResults> {
-        let manner = TripManner { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
+        let manner =
+            RoundTripOptions { wait: self.wait, timeout: self.timeout, interval: self.interval, until };
         let parts = self.payloads.len() as u64;
         let (first, stop) = (self.next, AtomicBool::new(false));
         let mut to = self.address;
@@ -242,7 +243,8 @@ impl RoundTrips {
                 .iter_mut()
                 .enumerate()
                 .map(|(number, payload)| {
-                    let manner = TripManner { until: until.part(parts, number as u64), ..manner };
+                    let manner =
+                        RoundTripOptions { until: until.share_of_path(parts, number as u64), ..manner };
                     Builder::new().name(format!("trips-{number}")).spawn_scoped(scope, move || {
                         let _pinned = cpus.pin(number);
                         let stream = TripStream { first, manner, stop };
@@ -294,12 +296,13 @@ impl RoundTrips {
             Ways::Udp(sockets) => {
                 session.finish_trips().ok()?;
                 let mut faults =
-                    ways.map(|direction| path_fault::large_datagrams(session, sockets, direction, bytes));
+                    ways.map(|direction| path_fault::probe_datagrams(session, sockets, direction, bytes));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Tcp => {
                 let segment = TcpInfo::of(session.streams().first()?).ok()?.send_mss;
-                let mut faults = ways.map(|direction| path_fault::black_hole(session, direction, segment));
+                let mut faults =
+                    ways.map(|direction| path_fault::probe_segments(session, direction, segment));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Icmp(_) => None,
@@ -406,7 +409,7 @@ struct TripSample {
 #[derive(Clone, Copy)]
 struct TripStream<'a> {
     first: u64,
-    manner: TripManner,
+    manner: RoundTripOptions,
     stop: &'a AtomicBool,
 }
 
@@ -464,7 +467,7 @@ impl Prepared for RoundTrips {
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let streams = self.payloads.len() as u16;
-        let until = match amount::of_sample(self.fixed, amount, streams) {
+        let until = match amount::amount_of_sample(self.fixed, amount, streams) {
             wire::OrderedAmount::Messages(all) => TripsEnd::Trips(all),
             wire::OrderedAmount::Nanos(time) => TripsEnd::Elapsed(Duration::from_nanos(time)),
         };
@@ -494,7 +497,7 @@ impl Prepared for RoundTrips {
             Some(session) => session.lost_links(),
             None => lost_links(self.links.losses(), &[]),
         };
-        lost_link::note(lost, &mut facts);
+        lost_link::add_warnings(lost, &mut facts);
         facts
     }
 }

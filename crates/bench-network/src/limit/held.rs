@@ -15,7 +15,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
     let holds = |limit: &Limit| {
         came.is_none_or(|came| limit.value.is_some_and(|most| came <= REFUTING_FACTOR * most))
     };
-    let set = [shaped(question, framed), policed(question), capped(question)];
+    let set = [shaper_limit(question, framed), policer_limit(question), capped(question)];
     let mut all: Vec<Limit> = set.into_iter().flatten().filter(holds).collect();
     let near = |own: f64| {
         all.iter().filter_map(|limit| limit.value).any(|set| (own / set - 1.0).abs() < SAME_LIMIT_DISTANCE)
@@ -26,7 +26,7 @@ pub(super) fn limits(question: &Question<'_>, framed: &Framed) -> Vec<Limit> {
 }
 
 /// Returns `up`, `down` or their sum, by the direction of the case; `None` if one is unknown.
-fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
+fn rate_in_direction(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
     match case.word("direction") {
         Some("down") => down,
         Some("both") => Some(up? + down?),
@@ -35,8 +35,9 @@ fn together(case: &Case, up: Option<f64>, down: Option<f64>) -> Option<f64> {
 }
 
 /// Returns the limit by the sender's shaper: the client's in an upload, else the server's.
-fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
-    let rate = together(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
+fn shaper_limit(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
+    let rate =
+        rate_in_direction(question.case, question.condition(&SHAPED), question.condition(&FAR_SHAPED))?;
     let from = "queueing discipline or class that all packets pass where they leave (rtnetlink)";
     let mut inputs = vec![Input::new("shaper", rate, "bit/s", from)];
     inputs.extend(framed.inputs.iter().filter(|input| input.name != "ethernet").cloned());
@@ -54,8 +55,9 @@ fn shaped(question: &Question<'_>, framed: &Framed) -> Option<Limit> {
 }
 
 /// Returns the limit by the receiver's policer: the server's in an upload, else the client's.
-fn policed(question: &Question<'_>) -> Option<Limit> {
-    let rate = together(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
+fn policer_limit(question: &Question<'_>) -> Option<Limit> {
+    let rate =
+        rate_in_direction(question.case, question.condition(&FAR_POLICED), question.condition(&POLICED))?;
     let from = "policer that drops what comes in beyond it (rtnetlink)";
     let inputs = vec![Input::new("policer", rate, "bit/s", from)];
     let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, rate, "policer", inputs);

@@ -14,7 +14,7 @@ use super::path::Path;
 use super::server::ServerAddress;
 use super::session::ServerSession;
 use super::setup::{NetworkSetup, streaming, with_options};
-use super::sustained::Watch;
+use super::sustained::BucketDetector;
 use super::{
     CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, STREAM, message_sizes, random_bytes, seed,
 };
@@ -83,7 +83,7 @@ impl Benchmark for Tcp {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
-        fixed::seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
+        fixed::estimate_seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn omitted_seconds(&self, case: &Case) -> f64 {
@@ -136,7 +136,7 @@ pub struct Streams {
     message: Vec<u8>,
     path: Path,
     held: RateBounds,
-    watch: Watch,
+    watch: BucketDetector,
     fixed: Option<FixedTransfer>,
 }
 
@@ -145,7 +145,7 @@ impl Streams {
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::fits(session.welcome(), streams, message)?;
+        amount::check_server_limits(session.welcome(), streams, message)?;
         session.join(streams, &job.sockets, setup.from)?;
         let work = wire::TcpOrder {
             streams,
@@ -163,10 +163,10 @@ impl Streams {
         let placement = setup.placement.clone();
         let fixed = job.messages.map(FixedTransfer::new);
         let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
-        let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
+        let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
         let mut streams = Streams { session, placement, work, message, path, held, watch, fixed };
         if streams.is_near() && !streams.held.is_slow() {
-            streams.choose_place()?;
+            streams.choose_cpus()?;
         }
         Ok(streams)
     }
@@ -174,12 +174,12 @@ impl Streams {
     /// Returns whether the server is so near that a short trial is enough for a stream to ramp up.
     fn is_near(&self) -> bool {
         let rtt = self.session.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
-        self.session.pid().is_some() || rtt.is_some_and(|info| info.path_us() <= NEAR_US)
+        self.session.pid().is_some() || rtt.is_some_and(|info| info.path_rtt_us() <= NEAR_US)
     }
 
     /// Tries the ends of each stream on one core and on two, and keeps the fastest placement.
     /// Moving data between cores may cost more than two cores gain, especially in a VM.
-    fn choose_place(&mut self) -> Result<(), CannotMeasure> {
+    fn choose_cpus(&mut self) -> Result<(), CannotMeasure> {
         let all = self.placement.near.clone();
         // The server's CPUs are unknown here. If it has one, all its placements are the same.
         let candidates: &[(u16, u16)] = match (all.0.len(), self.session.pid()) {
@@ -196,7 +196,7 @@ impl Streams {
                 ..self.work.clone()
             };
             let began = Instant::now();
-            let outcome = self.session.transfer(&work, &self.message, &all.from(usize::from(near)))?;
+            let outcome = self.session.transfer(&work, &self.message, &all.starting_at(usize::from(near)))?;
             let carried = outcome.there.as_ref().map_or(0.0, |there| {
                 let ways = ways(&work, &outcome.here, there);
                 self.watch.note(began, &timelines(&ways));
@@ -212,8 +212,8 @@ impl Streams {
         let (near, far) = best.1;
         self.work.place = far;
         self.placement = EndPlacement {
-            near: all.from(usize::from(near)),
-            far: self.placement.far.from(usize::from(far)),
+            near: all.starting_at(usize::from(near)),
+            far: self.placement.far.starting_at(usize::from(far)),
         };
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Streams {
             .collect();
         let judged = self.watch.sustained(&all);
         if let Some(rates) = &judged {
-            judge(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
+            set_rates(&mut sample, rates.iter().sum(), f64::from(work.message) * 8.0);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
         let sent = ways.iter().map(|direction| direction.sent.bytes).min();
@@ -253,11 +253,11 @@ impl Streams {
     }
 
     /// Returns whether the transfers so far, and further ones that prove it, show a token bucket.
-    fn look(&mut self) -> bool {
+    fn detect_bucket(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
         let work = &self.work;
-        self.watch.look(most, |nanos| {
+        self.watch.detect_bucket(most, |nanos| {
             let work = wire::TcpOrder { amount: wire::OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
             let outcome = session.transfer(&work, message, cpus)?;
             let there = outcome.there.as_ref();
@@ -269,7 +269,7 @@ impl Streams {
 
 /// Sets goodput (bit/s) and messages per second of `sample`; each message has `bits` bits. The
 /// overall rate, which other tools show, becomes `delivered`.
-pub(super) fn judge(sample: &mut Sample, goodput: f64, bits: f64) {
+pub(super) fn set_rates(sample: &mut Sample, goodput: f64, bits: f64) {
     let whole = sample.values.insert(GOODPUT.to_owned(), goodput);
     sample.values.insert(MESSAGES_METRIC.to_owned(), goodput / bits);
     sample.conditions.delivered = whole;
@@ -377,10 +377,10 @@ impl Prepared for Streams {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        let amount = amount::amount_of_sample(self.fixed, amount, self.work.streams);
         let work = wire::TcpOrder { amount, ..self.work.clone() };
         let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
-        let found = self.look();
+        let found = self.detect_bucket();
         if found {
             self.held.forget();
         }
@@ -391,19 +391,19 @@ impl Prepared for Streams {
             }
         }
         self.watch.judged(spoilt);
-        self.held.came(&came);
+        self.held.add_rates(&came);
         sample.conditions.more.add(self.path.conditions());
         sample.conditions.more.add(self.held.conditions());
         sample.conditions.more.add(self.watch.condition());
-        self.held.sampled();
+        self.held.end_sample();
         Ok(sample)
     }
 
     /// Sends a few more messages and compares the receiver's hash of each stream with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
-        let rate = self.held.carried().min(self.session.welcome().max_rate as f64);
-        let each = to_check(rate, streams, self.work.message.into());
+        let rate = self.held.median_rate().min(self.session.welcome().max_rate as f64);
+        let each = check_message_count(rate, streams, self.work.message.into());
         let work = wire::TcpOrder {
             amount: wire::OrderedAmount::Messages(each * streams),
             direction: Direction::Up,
@@ -416,7 +416,7 @@ impl Prepared for Streams {
         if outcome.sent_by_stream.iter().any(|sent| *sent != each * u64::from(self.work.message)) {
             return Ok(());
         }
-        let expected = (0..each).fold(Fnv::EMPTY, |hash, _| hash.with(&self.message));
+        let expected = (0..each).fold(Fnv::EMPTY, |hash, _| hash.append(&self.message));
         let hashes = outcome.there.and_then(|report| report.received).map(|received| received.hashes);
         let hashes = hashes.unwrap_or_default();
         if hashes.len() as u64 != streams || hashes.iter().any(|hash| *hash != expected.0) {
@@ -434,14 +434,14 @@ impl Prepared for Streams {
         }
         facts.warnings.extend(self.held.warnings().into_iter().map(Note::from));
         self.watch.record_facts(&mut facts);
-        lost_link::note(self.session.lost_links(), &mut facts);
+        lost_link::add_warnings(self.session.lost_links(), &mut facts);
         facts
     }
 }
 
 /// Returns the number of messages per stream for the check: a second at `rate` bit/s, at most
 /// [`CHECKED`] bytes; `message` is their size in bytes.
-fn to_check(rate: f64, streams: u64, message: u64) -> u64 {
+fn check_message_count(rate: f64, streams: u64, message: u64) -> u64 {
     let bytes = CHECKED.min((rate / 8.0) as u64);
     bytes.div_ceil(message).clamp(1, 1 << 12).div_ceil(streams)
 }
@@ -454,11 +454,11 @@ mod tests {
 
     #[test]
     fn the_check_takes_about_a_second_of_a_slow_path_and_few_bytes_of_a_quick_one() {
-        assert_eq!(to_check(f64::INFINITY, 1, 128 << 10), 32);
-        assert_eq!(to_check(f64::INFINITY, 4, 128 << 10), 8);
-        assert_eq!(to_check(1e9, 1, 1), 1 << 12);
-        assert_eq!(to_check(400e3, 1, 1000), 50);
-        assert_eq!(to_check(400e3, 4, 128 << 10), 1, "one message of each stream at least");
-        assert_eq!(to_check(0.0, 1, 1), 1);
+        assert_eq!(check_message_count(f64::INFINITY, 1, 128 << 10), 32);
+        assert_eq!(check_message_count(f64::INFINITY, 4, 128 << 10), 8);
+        assert_eq!(check_message_count(1e9, 1, 1), 1 << 12);
+        assert_eq!(check_message_count(400e3, 1, 1000), 50);
+        assert_eq!(check_message_count(400e3, 4, 128 << 10), 1, "one message of each stream at least");
+        assert_eq!(check_message_count(0.0, 1, 1), 1);
     }
 }

@@ -23,8 +23,8 @@ use super::path_fault::{self, PathDirection};
 use super::server::ServerAddress;
 use super::session::ServerSession;
 use super::setup::{NetworkSetup, streaming, with_options};
-use super::sustained::Watch;
-use super::tcp::judge;
+use super::sustained::BucketDetector;
+use super::tcp::set_rates;
 use super::warning::NetworkWarning;
 use super::{
     CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, STREAM, fit_a_datagram, message_sizes,
@@ -45,7 +45,7 @@ use plimsoll_model::sample::{
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::probe::path::{UdpPath, Wait};
 use plimsoll_server::traffic::probe::payload::Payload;
-use plimsoll_server::traffic::probe::{TripManner, TripsEnd, round_trips};
+use plimsoll_server::traffic::probe::{RoundTripOptions, TripsEnd, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
 use plimsoll_server::traffic::{LostTransfer, nanos};
 use plimsoll_server::wire::{
@@ -103,7 +103,7 @@ impl Benchmark for Udp {
 
     fn sample_seconds(&self, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
-        fixed::seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
+        fixed::estimate_seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
@@ -170,7 +170,7 @@ pub struct Datagrams {
     path: Path,
     fixed: Option<FixedTransfer>,
     held: RateBounds,
-    watch: Watch,
+    watch: BucketDetector,
     searches: bool,
     warm: bool,
     searches_done: usize,
@@ -185,7 +185,7 @@ impl Datagrams {
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::fits(session.welcome(), streams, datagram)?;
+        amount::check_server_limits(session.welcome(), streams, datagram)?;
         let sockets = session.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
@@ -193,7 +193,7 @@ impl Datagrams {
         let work = wire::UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
         let path = setup.path(session.address()).with_copy_rate();
         let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
-        let watch = Watch::new(work.direction, !path.loopback || held.is_shaped());
+        let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
             fixed: job.messages.map(FixedTransfer::new),
             session,
@@ -245,7 +245,7 @@ impl Datagrams {
         }
         let judged = self.watch.sustained(&all).filter(|_| shows);
         if let Some(rates) = &judged {
-            judge(&mut sample, rates.iter().sum(), bits);
+            set_rates(&mut sample, rates.iter().sum(), bits);
         }
         let came = judged.unwrap_or_else(|| all.iter().map(|(_, whole)| *whole).collect());
         sample.conditions.more.add(self.path.conditions());
@@ -270,7 +270,7 @@ impl Datagrams {
                 continue;
             }
             let fault =
-                path_fault::large_datagrams(&mut self.session, &self.sockets, *direction, work.datagram)?;
+                path_fault::probe_datagrams(&mut self.session, &self.sockets, *direction, work.datagram)?;
             if let Some(fault) = fault {
                 return Err(fault.of_server(self.session.address()));
             }
@@ -279,11 +279,11 @@ impl Datagrams {
     }
 
     /// Returns whether the path has a token bucket; if so, discards the rates recorded before.
-    fn look(&mut self) -> bool {
+    fn detect_bucket(&mut self) -> bool {
         let most = self.session.welcome().max_nanos;
         let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
         let (work, cpus) = (&self.work, &self.placement.near);
-        let found = self.watch.look(most, |nanos| {
+        let found = self.watch.detect_bucket(most, |nanos| {
             let amount = wire::OrderedAmount::Nanos(nanos);
             let work = wire::UdpOrder { amount, tag: tag(), ..work.clone() };
             let done = session.transfer_udp(&work, sockets, filler, cpus)?;
@@ -297,9 +297,9 @@ impl Datagrams {
 
     fn measured(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let rate = self.work.rate;
-        let amount = amount::of_sample(self.fixed, amount, self.work.streams);
+        let amount = amount::amount_of_sample(self.fixed, amount, self.work.streams);
         let (mut sample, _, mut came, mut spoilt) = self.transfer(amount, rate)?;
-        let found = self.look();
+        let found = self.detect_bucket();
         for _ in 0..MAX_BURST_REPEATS {
             if found && !sample.renewed || spoilt {
                 (sample, _, came, spoilt) = self.transfer(amount, rate)?;
@@ -307,14 +307,14 @@ impl Datagrams {
             }
         }
         self.watch.judged(spoilt);
-        self.held.came(&came);
+        self.held.add_rates(&came);
         sample.conditions.more.add(self.held.conditions());
         sample.conditions.more.add(self.watch.condition());
         Ok(sample)
     }
 
     fn warmed(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let (sample, ..) = self.transfer(amount::of_sample(None, amount, self.work.streams), None)?;
+        let (sample, ..) = self.transfer(amount::amount_of_sample(None, amount, self.work.streams), None)?;
         Ok(sample)
     }
 
@@ -328,11 +328,11 @@ impl Datagrams {
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
-            let amount = amount::of_sample(None, SampleAmount::Seconds(seconds), self.work.streams);
+            let amount = amount::amount_of_sample(None, SampleAmount::Seconds(seconds), self.work.streams);
             let (sample, trial, ..) = self.transfer(amount, rate.map(|rate| rate.max(1.0) as u64))?;
             Ok((trial, sample))
         })?;
-        if most.is_none() && self.look() {
+        if most.is_none() && self.detect_bucket() {
             // A rate found before the bucket was known may be its burst rate.
             let again = self.searched(amount)?;
             return Ok(Sample { renewed: true, ..again });
@@ -345,7 +345,7 @@ impl Datagrams {
         match found.best() {
             Some((trial, sample)) => {
                 let ways = if self.work.direction == Direction::Both { 2 } else { 1 };
-                self.held.came(&vec![trial.goodput / ways as f64; ways]);
+                self.held.add_rates(&vec![trial.goodput / ways as f64; ways]);
                 let mut sample = Sample { curve, ..sample.clone() };
                 sample.conditions.more.add(self.held.conditions());
                 sample.conditions.more.add(self.watch.condition());
@@ -386,12 +386,15 @@ impl Datagrams {
         });
         self.session.begin(&request)?;
         let until = TripsEnd::Trips(CHECKED);
-        let manner = TripManner { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
+        let manner =
+            RoundTripOptions { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
                 let trips = round_trips(&mut UdpPath(socket), &mut payload, 0, manner, &stop);
-                trips.map_err(|e| self.session.lost("a check of datagrams", &LostTransfer::of_stream(e)))?
+                trips.map_err(|e| {
+                    self.session.lost("a check of datagrams", &LostTransfer::from_socket_error(e))
+                })?
             }
             None => return Ok(0),
         };
@@ -402,7 +405,7 @@ impl Datagrams {
 }
 
 fn tag() -> u32 {
-    u32::from_ne_bytes(plimsoll_system::random::distinct())
+    u32::from_ne_bytes(plimsoll_system::random::unique_bytes())
 }
 
 struct UdpDirection<'a> {
@@ -429,7 +432,7 @@ impl UdpDirection<'_> {
         self.received.received as f64 * bits / self.seconds()
     }
 
-    fn possible(&self, bytes: u64) -> bool {
+    fn is_plausible(&self, bytes: u64) -> bool {
         let UdpReceived { sent, received, duplicates, ref timeline, .. } = *self.received;
         let arrived = timeline.bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         sent == self.sent.datagrams
@@ -467,7 +470,7 @@ fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirect
     let ways: Vec<UdpDirection<'a>> =
         [direction(&done.here, there), direction(there, &done.here)].into_iter().flatten().collect();
     let wanted = if work.direction == Direction::Both { 2 } else { 1 };
-    if ways.len() != wanted || !ways.iter().all(|direction| direction.possible(work.datagram.into())) {
+    if ways.len() != wanted || !ways.iter().all(|direction| direction.is_plausible(work.datagram.into())) {
         return Err(impossible());
     }
     Ok(ways)
@@ -532,7 +535,7 @@ impl Prepared for Datagrams {
             true => self.searched(amount),
             false => self.measured(amount),
         };
-        self.held.sampled();
+        self.held.end_sample();
         sample
     }
 
@@ -562,7 +565,7 @@ impl Prepared for Datagrams {
         }
         facts.invalid = unproved(self.unproved, self.searches_done);
         self.watch.record_facts(&mut facts);
-        lost_link::note(self.session.lost_links(), &mut facts);
+        lost_link::add_warnings(self.session.lost_links(), &mut facts);
         facts
     }
 }

@@ -14,16 +14,16 @@ use plimsoll_units::text::shown_within;
 use crate::link::link_bytes;
 use crate::{CheckedMachine, ImpossibleCause, LIMIT_TOLERANCE};
 
-use super::sooner;
+use super::lone_transfer_too_fast;
 
-pub(super) struct Behind {
+pub(super) struct DisksBehind {
     pub(super) machine: Machine,
     pub(super) looped: Option<String>,
     pub(super) compresses: Option<String>,
     pub(super) incomplete: Option<String>,
 }
 
-impl Behind {
+impl DisksBehind {
     fn new(machine: &Machine, storage: Storage) -> Self {
         let machine = Machine { storage: Some(storage), ..machine.clone() };
         Self { machine, looped: None, compresses: None, incomplete: None }
@@ -64,7 +64,7 @@ const MOVE_NOTHING: &[&str] = &[
     "dirdelete",
 ];
 
-pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Behind, UnknownDisk> {
+pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<DisksBehind, UnknownDisk> {
     if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
         return Err(UnknownDisk::is(
             ImpossibleCause::NoDevice,
@@ -90,7 +90,7 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Behin
     if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, used, place)) {
         return found;
     }
-    any(place.machine)
+    all_disks(place.machine)
 }
 
 /// Resolves links of a path below /dev to a device name (`/dev/vg0/data` gives `dm-1`). Returns
@@ -146,9 +146,9 @@ fn no_disk(name: &str, used: &DiskUse) -> Option<UnknownDisk> {
     }
 }
 
-fn named(names: &[String], machine: &Machine) -> Result<Behind, UnknownDisk> {
+fn named(names: &[String], machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
     if let Some(name) = names.iter().find(|name| numbered(name, "loop")) {
-        return Ok(looped_on(machine, name));
+        return Ok(disks_of_loop_device(machine, name));
     }
     let mut disks: Vec<Disk> = Vec::new();
     for name in names {
@@ -177,27 +177,27 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
 }
 
 /// Returns the disks of `found` that are no layers (RAID …) as storage. Fails if there are none.
-fn of(machine: &Machine, found: Vec<Disk>) -> Result<Behind, UnknownDisk> {
+fn of(machine: &Machine, found: Vec<Disk>) -> Result<DisksBehind, UnknownDisk> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
         let names: Vec<&str> = layers.iter().map(|disk| disk.name.as_str()).collect();
         let why = format!("the file does not name the disks that {} is made of", names.join(", "));
         return Err(UnknownDisk::unknown(why));
     }
-    Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
+    Ok(DisksBehind::new(machine, Storage { disks, ..Storage::default() }))
 }
 
 /// Returns all disks of `machine` for the loop device `name`, whose file is on some of them.
-fn looped_on(machine: &Machine, name: &str) -> Behind {
-    let storage = Storage { disks: leaves(machine), ..Storage::default() };
-    Behind { looped: Some(name.to_owned()), ..Behind::new(machine, storage) }
+fn disks_of_loop_device(machine: &Machine, name: &str) -> DisksBehind {
+    let storage = Storage { disks: physical_disks(machine), ..Storage::default() };
+    DisksBehind { looped: Some(name.to_owned()), ..DisksBehind::new(machine, storage) }
 }
 
 fn on_file_system(
     path: &str,
     used: &DiskUse,
     place: &CheckedMachine<'_>,
-) -> Option<Result<Behind, UnknownDisk>> {
+) -> Option<Result<DisksBehind, UnknownDisk>> {
     let shown = shown_within(path, 64);
     if !path.starts_with('/') || path.contains("/../") {
         return None;
@@ -225,11 +225,11 @@ fn on_file_system(
     }
 }
 
-fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> Behind {
+fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
     let storage = storage_behind(place.root, &mount.point);
     let is_loop = |layer: &&DeviceLayer| layer.kind == DiskKind::Loop;
     if let Some(layer) = storage.layers.iter().find(is_loop) {
-        return looped_on(place.machine, &layer.name);
+        return disks_of_loop_device(place.machine, &layer.name);
     }
     let option = |name: &str| {
         let mut options = mount.options.iter();
@@ -240,19 +240,19 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> Behind {
     let known =
         storage.disks.len() > 1 || place.root.names("sys/fs/btrfs").is_ok_and(|names| !names.is_empty());
     let incomplete = mount.fs_type == "btrfs" && !known;
-    Behind {
+    DisksBehind {
         compresses: compress.map(|option| shown_within(option, 40)),
         incomplete: incomplete.then(|| {
             "the file system is btrfs, which may have more devices than the one that the mount table lists".to_owned()
         }),
-        ..Behind::new(place.machine, storage)
+        ..DisksBehind::new(place.machine, storage)
     }
 }
 
 /// Returns the finding for the file `shown` on ZFS: its own cache answered if transfers were too
 /// fast for a disk, else its disks are unknown. OpenZFS before 2.3 ignores direct=1.
 fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
-    match sooner(used, 0.0) {
+    match lone_transfer_too_fast(used, 0.0) {
         Some(took) => UnknownDisk::is(
             ImpossibleCause::PageCache,
             format!("{shown} is on zfs, and {took}: its own cache (ARC) answered"),
@@ -266,7 +266,7 @@ fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
 fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
-    if let Some(took) = sooner(used, 0.0) {
+    if let Some(took) = lone_transfer_too_fast(used, 0.0) {
         return UnknownDisk::is(
             cause,
             format!("{shown} is on {fs_type}, and {took}: its server was not asked"),
@@ -290,17 +290,17 @@ fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<
 }
 
 /// Returns copies of the machine's disks, without layers, memory and empty devices.
-fn leaves(machine: &Machine) -> Vec<Disk> {
+fn physical_disks(machine: &Machine) -> Vec<Disk> {
     let no_memory = |disk: &&Disk| !matches!(disk.kind, DiskKind::Zram | DiskKind::Ram | DiskKind::Loop);
     let disks = machine.disks.iter().filter(|disk| !disk.kind.is_layer());
     disks.filter(no_memory).filter(|disk| disk.size_bytes != Some(0)).cloned().collect()
 }
 
 /// Returns all disks together, for a file that names none. Fails if a disk's link is unknown.
-fn any(machine: &Machine) -> Result<Behind, UnknownDisk> {
-    let disks = leaves(machine);
+fn all_disks(machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
+    let disks = physical_disks(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {
         return Err(UnknownDisk::unknown("the file does not say which disk it is of"));
     }
-    Ok(Behind::new(machine, Storage { disks, ..Storage::default() }))
+    Ok(DisksBehind::new(machine, Storage { disks, ..Storage::default() }))
 }

@@ -55,7 +55,7 @@ impl Hold {
     }
 
     /// Marks that no answer is expected, so that silence is no failure.
-    pub(super) fn rests(&self) {
+    pub(super) fn stop_expecting(&self) {
         locked(&self.inner).waits = false;
     }
 
@@ -98,7 +98,7 @@ impl Hold {
 
     /// Counts a second of silence; ends the connection after too many. The supervising thread calls
     /// it, so that time in which this process is stopped does not count.
-    pub fn second(&self) {
+    pub fn count_silent_second(&self) {
         if !locked(&self.inner).waits {
             return self.lines_read();
         }
@@ -177,13 +177,13 @@ mod tests {
     fn a_machine_is_given_up_after_a_long_silence_while_it_is_waited_for() {
         let hold = Hold::default();
         hold.begin(sleeper());
-        (0..SILENT).for_each(|_| hold.second());
+        (0..SILENT).for_each(|_| hold.count_silent_second());
         hold.lines_read();
-        hold.rests();
-        (0..2 * SILENT).for_each(|_| hold.second());
+        hold.stop_expecting();
+        (0..2 * SILENT).for_each(|_| hold.count_silent_second());
         assert_eq!(hold.why(), None);
         assert!(hold.send_line("a question\n").is_err(), "it cannot be asked yet");
-        (0..=SILENT).for_each(|_| hold.second());
+        (0..=SILENT).for_each(|_| hold.count_silent_second());
         assert_eq!(hold.why().unwrap(), "it sent nothing for 90 s");
         assert_eq!(hold.waited().unwrap().code(), None);
     }

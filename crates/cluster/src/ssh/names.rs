@@ -105,7 +105,7 @@ impl Inventory {
         match section {
             InventorySection::Hosts(group) => {
                 let mut words = line.split_whitespace();
-                let names = ranged(words.next().unwrap_or_default())?;
+                let names = expand_ranges(words.next().unwrap_or_default())?;
                 let set: Variables = words.filter_map(variable).collect();
                 for name in names {
                     HostName::typed(&name)?;
@@ -172,7 +172,7 @@ fn of_entry(name: &str, variables: &Variables) -> Result<HostName, String> {
 const MAX_RANGES: usize = 8;
 
 /// Expands ranges such as `web[01:20]` (Ansible) or `r[1-2]n[01-16,20]` (Slurm) to names.
-fn ranged(pattern: &str) -> Result<Vec<String>, String> {
+fn expand_ranges(pattern: &str) -> Result<Vec<String>, String> {
     let wrong =
         || format!("'{}' is not a host name or a range such as web[01:20]", shown_within(pattern, 64));
     if pattern.matches('[').count() > MAX_RANGES {
@@ -180,7 +180,7 @@ fn ranged(pattern: &str) -> Result<Vec<String>, String> {
     }
     let Some((before, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
     let (ranges, after) = rest.split_once(']').ok_or_else(wrong)?;
-    let tails = ranged(after)?;
+    let tails = expand_ranges(after)?;
     let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
     let mut names = Vec::new();
     for range in ranges.split(',') {
@@ -208,7 +208,7 @@ pub fn of_allocation(text: &str) -> Result<Vec<HostName>, String> {
     };
     let mut hosts = Vec::new();
     for pattern in text.split(outside) {
-        for name in ranged(pattern)? {
+        for name in expand_ranges(pattern)? {
             hosts.push(HostName::typed(&name)?);
         }
         if hosts.len() > MAX_MACHINES {

@@ -139,7 +139,7 @@ fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
 }
 
 /// Returns the name of an argument: `--samples` for `--samples <N>`, and `RUN` for `<RUN>...`.
-fn bare(argument: &str) -> String {
+fn argument_name(argument: &str) -> String {
     let first = argument.split(' ').next().unwrap_or_default();
     first.trim_matches(|c| "<>[].".contains(c)).to_owned()
 }
@@ -153,7 +153,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
     // plimsoll's own errors have no context.
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
-    let option = bare(&argument);
+    let option = argument_name(&argument);
     let value =
         text(error, ContextKind::InvalidValue).map(|value| plimsoll_units::text::shown_within(&value, 40));
     let command = name(path);
@@ -163,8 +163,8 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         }
         ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
         ErrorKind::UnknownArgument => switched(&argument, path, order)
-            .or_else(|| other_tools::answer(&argument, sub(&command), |_| false))
-            .or_else(|| positional(&argument, sub(&command)))
+            .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
+            .or_else(|| positional(&argument, without_program(&command)))
             .unwrap_or_else(|| {
                 format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
             }),
@@ -175,7 +175,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             format!("{command} requires a command: {}", one_of(&names))
         }
         ErrorKind::InvalidValue if value.as_deref().is_none_or(str::is_empty) => {
-            valueless(&argument, path.last().copied().unwrap_or(root))
+            missing_value(&argument, path.last().copied().unwrap_or(root))
         }
         ErrorKind::InvalidValue => {
             invalid(&option, &value.unwrap_or_default(), &texts(error, ContextKind::ValidValue))
@@ -195,7 +195,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::ArgumentConflict => conflict(error, &option),
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> =
-                texts(error, ContextKind::InvalidArg).iter().map(|one| bare(one)).collect();
+                texts(error, ContextKind::InvalidArg).iter().map(|one| argument_name(one)).collect();
             if missing.is_empty() {
                 return None;
             }
@@ -212,7 +212,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
 }
 
 /// Removes the program's name: `history show` from `plimsoll history show`; empty for `plimsoll`.
-fn sub(command: &str) -> &str {
+fn without_program(command: &str) -> &str {
     command.split_once(' ').map_or("", |(_, sub)| sub)
 }
 
@@ -235,8 +235,8 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the message for an option without its value; `argument` is as `--samples <N>`.
-fn valueless(argument: &str, command: &Command) -> String {
-    let option = bare(argument);
+fn missing_value(argument: &str, command: &Command) -> String {
+    let option = argument_name(argument);
     // A placeholder for any value has no information.
     let wants = placeholder(argument).filter(|wants| !wants.starts_with("VALUE"));
     let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
@@ -256,7 +256,7 @@ fn one_of(names: &[String]) -> String {
 
 /// Returns the message for options before the command, with the correct command line.
 fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> String {
-    let (names, words) = order.mended();
+    let (names, words) = order.options_after_command();
     let has = |name: &&str| path.iter().skip(1).any(|command| order::option(command, name).is_some());
     if let Some(name) = names.iter().find(|name| !has(name)) {
         return unknown(name, root, path);
@@ -327,7 +327,7 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
 
 fn conflict(error: &clap::Error, option: &str) -> String {
     let others = texts(error, ContextKind::PriorArg);
-    match others.first().map(|other| bare(other)) {
+    match others.first().map(|other| argument_name(other)) {
         Some(other) if other != option => format!("{option} and {other} are mutually exclusive"),
         _ => format!("{option} is given twice: give it once"),
     }
@@ -358,14 +358,14 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let takes = |name: &str| {
         order::option(here, name).is_some_and(order::takes_value) && !refuses(name.trim_start_matches('-'))
     };
-    if let Some(answer) = other_tools::answer(option, sub(&command), takes) {
+    if let Some(answer) = other_tools::answer(option, without_program(&command), takes) {
         return answer;
     }
     if !others.is_empty() {
         return format!("{shown} is not supported on {command}: it is an option of {}", others.join(", "));
     }
-    if let Some(near) = other_tools::slip(option, sub(&command), is_slip)
-        && let Some(answer) = other_tools::answer(near, sub(&command), takes)
+    if let Some(near) = other_tools::slip(option, without_program(&command), is_slip)
+        && let Some(answer) = other_tools::answer(near, without_program(&command), takes)
     {
         return format!("{shown} is not an option of {command}; {answer}");
     }
@@ -415,7 +415,7 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
         }
     }
-    if let Some(answer) = other_tools::answer(word, sub(&command), |_| false) {
+    if let Some(answer) = other_tools::answer(word, without_program(&command), |_| false) {
         return answer;
     }
     let has = |command: &&Command| !command.is_hide_set() && command.find_subcommand(word).is_some();
@@ -427,7 +427,7 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let lower = word.to_lowercase();
     let synonym = COMMAND_SYNONYMS
         .iter()
-        .find(|(of, words, _)| *of == sub(&command) && words.contains(&lower.as_str()));
+        .find(|(of, words, _)| *of == without_program(&command) && words.contains(&lower.as_str()));
     if let Some((.., meant)) = synonym {
         return format!("{command} has no command '{shown}'; did you mean {command} {meant}?");
     }

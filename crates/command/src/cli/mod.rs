@@ -359,7 +359,8 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command = if plimsoll_bench::on_files(name) { DiskFlags::augment_args(command) } else { command };
+    let command =
+        if plimsoll_bench::uses_test_files(name) { DiskFlags::augment_args(command) } else { command };
     let takes_threads = part.is_none_or(|part| part.instead_of_threads.is_none());
     let command = command.mut_arg("threads", |threads| threads.hide(!takes_threads));
     // Overrides the doc comments of the structs.
@@ -670,7 +671,7 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::
     });
     let what = Measurable::Subsystem { name: name.to_owned(), lists: lists.collect() };
     let mut common = Common::from_arg_matches(m)?;
-    if plimsoll_bench::on_files(name) {
+    if plimsoll_bench::uses_test_files(name) {
         DiskFlags::from_arg_matches(m)?.apply(&mut common);
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();

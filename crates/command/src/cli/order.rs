@@ -13,14 +13,14 @@ pub(super) struct CommandLine<'a> {
 impl<'a> CommandLine<'a> {
     pub(super) fn read(root: &Command, arguments: &'a [OsString]) -> Self {
         let mut words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
-        let place = place(root, &words).unwrap_or(words.len());
+        let place = command_index(root, &words).unwrap_or(words.len());
         let after = words.split_off(place);
         Self { before: words, after }
     }
 
     /// Returns the names of options before the command, and the words with these options moved
     /// after it. An option on both sides keeps its value after the command.
-    pub(super) fn mended(&self) -> (Vec<&'a str>, Vec<&'a str>) {
+    pub(super) fn options_after_command(&self) -> (Vec<&'a str>, Vec<&'a str>) {
         let (mut names, mut words) = (Vec::new(), self.after.clone());
         let mut is_moved = false;
         for word in &self.before {
@@ -57,7 +57,7 @@ pub(super) fn takes_value(arg: &Arg) -> bool {
 }
 
 /// Returns the index of the command in `words`. A word after an option may be its value.
-fn place(root: &Command, words: &[&str]) -> Option<usize> {
+fn command_index(root: &Command, words: &[&str]) -> Option<usize> {
     let mut may_be_value = false;
     for (place, word) in words.iter().enumerate() {
         if word.starts_with('-') {

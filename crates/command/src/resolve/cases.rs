@@ -1,15 +1,15 @@
 //! Expands a plan to its cases.
 
-use plimsoll_bench::{Benchmark, Candidate, benchmarks, placed};
+use plimsoll_bench::{Benchmark, Candidate, benchmarks, cpus_of_case};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Pattern, SWEEP, Value};
 use plimsoll_model::plan::{Group, Plan, Sampling, scale, write};
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_model::words::is_unsaid;
+use plimsoll_model::words::is_neutral_value;
 use plimsoll_reference::Against;
 use plimsoll_run::Planned;
 use plimsoll_stats::Seed;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
@@ -23,7 +23,7 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     let mut seen = std::collections::HashSet::new();
     let mut mistakes = Vec::new();
     for (index, group) in plan.groups.iter().enumerate() {
-        let parts = scale::scaled(group, plan.scale, plimsoll_bench::on_files).into_iter();
+        let parts = scale::scaled(group, plan.scale, plimsoll_bench::uses_test_files).into_iter();
         let cases: Result<Vec<_>, _> = parts.map(|part| of_group(&part, machine, &filters)).collect();
         let (cases, against) = match (cases, against(plan, group)) {
             (Ok(cases), Ok(against)) => (cases, against),
@@ -33,11 +33,11 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
             }
         };
         let mut cases = cases.concat();
-        if let Err(mistake) = ignored(group, &cases) {
+        if let Err(mistake) = check_ignored_keys(group, &cases) {
             mistakes.push(mistake);
             continue;
         }
-        cases.iter_mut().for_each(|candidate| bounded(candidate, machine));
+        cases.iter_mut().for_each(|candidate| bound_threads(candidate, machine));
         cases.retain(|c| !group.exclude.iter().any(|e| e.covers(&c.case)) && seen.insert(c.case.id()));
         let feasible = cases.iter().filter(|c| c.feasible.is_ok()).count().max(1);
         let sampling = sampling(plan, group);
@@ -82,13 +82,13 @@ fn matches_none(only: &str) -> UsageError {
 /// Marks a case as infeasible if it has more threads than can take several turns on its CPUs within
 /// a sample. A kernel runs each thread for about 3 ms (`base_slice`, sched-debug), so all take
 /// turns in 3 ms × threads ÷ CPUs.
-fn bounded(candidate: &mut Candidate, machine: &Machine) {
+fn bound_threads(candidate: &mut Candidate, machine: &Machine) {
     const MOST_PER_CPU: usize = 256;
     let threads = candidate.case.threads();
     if threads <= MOST_PER_CPU || candidate.feasible.is_err() {
         return;
     }
-    let mut cpus = placed(machine, &candidate.case);
+    let mut cpus = cpus_of_case(machine, &candidate.case);
     cpus.sort_unstable();
     cpus.dedup();
     let (cpus, most) = (cpus.len(), cpus.len().max(1) * MOST_PER_CPU);
@@ -96,7 +96,7 @@ fn bounded(candidate: &mut Candidate, machine: &Machine) {
     if cpus > 0 && threads > most {
         candidate.feasible = Err(CannotMeasure::not_here(format!(
             "--threads must be at most {most} on {}: {threads} would take minutes for a sample",
-            counted(cpus, "CPU")
+            format_count(cpus, "CPU")
         )));
     }
 }
@@ -152,9 +152,10 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
 }
 
 /// Fails if a parameter of the group would be ignored because none of its cases has it.
-fn ignored(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
+fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageError> {
     let is_ignored = |(key, values): &(&&'static str, &Vec<Value>)| {
-        !values.iter().all(|value| is_unsaid(key, value)) && cases.iter().all(|c| c.case.get(key).is_none())
+        !values.iter().all(|value| is_neutral_value(key, value))
+            && cases.iter().all(|c| c.case.get(key).is_none())
     };
     match group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) {
         Some((key, _)) => {
@@ -192,7 +193,7 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
     let time = how.sample_time.map_or(usual, |time| time.as_secs_f64());
     Sampling {
         samples: how.samples.or(series).or(plan.sampling.samples),
-        sample_time: if series.is_some() { scale::of_series(time, plan.scale, usual) } else { time },
+        sample_time: if series.is_some() { scale::series_sample_time(time, plan.scale, usual) } else { time },
         warm_up: how.warm_up.map(|time| time.as_secs_f64()),
         precision: how.precision.unwrap_or(plan.sampling.precision),
     }

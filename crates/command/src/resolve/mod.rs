@@ -11,13 +11,13 @@ use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
 use plimsoll_model::case::{CaseError, Key, ValueKind, nearest};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
-use plimsoll_model::plan::{Group, Places, Plan, Sampling};
+use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling};
 
 use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
 pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::SCALED_KEYS;
-use refusals::{nobody_takes, of_this_command, refuse_unknown_names, refused_by_a_named_one};
+use refusals::{of_this_command, refuse_unknown_names, refused_by_a_named_one, unsupported_by_all};
 
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 /// Default relative half-width of the confidence interval at which sampling stops.
@@ -72,7 +72,7 @@ fn other(text: impl Into<String>) -> UsageError {
     UsageError::Other(text.into())
 }
 
-fn in_group(places: &Places, key: &str, index: Option<usize>, why: String) -> UsageError {
+fn in_group(places: &PlanPositions, key: &str, index: Option<usize>, why: String) -> UsageError {
     if !places.known() {
         return other(why);
     }
@@ -110,7 +110,7 @@ pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
         budget,
         dir: common.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
         // JSON readers represent integers exactly up to 2^53.
-        seed: file.seed.unwrap_or_else(|| plimsoll_system::random::number() >> 11),
+        seed: file.seed.unwrap_or_else(|| plimsoll_system::random::unique_number() >> 11),
         file,
     })
 }
@@ -227,7 +227,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     if is_job_file {
         let mut plan = job_file(name, common)?.plan;
         let stem = std::path::Path::new(name).file_stem().unwrap_or_default();
-        plan.name = Some(fio::plain(&stem.to_string_lossy()));
+        plan.name = Some(fio::plan_name(&stem.to_string_lossy()));
         return Ok(plan);
     }
     let looks_like_a_file = name.ends_with(".toml") || name.contains('/');
@@ -278,7 +278,7 @@ fn named_extras(groups: &[Group], only: &[String]) -> Vec<Group> {
 }
 
 /// Returns advice for a range such as `1..9`, which other tools accept; empty for other text.
-fn of_range(key: &Key, text: &str) -> String {
+fn range_advice(key: &Key, text: &str) -> String {
     let ends = ["..", "-", ":"].iter().find_map(|between| text.split_once(between));
     let valid = |(low, high): &(&str, &str)| {
         key.kind != ValueKind::Word && [low, high].iter().all(|end| key.parse(end).is_ok())
@@ -306,7 +306,7 @@ fn listed(low: &str, high: &str) -> String {
 fn read_list(group: &mut Group, key: &str, texts: &[String]) -> Result<(), UsageError> {
     let key = Key::find(key)?;
     let read = |text: &String| {
-        key.parse(text).map_err(|e: CaseError| other(format!("--{e}{}", of_range(key, text))))
+        key.parse(text).map_err(|e: CaseError| other(format!("--{e}{}", range_advice(key, text))))
     };
     let values = texts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     group.lists.insert(key.name, values);
@@ -336,7 +336,7 @@ fn overridden(groups: Vec<Group>, typed: &Group, narrow: bool) -> Result<Vec<Gro
         }
     }
     if kept.is_empty() {
-        return Err(nobody_takes(&groups, typed));
+        return Err(unsupported_by_all(&groups, typed));
     }
     Ok(kept)
 }

@@ -54,7 +54,7 @@ pub(super) fn of_this_command(command: &str, only: &[String]) -> Result<(), Usag
 }
 
 /// Returns the error for parameters that no default benchmark has, with benchmarks that have them.
-pub(super) fn nobody_takes(groups: &[Group], typed: &Group) -> UsageError {
+pub(super) fn unsupported_by_all(groups: &[Group], typed: &Group) -> UsageError {
     let keys: Vec<String> = typed.lists.keys().map(|k| format!("--{k}")).collect();
     let keys = keys.join(" and ");
     let mut here: Vec<&str> =

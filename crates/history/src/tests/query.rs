@@ -11,7 +11,8 @@ use super::{run, stored};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&Location::named(&directory.path().join("history")), Default::default()).unwrap();
+    let store = Store::open(&Location::from_directory(&directory.path().join("history")), Default::default())
+        .unwrap();
     (directory, store)
 }
 
@@ -128,7 +129,7 @@ fn a_baseline_is_of_earlier_whole_runs_of_our_own() {
     store.begin(&last).unwrap();
     let taken = store.baseline(&last, 10).unwrap().runs;
     assert!(!taken.contains(&empty.id) && !taken.contains(&run(9).id), "{taken:?}");
-    let left = store.not_in_baseline(&last).unwrap();
+    let left = store.count_skipped(&last).unwrap();
     assert!(left.imported == 2 && left.partial == 1 && left.empty == 1, "{left:?}");
 }
 

@@ -20,7 +20,7 @@ impl EffectiveCache {
     /// Returns each value of the `earlier` run, or the new one if it differs by more than a factor
     /// of 2: case names contain the values and should stay the same.
     #[must_use]
-    pub fn settled(self, earlier: Self) -> Self {
+    pub fn keep_earlier(self, earlier: Self) -> Self {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
         Self {
             bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
@@ -245,13 +245,16 @@ mod tests {
         let found = |bytes, fill_rate| EffectiveCache { bytes, fill_rate };
         let earlier = found(128 << 20, 2e9);
         for now in [found(64 << 20, 4e9), found(256 << 20, 1e9), earlier] {
-            assert_eq!(now.settled(earlier), earlier);
+            assert_eq!(now.keep_earlier(earlier), earlier);
         }
-        assert_eq!(found(512 << 20, 4e9).settled(earlier), found(512 << 20, 2e9));
-        assert_eq!(found(64 << 20, 8e9).settled(earlier), found(128 << 20, 8e9));
-        assert_eq!(found(32 << 20, 2e9).settled(found(64 << 20, 2e9).settled(earlier)).bytes, 32 << 20);
+        assert_eq!(found(512 << 20, 4e9).keep_earlier(earlier), found(512 << 20, 2e9));
+        assert_eq!(found(64 << 20, 8e9).keep_earlier(earlier), found(128 << 20, 8e9));
+        assert_eq!(
+            found(32 << 20, 2e9).keep_earlier(found(64 << 20, 2e9).keep_earlier(earlier)).bytes,
+            32 << 20
+        );
         let broken = found(0, f64::NAN);
-        assert_eq!(found(64 << 20, 1e9).settled(broken), found(64 << 20, 1e9));
+        assert_eq!(found(64 << 20, 1e9).keep_earlier(broken), found(64 << 20, 1e9));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! CPUID as text in the format of `cpuid -r`: `CPU 0:`, then a line per leaf and subleaf.
 
-use super::{Cpuid, Leaf, bounded, kept};
+use super::{Cpuid, Leaf, bounded, identifying_part};
 use crate::cpuset::MAX_CPUS;
 use plimsoll_units::text::shown_within;
 
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Cpuid, BadText> {
         let leaf = words.parse::<Leaf>().map_err(|_| bad())?;
         let is_new =
             |leaf: &Leaf| !leaves.iter().any(|l: &Leaf| (l.leaf, l.subleaf) == (leaf.leaf, leaf.subleaf));
-        if let Some(leaf) = kept(leaf).filter(|leaf| leaves.len() < MOST_LEAVES && is_new(leaf)) {
+        if let Some(leaf) = identifying_part(leaf).filter(|leaf| leaves.len() < MOST_LEAVES && is_new(leaf)) {
             leaves.push(leaf);
         }
     }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_metal::backing::{self, Backing};
 
-use super::thing::{FileId, Thing};
+use super::thing::{FileId, FileOrDevice};
 use crate::mounts::DeviceNumber;
 use crate::root::{FILE_CAP, ReadError, Root};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looped {
     pub(super) name: String,
-    pub(super) backing: Option<Thing>,
+    pub(super) backing: Option<FileOrDevice>,
     pub(super) path: PathBuf,
     pub(super) partial: bool,
 }
@@ -47,15 +47,15 @@ fn ask(root: &Root, name: &str) -> Option<Backing> {
     backing::backing(&file).ok().filter(|_| same)
 }
 
-fn thing(known: &Backing) -> Thing {
+fn thing(known: &Backing) -> FileOrDevice {
     match known.is_device {
-        0 => Thing::File(FileId { system: DeviceNumber::from_raw(known.device), inode: known.inode }),
-        number => Thing::Block(DeviceNumber::from_raw(number)),
+        0 => FileOrDevice::File(FileId { system: DeviceNumber::from_raw(known.device), inode: known.inode }),
+        number => FileOrDevice::Block(DeviceNumber::from_raw(number)),
     }
 }
 
 /// Returns the file or device at `path`; `None` if deleted: another may have the path now.
-fn by_path(root: &Root, path: &Path) -> Option<Thing> {
+fn by_path(root: &Root, path: &Path) -> Option<FileOrDevice> {
     let deleted = path.as_os_str().as_bytes().ends_with(b" (deleted)");
-    if deleted { None } else { Thing::at(root, path) }
+    if deleted { None } else { FileOrDevice::at(root, path) }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::overlays::BlindOverlays;
 use super::rings::{self, Registered};
-use super::thing::{FileId, Thing};
+use super::thing::{FileId, FileOrDevice};
 use crate::mounts::DeviceNumber;
 use crate::root::{ReadError, Root};
 use plimsoll_units::text::shown_bytes;
@@ -29,7 +29,7 @@ pub struct Opener {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedFile {
     /// The device or file.
-    pub thing: Thing,
+    pub thing: FileOrDevice,
     /// Displayed name.
     pub name: String,
     /// Whether pure readers are ignored: device managers read the members of what they manage.
@@ -43,9 +43,9 @@ pub struct WatchedFile {
 impl WatchedFile {
     /// Returns whether an open file may be this one, shown by an overlay: the inode or `name` is
     /// equal.
-    pub(super) fn may_show(&self, open: Thing, name: Option<&OsStr>) -> bool {
+    pub(super) fn may_show(&self, open: FileOrDevice, name: Option<&OsStr>) -> bool {
         match (self.thing, open) {
-            (Thing::File(own), Thing::File(open)) if self.shown_on.may_have(open.system) => {
+            (FileOrDevice::File(own), FileOrDevice::File(open)) if self.shown_on.may_have(open.system) => {
                 open.inode == own.inode
                     || name.is_some_and(|name| Path::new(&self.name).file_name() == Some(name))
             }
@@ -67,17 +67,17 @@ pub struct OpenerSearch {
 
 /// Finds the first process outside this run that holds one of the `watched` files, and counts the
 /// processes that cannot be examined.
-pub fn holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
+pub fn find_holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
     let run = root.is_live().then(|| OwnProcesses::here(root, std::process::id()));
     let mut seen = OpenerSearch::default();
     for process in root.processes() {
         if run.as_ref().is_some_and(|run| run.has(root, process)) {
             continue;
         }
-        let opener = || Opener { process, name: name(root, process) };
+        let opener = || Opener { process, name: process_name(root, process) };
         match held_by(root, process, watched) {
             None => seen.unseen += 1,
-            Some(ProcessFindings { place: Some(place), .. }) => {
+            Some(ProcessFindings { watched_index: Some(place), .. }) => {
                 seen.holder = Some((opener(), place));
                 return seen;
             }
@@ -130,26 +130,26 @@ pub fn remedy() -> &'static str {
 }
 
 /// Returns the name (comm) of a process; empty if the process has ended.
-pub fn name(root: &Root, process: u32) -> String {
+pub fn process_name(root: &Root, process: u32) -> String {
     let comm = root.head(Path::new(&format!("proc/{process}/comm")), 64).unwrap_or_default();
     shown_bytes(comm.trim_ascii_end())
 }
 
 /// Returns descriptor path (`proc/PID/fd/N`) and identity of each open file or device; `None` if
 /// denied or too many.
-pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, Thing)>> {
-    Some(opened(root, process)?.files)
+pub fn open_files(root: &Root, process: u32) -> Option<Vec<(PathBuf, FileOrDevice)>> {
+    Some(all_open_files(root, process)?.files)
 }
 
 #[derive(Default)]
 struct OpenFiles {
-    files: Vec<(PathBuf, Thing)>,
+    files: Vec<(PathBuf, FileOrDevice)>,
     lost: Vec<Registered>,
     unlisted: bool,
 }
 
 /// Returns the open files of all threads, which may differ; `None` if denied or too many.
-fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
+fn all_open_files(root: &Root, process: u32) -> Option<OpenFiles> {
     let mut all = OpenFiles::default();
     open_in(root, &process.to_string(), &mut all)?;
     let number = |link: &Path| link.file_name().map(OsStr::to_owned);
@@ -169,7 +169,7 @@ fn opened(root: &Root, process: u32) -> Option<OpenFiles> {
 }
 
 /// Returns a thread with readable mappings, as the first may have ended; else `process`.
-fn living(root: &Root, process: u32) -> u32 {
+fn thread_with_maps(root: &Root, process: u32) -> u32 {
     let has_maps = |thread: &u32| {
         root.head(Path::new(&format!("proc/{thread}/maps")), 1).is_ok_and(|maps| !maps.is_empty())
     };
@@ -182,7 +182,7 @@ fn living(root: &Root, process: u32) -> u32 {
 /// Adds the open files of `thread`, a directory below `/proc`, to `all`; `None` if denied.
 fn open_in(root: &Root, thread: &str, all: &mut OpenFiles) -> Option<()> {
     for link in links(root, thread)? {
-        if let Some(thing) = Thing::open_at(root, &link) {
+        if let Some(thing) = FileOrDevice::open_at(root, &link) {
             all.files.push((link, thing));
             continue;
         }
@@ -212,16 +212,16 @@ fn links(root: &Root, process: &str) -> Option<Vec<PathBuf>> {
 }
 
 /// Returns the value of `line`, such as `flags:`, in the fdinfo of a descriptor `proc/PID/fd/N`.
-pub(super) fn info(root: &Root, link: &Path, line: &str) -> Option<String> {
+pub(super) fn fdinfo_value(root: &Root, link: &Path, line: &str) -> Option<String> {
     let dir = link.parent()?.parent()?;
     let info = root.text(dir.join("fdinfo").join(link.file_name()?)).ok()?;
     info.lines().find_map(|text| text.strip_prefix(line)).map(|text| text.trim().to_owned())
 }
 
 /// Returns the access mode of the descriptor `link` (`proc/PID/fd/N`); `None` if unknown.
-pub fn access(root: &Root, link: &Path) -> Option<OpenMode> {
+pub fn access_mode(root: &Root, link: &Path) -> Option<OpenMode> {
     const MODE: u32 = 3;
-    match u32::from_str_radix(&info(root, link, "flags:")?, 8).ok()? & MODE {
+    match u32::from_str_radix(&fdinfo_value(root, link, "flags:")?, 8).ok()? & MODE {
         0 => Some(OpenMode::Read),
         1 => Some(OpenMode::Write),
         _ => Some(OpenMode::Both),
@@ -240,7 +240,7 @@ pub enum OpenMode {
 }
 
 struct ProcessFindings {
-    place: Option<usize>,
+    watched_index: Option<usize>,
     unlisted: bool,
 }
 
@@ -249,12 +249,12 @@ fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<Process
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
     };
-    let place = |thing: Thing| of(&|one| one.thing == thing);
+    let place = |thing: FileOrDevice| of(&|one| one.thing == thing);
     let counts = |place: &usize, link: &Path| {
-        !watched[*place].writers_only || access(root, link) != Some(OpenMode::Read)
+        !watched[*place].writers_only || access_mode(root, link) != Some(OpenMode::Read)
     };
-    let all = opened(root, process)?;
-    let shown = |link: &Path, thing: Thing| {
+    let all = all_open_files(root, process)?;
+    let shown = |link: &Path, thing: FileOrDevice| {
         let path = root.link_text(link).unwrap_or_default();
         of(&|one| one.may_show(thing, path.file_name())).filter(|_| !on_btrfs(root, link))
     };
@@ -265,10 +265,10 @@ fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<Process
     let unlisted = all.unlisted && of(&|_| true).is_some();
     let place = match open {
         Some(place) => Some(place),
-        None => mapped(root, living(root, process), &place, watched)?
+        None => mapped(root, thread_with_maps(root, process), &place, watched)?
             .filter(|place| !watched[*place].writers_only),
     };
-    Some(ProcessFindings { place, unlisted })
+    Some(ProcessFindings { watched_index: place, unlisted })
 }
 
 /// Returns whether an open file is on btrfs, whose subvolume numbers are in no mount table.
@@ -282,7 +282,7 @@ fn on_btrfs(root: &Root, link: &Path) -> bool {
 fn mapped(
     root: &Root,
     process: u32,
-    place: &impl Fn(Thing) -> Option<usize>,
+    place: &impl Fn(FileOrDevice) -> Option<usize>,
     watched: &[WatchedFile],
 ) -> Option<Option<usize>> {
     let maps = match root.bytes(Path::new(&format!("proc/{process}/maps")), MAPS_CAP) {
@@ -290,7 +290,8 @@ fn mapped(
         Err(ReadError::TooLong { .. }) => return None,
         Err(_) => return Some(None),
     };
-    let inode = |thing: &Thing| if let Thing::File(file) = thing { Some(file.inode) } else { None };
+    let inode =
+        |thing: &FileOrDevice| if let FileOrDevice::File(file) = thing { Some(file.inode) } else { None };
     let mut lines = maps.split(|byte| *byte == b'\n').filter_map(mapping);
     let found = lines.find_map(|(range, mapped)| {
         if let Some(found) = mapped.and_then(place) {
@@ -302,14 +303,14 @@ fn mapped(
         if !watched.iter().any(like) {
             return None;
         }
-        place(Thing::open_at(root, Path::new(&format!("proc/{process}/map_files/{range}")))?)
+        place(FileOrDevice::open_at(root, Path::new(&format!("proc/{process}/map_files/{range}")))?)
     });
     Some(found)
 }
 
 /// Parses `7f52-7f53 rw-s 00000000 fe:01 1234  /data/file` (proc_pid_maps(5)) to address range and
 /// file (`None` for a device); outer `None` without an inode.
-fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
+fn mapping(line: &[u8]) -> Option<(String, Option<FileOrDevice>)> {
     let line = String::from_utf8_lossy(line);
     let mut fields = line.split_whitespace();
     let (range, system, inode) = (fields.next()?, fields.nth(2)?, fields.next()?);
@@ -319,7 +320,7 @@ fn mapping(line: &[u8]) -> Option<(String, Option<Thing>)> {
     let inode: u64 = inode.parse().ok().filter(|inode| *inode != 0)?;
     let path = fields.next().unwrap_or_default();
     let device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
-    Some((range.to_owned(), (!device).then_some(Thing::File(FileId { system, inode }))))
+    Some((range.to_owned(), (!device).then_some(FileOrDevice::File(FileId { system, inode }))))
 }
 
 #[cfg(test)]
@@ -331,7 +332,7 @@ mod tests {
     fn who_holds_a_file_open_or_mapped_is_named_but_not_this_program() {
         let root = Root::live();
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        let thing = Thing::at(&root, file.path()).expect("there");
+        let thing = FileOrDevice::at(&root, file.path()).expect("there");
         let watched = |writers_only| WatchedFile {
             thing,
             name: "file".to_owned(),
@@ -339,7 +340,7 @@ mod tests {
             exempt: Vec::new(),
             shown_on: BlindOverlays::default(),
         };
-        let found = |watched: WatchedFile| holder(&root, &[watched]).holder;
+        let found = |watched: WatchedFile| find_holder(&root, &[watched]).holder;
         assert_eq!(found(watched(false)), None, "this process holds it");
         let open = file.reopen().expect("open");
         let mut sleep = std::process::Command::new("sleep").arg("60").stdin(open).spawn().expect("sleep");
@@ -364,7 +365,7 @@ mod tests {
             proc/77/task/77/fd/\nproc/77/task/78/fd/4 -> /srv/log\nproc/78/maps = x\n";
         let found = |more: &str| -> Result<_, Fault> {
             let fixture = Fixture::unpack(&format!("{process}{more}"))?;
-            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let watched = WatchedFile {
                 thing,
                 name: "d".to_owned(),
@@ -372,9 +373,9 @@ mod tests {
                 exempt: Vec::new(),
                 shown_on: BlindOverlays::default(),
             };
-            let seen = holder(&fixture.root, &[watched]);
+            let seen = find_holder(&fixture.root, &[watched]);
             assert_eq!(seen.unseen, 0);
-            Ok((seen.holder.map(|(opener, _)| opener.process), living(&fixture.root, 77)))
+            Ok((seen.holder.map(|(opener, _)| opener.process), thread_with_maps(&fixture.root, 77)))
         };
         assert_eq!(found("")?, (None, 78));
         assert_eq!(found("proc/77/task/78/fd/3 -> /srv/disk.img\n")?, (Some(77), 78));
@@ -388,7 +389,7 @@ mod tests {
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/5 -> anon_inode:[io_uring]\n\
                  proc/77/fdinfo/5 = flags:\\t02000002\\nUserFiles:\\t1\\n    0: {paths}\\nUserBufs:\\t0\nproc/77/maps = x\n"
             ))?;
-            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
             let watched = WatchedFile {
                 thing,
@@ -397,7 +398,7 @@ mod tests {
                 exempt: Vec::new(),
                 shown_on: BlindOverlays::default(),
             };
-            Ok(holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
+            Ok(find_holder(&fixture.root, &[watched]).holder.map(|(opener, _)| opener.process))
         };
         assert_eq!(found("/srv/disk.img")?, Some(77));
         assert_eq!(found("disk.img")?, Some(77), "kernels before 6.7 give the name alone");
@@ -413,10 +414,13 @@ mod tests {
                 "srv/disk.img = bytes\nproc/77/comm = server\nproc/77/fd/\nproc/77/task/77/fd/\nproc/77/maps = x\n\
                  proc/77/task/78/fd/5 -> anon_inode:[io_uring]\n{ring}"
             ))?;
-            let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+            let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
             let name = "/srv/disk.img".to_owned();
             let shown_on = BlindOverlays::default();
-            Ok(holder(&fixture.root, &[WatchedFile { thing, name, writers_only: true, exempt, shown_on }]))
+            Ok(find_holder(
+                &fixture.root,
+                &[WatchedFile { thing, name, writers_only: true, exempt, shown_on }],
+            ))
         };
         let server = Opener { process: 77, name: "server".to_owned() };
         let held = OpenerSearch { holder: Some((server.clone(), 0)), ..OpenerSearch::default() };
@@ -444,7 +448,7 @@ mod tests {
         for number in 10_000..30_000 {
             std::os::unix::fs::symlink("/dev/null", open.join(number.to_string()))?;
         }
-        let thing = Thing::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
+        let thing = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")).ok_or("no file")?;
         let watched = [WatchedFile {
             thing,
             name: "d".to_owned(),
@@ -452,14 +456,17 @@ mod tests {
             exempt: Vec::new(),
             shown_on: BlindOverlays::default(),
         }];
-        assert_eq!(holder(&fixture.root, &watched), OpenerSearch::default());
+        assert_eq!(find_holder(&fixture.root, &watched), OpenerSearch::default());
         std::os::unix::fs::symlink("/srv/disk.img", open.join("9"))?;
         std::os::unix::fs::symlink("/srv/disk.img", open.join("99999"))?;
         std::fs::remove_file(open.join("9"))?;
-        assert_eq!(holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
+        assert_eq!(find_holder(&fixture.root, &watched).holder.map(|(opener, _)| opener.process), Some(77));
         std::fs::remove_file(open.join("99999"))?;
         std::fs::OpenOptions::new().write(true).open(path("proc/77/maps")?)?.set_len(MAPS_CAP + 1)?;
-        assert_eq!(holder(&fixture.root, &watched), OpenerSearch { unseen: 1, ..OpenerSearch::default() });
+        assert_eq!(
+            find_holder(&fixture.root, &watched),
+            OpenerSearch { unseen: 1, ..OpenerSearch::default() }
+        );
         Ok(())
     }
 
@@ -490,7 +497,7 @@ mod tests {
     #[test]
     fn a_line_of_the_mappings_is_taken_apart() {
         let of = |line: &str| mapping(line.as_bytes());
-        let file = Thing::File(FileId { system: DeviceNumber { major: 254, minor: 1 }, inode: 1234 });
+        let file = FileOrDevice::File(FileId { system: DeviceNumber { major: 254, minor: 1 }, inode: 1234 });
         assert_eq!(
             of("7f52-7f53 rw-s 00000000 fe:01 1234    /data/a file"),
             Some(("7f52-7f53".to_owned(), Some(file)))

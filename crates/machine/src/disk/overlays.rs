@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::thing::{FileId, Thing};
+use super::thing::{FileId, FileOrDevice};
 use crate::mounts::{DeviceNumber, Mount, MountTable, Tables, mount_of};
 use crate::root::Root;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alias {
-    pub(super) thing: Thing,
+    pub(super) thing: FileOrDevice,
     pub(super) written: PathBuf,
     pub(super) path: PathBuf,
 }
@@ -43,18 +43,19 @@ impl Overlays<'_> {
         if self.mounts().next().is_none() {
             return Some(Vec::new());
         }
-        let below = self.below(file, written);
+        let below = self.layer_aliases(file, written);
         if below.is_empty() && self.is_on_one(file, written) {
             return None;
         }
-        Some(below.into_iter().chain(self.above(file, written)).collect())
+        Some(below.into_iter().chain(self.overlay_aliases(file, written)).collect())
     }
 
     /// Returns the overlays with a layer path that is relative or leads nowhere.
     pub(super) fn blind(&self) -> BlindOverlays {
         let found = |table: &MountTable, layer: &Path| {
             layer.is_absolute()
-                && (self.root.about(seen(table, layer)).is_some() || self.root.about(layer).is_some())
+                && (self.root.about(readable_path(table, layer)).is_some()
+                    || self.root.about(layer).is_some())
         };
         let is_blind = |(table, mount): &(&MountTable, &Mount)| {
             !all_layers(mount).iter().all(|layer| found(table, layer))
@@ -92,20 +93,21 @@ impl Overlays<'_> {
 
     /// Returns the mount tables in whose namespace the path `written` leads to `file`.
     fn places(&self, file: FileId, written: &Path) -> impl Iterator<Item = &MountTable> {
-        let leads =
-            move |table: &&MountTable| Thing::at(self.root, &seen(table, written)) == Some(Thing::File(file));
+        let leads = move |table: &&MountTable| {
+            FileOrDevice::at(self.root, &readable_path(table, written)) == Some(FileOrDevice::File(file))
+        };
         self.tables.all.iter().filter(leads)
     }
 
-    fn below(&self, file: FileId, written: &Path) -> Vec<Alias> {
+    fn layer_aliases(&self, file: FileId, written: &Path) -> Vec<Alias> {
         let mut found: Vec<Alias> = Vec::new();
         for table in self.places(file, written) {
             let shows = |mount: &&Mount| is_overlay(mount) && written.starts_with(&mount.point);
             let Some(deepest) = mount_of(&table.mounts, written) else { continue };
             for mount in table.mounts.iter().filter(shows).filter(|mount| mount.point == deepest.point) {
-                let Some(inner) = moved(written, &mount.point, &mount.root) else { continue };
+                let Some(inner) = replace_prefix(written, &mount.point, &mount.root) else { continue };
                 for alias in self.in_layers(table, mount, &inner) {
-                    if alias.thing != Thing::File(file) && !found.contains(&alias) {
+                    if alias.thing != FileOrDevice::File(file) && !found.contains(&alias) {
                         found.push(alias);
                     }
                 }
@@ -122,8 +124,9 @@ impl Overlays<'_> {
         let in_namespace = |table: &MountTable| {
             layers.iter().find_map(|layer| {
                 let written = layer.join(inner);
-                let path = seen(table, &written);
-                let thing = Thing::at(self.root, &path).filter(|thing| matches!(thing, Thing::File(_)))?;
+                let path = readable_path(table, &written);
+                let thing = FileOrDevice::at(self.root, &path)
+                    .filter(|thing| matches!(thing, FileOrDevice::File(_)))?;
                 Some(Alias { thing, written, path })
             })
         };
@@ -133,8 +136,8 @@ impl Overlays<'_> {
     }
 
     /// Returns the files under which overlays show the layer file `file` with path `written`.
-    fn above(&self, file: FileId, written: &Path) -> Vec<Alias> {
-        let place = |table: &MountTable| located(table, written);
+    fn overlay_aliases(&self, file: FileId, written: &Path) -> Vec<Alias> {
+        let place = |table: &MountTable| locate(table, written);
         let places: Vec<(DeviceNumber, PathBuf)> = self.places(file, written).filter_map(place).collect();
         let mut found: Vec<Alias> = Vec::new();
         for (table, mount) in self.mounts() {
@@ -143,9 +146,9 @@ impl Overlays<'_> {
                     let within =
                         |(other, path): &&(DeviceNumber, PathBuf)| *other == system && path.starts_with(&dir);
                     let (_, path) = places.iter().find(within)?;
-                    moved(path, &dir, Path::new("/"))
+                    replace_prefix(path, &dir, Path::new("/"))
                 });
-                let shown = inner.and_then(|inner| moved(&inner, &mount.root, &mount.point));
+                let shown = inner.and_then(|inner| replace_prefix(&inner, &mount.root, &mount.point));
                 let alias = shown.and_then(|shown| self.shown(table, shown, file));
                 found.extend(alias.filter(|alias| !found.contains(alias)));
             }
@@ -154,19 +157,19 @@ impl Overlays<'_> {
     }
 
     fn shown(&self, table: &MountTable, written: PathBuf, real: FileId) -> Option<Alias> {
-        let path = seen(table, &written);
-        let thing = Thing::at(self.root, &path)?;
-        let Thing::File(file) = thing else { return None };
-        let is_it = |alias: &Alias| alias.thing == Thing::File(real);
-        self.below(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
+        let path = readable_path(table, &written);
+        let thing = FileOrDevice::at(self.root, &path)?;
+        let FileOrDevice::File(file) = thing else { return None };
+        let is_it = |alias: &Alias| alias.thing == FileOrDevice::File(real);
+        self.layer_aliases(file, &written).iter().any(is_it).then_some(Alias { thing, written, path })
     }
 
     /// Returns the directories that a layer's path may mean: file system, and path in it.
     fn located_here(&self, table: &MountTable, layer: &Path) -> Vec<(DeviceNumber, PathBuf)> {
         let linked = self.root.resolve(layer).ok();
         let own = self.tables.all.first();
-        let own = own.and_then(|own| located(own, linked.as_deref().unwrap_or(layer)));
-        own.into_iter().chain(located(table, layer)).collect()
+        let own = own.and_then(|own| locate(own, linked.as_deref().unwrap_or(layer)));
+        own.into_iter().chain(locate(table, layer)).collect()
     }
 }
 
@@ -175,7 +178,7 @@ fn is_overlay(mount: &Mount) -> bool {
 }
 
 /// Returns the path `written` in the namespace of `table` as readable here: `/proc/PID/root/…`.
-fn seen(table: &MountTable, written: &Path) -> PathBuf {
+fn readable_path(table: &MountTable, written: &Path) -> PathBuf {
     match (table.process, written.strip_prefix("/")) {
         (Some(process), Ok(below)) => PathBuf::from(format!("/proc/{process}/root")).join(below),
         _ => written.to_path_buf(),
@@ -183,12 +186,12 @@ fn seen(table: &MountTable, written: &Path) -> PathBuf {
 }
 
 /// Returns the file system of a path and the path within it; `None` if no mount has it.
-fn located(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
+fn locate(table: &MountTable, path: &Path) -> Option<(DeviceNumber, PathBuf)> {
     let mount = mount_of(&table.mounts, path)?;
-    Some((mount.device, moved(path, &mount.point, &mount.root)?))
+    Some((mount.device, replace_prefix(path, &mount.point, &mount.root)?))
 }
 
-fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+fn replace_prefix(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix(from).ok()?;
     Some(if below.as_os_str().is_empty() { to.to_path_buf() } else { to.join(below) })
 }
@@ -202,14 +205,14 @@ fn all_layers(mount: &Mount) -> Vec<PathBuf> {
     let values = |name: &'static str| {
         mount.options.iter().filter_map(move |option| option.strip_prefix(name)?.strip_prefix('='))
     };
-    let upper = values("upperdir").map(plain);
-    let lower = values("lowerdir").flat_map(separated);
-    let single = values("lowerdir+").chain(values("datadir+")).map(plain);
+    let upper = values("upperdir").map(unescape_layer);
+    let lower = values("lowerdir").flat_map(split_layers);
+    let single = values("lowerdir+").chain(values("datadir+")).map(unescape_layer);
     upper.chain(lower).chain(single).collect()
 }
 
 /// Removes overlayfs escapes: a backslash before any character, mostly a colon.
-fn plain(text: &str) -> PathBuf {
+fn unescape_layer(text: &str) -> PathBuf {
     let mut out = String::new();
     let mut rest = text.chars();
     while let Some(one) = rest.next() {
@@ -219,7 +222,7 @@ fn plain(text: &str) -> PathBuf {
 }
 
 /// Splits a `lowerdir` list, `a:b::c`, into paths; `::` precedes data-only layers.
-fn separated(list: &str) -> Vec<PathBuf> {
+fn split_layers(list: &str) -> Vec<PathBuf> {
     let mut all = vec![String::new()];
     let mut rest = list.chars();
     while let Some(one) = rest.next() {
@@ -230,7 +233,7 @@ fn separated(list: &str) -> Vec<PathBuf> {
             _ => {}
         }
     }
-    all.iter().filter(|layer| !layer.is_empty()).map(|layer| plain(layer)).collect()
+    all.iter().filter(|layer| !layer.is_empty()).map(|layer| unescape_layer(layer)).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::thing::Thing;
+use super::thing::FileOrDevice;
 use crate::mounts;
 use crate::root::Root;
 
@@ -19,7 +19,7 @@ const DELETED: &str = " (deleted)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
-    pub(super) thing: Option<Thing>,
+    pub(super) thing: Option<FileOrDevice>,
     /// Path as seen by the process; on kernels before 6.7 the name only.
     path: PathBuf,
 }
@@ -43,7 +43,7 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
         return Some(Vec::new());
     }
     let info = link.parent()?.parent()?.join("fdinfo").join(link.file_name()?);
-    let tells_all = tells_all(root);
+    let tells_all = omits_busy_table(root);
     for attempt in 0..if patient && root.is_live() { MAX_RING_LOOKS } else { 1 } {
         if attempt > 0 {
             std::thread::sleep(RING_LOOK_PAUSE);
@@ -51,7 +51,9 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
         let whole = root.head(&info, INFO_CAP).ok().filter(|text| (text.len() as u64) < INFO_CAP);
         if let Some(paths) = whole.and_then(|text| files(&text, tells_all)) {
             let all = paths.into_iter();
-            return Some(all.map(|path| Registered { thing: seen(root, process, &path), path }).collect());
+            return Some(
+                all.map(|path| Registered { thing: find_registered(root, process, &path), path }).collect(),
+            );
         }
         if !is_ring() {
             return Some(Vec::new());
@@ -62,7 +64,7 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
 
 /// Returns whether the kernel omits the whole table of a busy ring (Linux 6.17 at the latest).
 /// Older kernels print the number of slots without the files; 6.13 and later also omit empty slots.
-fn tells_all(root: &Root) -> bool {
+fn omits_busy_table(root: &Root) -> bool {
     let release = root.line("proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
         release.split(|one: char| !one.is_ascii_digit()).map_while(|one| one.parse::<u32>().ok());
@@ -85,10 +87,10 @@ fn files(info: &[u8], tells_all: bool) -> Option<Vec<PathBuf>> {
     (tells_all || count.trim_ascii() == b"0" || !paths.is_empty()).then_some(paths)
 }
 
-fn seen(root: &Root, process: &str, path: &Path) -> Option<Thing> {
+fn find_registered(root: &Root, process: &str, path: &Path) -> Option<FileOrDevice> {
     let below = path.strip_prefix("/").ok()?;
     let within = PathBuf::from(format!("/proc/{process}/root")).join(below);
-    Thing::at(root, &within).or_else(|| Thing::at(root, path))
+    FileOrDevice::at(root, &within).or_else(|| FileOrDevice::at(root, path))
 }
 
 #[cfg(test)]
@@ -106,7 +108,7 @@ mod tests {
              proc/7/fdinfo/4 = UserFiles:\\t1\\n    0: /srv/disk.img\n",
         )?;
         let all = registered(&fixture.root, "7", Path::new("proc/7/fd/3"), true).ok_or("not listed")?;
-        let image = Thing::at(&fixture.root, Path::new("/srv/disk.img"));
+        let image = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img"));
         assert!(image.is_some());
         assert_eq!(all.iter().map(|one| one.thing).collect::<Vec<_>>(), [image, None, None]);
         assert!(all[1].may_be("/srv/gone a") && all[1].may_be("/srv/gone a (deleted)"));

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::openers::{self, OpenMode};
-use super::thing::{FUSE, Thing};
+use super::thing::{FUSE, FileOrDevice};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 
@@ -14,7 +14,7 @@ pub(super) struct Served {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServedFile {
-    pub(super) thing: Thing,
+    pub(super) thing: FileOrDevice,
     pub(super) path: PathBuf,
     pub(super) server: u32,
 }
@@ -36,7 +36,7 @@ pub(super) fn of(root: &Root, name: &str, place: &Path) -> Option<Served> {
         return Some(Served { files: own, certain: true, alike: Vec::new() });
     }
     let is_server = |process: &u32| {
-        let name = openers::name(root, *process);
+        let name = openers::process_name(root, *process);
         SERVERS.iter().any(|server| name.starts_with(server))
     };
     let servers: Vec<u32> = root.processes().into_iter().filter(is_server).collect();
@@ -68,7 +68,8 @@ fn by_ublk(root: &Root, name: &str) -> Served {
         root.line(format!("sys/class/ublk-char/ublkc{number}/dev")).ok().and_then(|dev| dev.parse().ok());
     let serves = |process: &u32| {
         let open = openers::open_files(root, *process).unwrap_or_default();
-        control.is_some_and(|control| open.iter().any(|(_, thing)| *thing == Thing::Character(control)))
+        control
+            .is_some_and(|control| open.iter().any(|(_, thing)| *thing == FileOrDevice::Character(control)))
     };
     let server = root.processes().into_iter().find(serves);
     let files = server.map(|process| kept_by(root, process)).unwrap_or_default();
@@ -79,7 +80,7 @@ fn by_ublk(root: &Root, name: &str) -> Served {
 /// kernels with the minor device number as the connection in fdinfo.
 pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
     let connection = |link: &Path| {
-        let info = openers::info(root, link, "fuse_connection:")?;
+        let info = openers::fdinfo_value(root, link, "fuse_connection:")?;
         info.trim().parse::<u32>().ok()
     };
     let serves = |process: &u32| {
@@ -97,13 +98,13 @@ pub(super) fn by_fuse(root: &Root, system: DeviceNumber) -> Served {
 fn kept_by(root: &Root, process: u32) -> Vec<ServedFile> {
     const NBD: u32 = 43;
     let open = openers::open_files(root, process).unwrap_or_default();
-    let keeps = |(path, thing): (PathBuf, Thing)| {
+    let keeps = |(path, thing): (PathBuf, FileOrDevice)| {
         let holds_bytes = match thing {
-            Thing::Block(number) => number.major != NBD,
-            Thing::File(_) => true,
-            Thing::Character(_) => false,
+            FileOrDevice::Block(number) => number.major != NBD,
+            FileOrDevice::File(_) => true,
+            FileOrDevice::Character(_) => false,
         };
-        let both = holds_bytes && openers::access(root, &path) == Some(OpenMode::Both);
+        let both = holds_bytes && openers::access_mode(root, &path) == Some(OpenMode::Both);
         both.then_some(ServedFile { thing, path, server: process })
     };
     open.into_iter().filter_map(keeps).collect()

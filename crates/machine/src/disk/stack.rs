@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::loops::Looped;
 use super::overlays::Overlays;
 use super::served::{self, Served, ServedFile};
-use super::thing::{FileId, Thing};
+use super::thing::{FileId, FileOrDevice};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 use plimsoll_units::text::shown_bytes;
@@ -17,13 +17,13 @@ const MAX_STACK_MEMBERS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackMember {
     /// The device or file.
-    pub thing: Thing,
+    pub thing: FileOrDevice,
     /// The kernel's name of a device, or the path of a file.
     pub name: String,
     /// Sysfs directory of the device.
     pub place: Option<PathBuf>,
     /// Step by which it was reached.
-    pub reached: StackStep,
+    pub step: StackStep,
     /// Index of the node from which it was reached.
     pub from: usize,
     /// Path by which it can be opened, if any.
@@ -67,7 +67,7 @@ pub struct Stack {
     /// All nodes, the device itself first.
     pub nodes: Vec<StackMember>,
     /// Phrases on parts that could not be followed: reasons not to write to the device.
-    pub untold: Vec<String>,
+    pub unfollowed: Vec<String>,
     /// Sentences on facts that cannot be known from here, for display.
     pub remarks: Vec<String>,
 }
@@ -84,11 +84,11 @@ impl Stack {
         overlays: &Overlays,
     ) -> Stack {
         let mut stack = Stack::default();
-        let itself = node(Thing::Block(number), name_of(place), StackStep::Itself, 0);
+        let itself = node(FileOrDevice::Block(number), name_of(place), StackStep::Itself, 0);
         stack.nodes.push(StackMember { place: Some(place.to_path_buf()), ..itself });
         let mut next = 0;
         while next < stack.nodes.len() {
-            if let Thing::File(FileId { system, .. }) = stack.nodes[next].thing
+            if let FileOrDevice::File(FileId { system, .. }) = stack.nodes[next].thing
                 && fuse(system)
             {
                 stack.kept(root, next, served::by_fuse(root, system));
@@ -97,7 +97,7 @@ impl Stack {
             stack.step(root, next, loops);
             next += 1;
             if stack.nodes.len() > MAX_STACK_MEMBERS {
-                stack.untold.push(format!("is made of more than {MAX_STACK_MEMBERS} devices"));
+                stack.unfollowed.push(format!("is made of more than {MAX_STACK_MEMBERS} devices"));
                 break;
             }
         }
@@ -106,14 +106,14 @@ impl Stack {
 
     /// Returns each node that is not behind an unknown server: the node, the step to it, its
     /// origin.
-    pub fn certain(&self) -> Vec<(Thing, StackStep, Thing)> {
+    pub fn certain(&self) -> Vec<(FileOrDevice, StackStep, FileOrDevice)> {
         let mut doubtful = vec![false; self.nodes.len()];
         let mut certain = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
-            doubtful[at] = node.reached == (StackStep::Served { certain: false })
+            doubtful[at] = node.step == (StackStep::Served { certain: false })
                 || (node.from < at && doubtful[node.from]);
             if !doubtful[at] {
-                certain.push((node.thing, node.reached, self.nodes[node.from].thing));
+                certain.push((node.thing, node.step, self.nodes[node.from].thing));
             }
         }
         certain
@@ -143,9 +143,11 @@ impl Stack {
 
     /// Adds the files with the same bytes as node `at` if it is a file on an overlay or in a layer.
     fn overlaid(&mut self, root: &Root, at: usize, overlays: &Overlays) {
-        let StackMember { thing: Thing::File(file), name, written, .. } = &self.nodes[at] else { return };
+        let StackMember { thing: FileOrDevice::File(file), name, written, .. } = &self.nodes[at] else {
+            return;
+        };
         match overlays.aliases(*file, written.as_deref().unwrap_or(Path::new(""))) {
-            None => self.untold.push(format!(
+            None => self.unfollowed.push(format!(
                 "keeps its bytes in {name}, which is a file on overlayfs whose real file cannot be found"
             )),
             Some(aliases) => {
@@ -164,9 +166,9 @@ impl Stack {
         }
         let shown = |path: &Path| shown_bytes(path.as_os_str().as_bytes());
         match loops.iter().find(|one| one.name == name) {
-            None => self.untold.push(format!("is on {name}, and what is behind that is not known")),
+            None => self.unfollowed.push(format!("is on {name}, and what is behind that is not known")),
             Some(Looped { backing: None, path, .. }) => {
-                self.untold.push(format!("is on {name}, whose file {} cannot be looked at", shown(path)));
+                self.unfollowed.push(format!("is on {name}, whose file {} cannot be looked at", shown(path)));
             }
             Some(Looped { backing: Some(thing), path, partial, .. }) => {
                 let reached = StackStep::Loop { partial: *partial };
@@ -178,11 +180,11 @@ impl Stack {
     fn swapped(&mut self, root: &Root, at: usize, name: &str, place: &Path) {
         let device = root.line(place.join("backing_dev")).ok().filter(|path| path.starts_with('/'));
         if let Some(path) = device.filter(|_| name.starts_with("zram")) {
-            match Thing::at(root, Path::new(&path)) {
+            match FileOrDevice::at(root, Path::new(&path)) {
                 Some(thing) => {
                     self.thing(root, node(thing, path.clone(), StackStep::Memory, at).at(Path::new(&path)));
                 }
-                None => self.untold.push(format!("writes back to {path}, which cannot be looked at")),
+                None => self.unfollowed.push(format!("writes back to {path}, which cannot be looked at")),
             }
         }
     }
@@ -208,7 +210,7 @@ impl Stack {
             self.thing(root, StackMember { server: Some(server), written: Some(target), ..node });
         }
         if !served.alike.is_empty() {
-            self.untold.push(format!(
+            self.unfollowed.push(format!(
                 "may have the same server on this machine as {}, so that both may hold the same bytes",
                 served.alike.join(", ")
             ));
@@ -236,22 +238,26 @@ impl Stack {
     fn device(&mut self, root: &Root, from: usize, place: Option<PathBuf>, reached: StackStep, what: &str) {
         let number = place.as_ref().and_then(|place| root.line(place.join("dev")).ok()?.parse().ok());
         let (Some(place), Some(number)) = (place, number) else {
-            return self.untold.push(format!("is on {what}, which sysfs does not describe"));
+            return self.unfollowed.push(format!("is on {what}, which sysfs does not describe"));
         };
         let name = name_of(&place);
-        self.add(StackMember { place: Some(place), ..node(Thing::Block(number), name, reached, from) });
+        self.add(StackMember {
+            place: Some(place),
+            ..node(FileOrDevice::Block(number), name, reached, from)
+        });
     }
 
     fn thing(&mut self, root: &Root, mut node: StackMember) {
-        if let Thing::Block(number) = node.thing {
-            let Ok(place) = super::place_of(root, number) else {
-                return self.untold.push(format!("is on {}, which sysfs does not describe", node.name));
+        if let FileOrDevice::Block(number) = node.thing {
+            let Ok(place) = super::sysfs_directory(root, number) else {
+                return self.unfollowed.push(format!("is on {}, which sysfs does not describe", node.name));
             };
             node.name = name_of(&place);
             node.place = Some(place);
         }
-        let leads_there =
-            |path: &PathBuf| [Thing::at(root, path), Thing::open_at(root, path)].contains(&Some(node.thing));
+        let leads_there = |path: &PathBuf| {
+            [FileOrDevice::at(root, path), FileOrDevice::open_at(root, path)].contains(&Some(node.thing))
+        };
         node.path = node.path.filter(leads_there);
         self.add(node);
     }
@@ -260,16 +266,16 @@ impl Stack {
     fn add(&mut self, node: StackMember) {
         match self.nodes.iter_mut().find(|known| known.thing == node.thing) {
             None => self.nodes.push(node),
-            Some(known) if known.reached == StackStep::Disk && node.reached != StackStep::Disk => {
-                (known.reached, known.from) = (node.reached, node.from);
+            Some(known) if known.step == StackStep::Disk && node.step != StackStep::Disk => {
+                (known.step, known.from) = (node.step, node.from);
             }
             Some(_) => {}
         }
     }
 }
 
-fn node(thing: Thing, name: String, reached: StackStep, from: usize) -> StackMember {
-    StackMember { thing, name, place: None, reached, from, path: None, written: None, server: None }
+fn node(thing: FileOrDevice, name: String, reached: StackStep, from: usize) -> StackMember {
+    StackMember { thing, name, place: None, step: reached, from, path: None, written: None, server: None }
 }
 
 impl StackMember {

@@ -4,7 +4,7 @@ use super::images::{self, Images};
 use super::loops::{self, Looped};
 use super::openers;
 use super::stack::name_of;
-use super::thing::Thing;
+use super::thing::FileOrDevice;
 use crate::mounts::{self, DeviceNumber, Tables};
 use crate::root::{ReadError, Root};
 use crate::storage::Medium;
@@ -15,9 +15,9 @@ const MAX_HOLDERS_NAMED: usize = 4;
 pub(super) struct DiskSurvey<'a> {
     pub(super) root: &'a Root,
     pub(super) tables: Tables,
-    sources: Vec<Vec<Option<Thing>>>,
+    sources: Vec<Vec<Option<FileOrDevice>>>,
     pub(super) loops: Vec<Looped>,
-    swaps: Vec<(Option<Thing>, PathBuf)>,
+    swaps: Vec<(Option<FileOrDevice>, PathBuf)>,
     others: Vec<OtherUse>,
     pub(super) images: Images,
 }
@@ -27,7 +27,7 @@ impl<'a> DiskSurvey<'a> {
     pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
         let mut keep =
             |what: &str, why: ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
-        let tables = mounts::everywhere(root).unwrap_or_else(|why| {
+        let tables = mounts::read_all_namespaces(root).unwrap_or_else(|why| {
             keep("mounts", why);
             Tables { all: Vec::new(), unseen: 0 }
         });
@@ -47,13 +47,13 @@ impl<'a> DiskSurvey<'a> {
             })
         });
         let images = Images::among(root, images);
-        DiskSurvey { root, tables, sources, loops, swaps, others: others(root), images }
+        DiskSurvey { root, tables, sources, loops, swaps, others: other_kernel_uses(root), images }
     }
 
     /// Returns whether both are one: stacked file systems change the device number, not the inode.
-    fn same(&self, one: Thing, other: Thing) -> bool {
+    fn same(&self, one: FileOrDevice, other: FileOrDevice) -> bool {
         match (one, other) {
-            (Thing::File(one), Thing::File(other)) if one.inode == other.inode => {
+            (FileOrDevice::File(one), FileOrDevice::File(other)) if one.inode == other.inode => {
                 one.system == other.system || [one, other].iter().any(|file| self.shows_others(file.system))
             }
             _ => one == other,
@@ -79,14 +79,14 @@ impl<'a> DiskSurvey<'a> {
     /// device's sysfs directory. Devices for whose names `left_out` returns true are no users.
     pub(super) fn direct(
         &self,
-        thing: Thing,
+        thing: FileOrDevice,
         place: Option<&Path>,
         left_out: &dyn Fn(&str) -> bool,
     ) -> Vec<String> {
         let mut phrases = Vec::new();
         phrases.extend(place.map(|place| self.held(place, left_out)).unwrap_or_default());
         phrases.extend(self.mounted(thing, place));
-        let swaps_to = |(area, path): &&(Option<Thing>, PathBuf)| {
+        let swaps_to = |(area, path): &&(Option<FileOrDevice>, PathBuf)| {
             let by_name = area.is_none() && place.is_some_and(|place| place.file_name() == path.file_name());
             by_name || area.is_some_and(|area| self.same(area, thing))
         };
@@ -97,10 +97,10 @@ impl<'a> DiskSurvey<'a> {
                     phrases.push(format!(
                         "is what {} reads from{}",
                         one.name,
-                        self.purpose(&one.name, MAX_HOLDERS_NAMED)
+                        self.use_phrase(&one.name, MAX_HOLDERS_NAMED)
                     ));
                 }
-                (None, Thing::File(_)) => {
+                (None, FileOrDevice::File(_)) => {
                     phrases
                         .push(format!("may be what {} reads from, whose file cannot be looked at", one.name));
                 }
@@ -122,7 +122,7 @@ impl<'a> DiskSurvey<'a> {
         let named = holders.iter().filter(|holder| !left_out(holder));
         let mut phrases: Vec<String> = named
             .map(|holder| {
-                format!("is part of {}{}", self.described(holder), self.purpose(holder, MAX_HOLDERS_NAMED))
+                format!("is part of {}{}", self.described(holder), self.use_phrase(holder, MAX_HOLDERS_NAMED))
             })
             .collect();
         let name = name_of(place);
@@ -142,7 +142,7 @@ impl<'a> DiskSurvey<'a> {
 
     /// Returns a phrase on the use of a device, ` (dm-0 is mounted on /)`, or of devices built on
     /// it, at most `deeper` levels; empty if unused.
-    fn purpose(&self, name: &str, deeper: usize) -> String {
+    fn use_phrase(&self, name: &str, deeper: usize) -> String {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
         let number = |place: &PathBuf| self.root.line(place.join("dev")).ok()?.parse().ok();
@@ -150,29 +150,29 @@ impl<'a> DiskSurvey<'a> {
         else {
             return String::new();
         };
-        let thing = Thing::Block(number);
+        let thing = FileOrDevice::Block(number);
         let mut used = self.mounted(thing, Some(&place));
         if used.is_none() && deeper > 0 {
             let holder = self.root.names(place.join("holders")).unwrap_or_default().into_iter().next();
             let looped = self.loops.iter().find(|one| one.backing == Some(thing)).map(|one| one.name.clone());
             let above = holder.map(|name| {
-                format!("is part of {}{}", self.described(&name), self.purpose(&name, deeper - 1))
+                format!("is part of {}{}", self.described(&name), self.use_phrase(&name, deeper - 1))
             });
             used = above.or_else(|| {
-                looped.map(|name| format!("is what {name} reads from{}", self.purpose(&name, deeper - 1)))
+                looped.map(|name| format!("is what {name} reads from{}", self.use_phrase(&name, deeper - 1)))
             });
         }
         used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
     }
 
     /// Returns the phrase `is mounted on /data`, also for members of btrfs and bcachefs, or `None`.
-    fn mounted(&self, thing: Thing, place: Option<&Path>) -> Option<String> {
+    fn mounted(&self, thing: FileOrDevice, place: Option<&Path>) -> Option<String> {
         let name = place.map(name_of);
         let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
         for (table, sources) in self.tables.all.iter().zip(&self.sources) {
-            let its = |(mount, source): &(&mounts::Mount, &Option<Thing>)| {
+            let its = |(mount, source): &(&mounts::Mount, &Option<FileOrDevice>)| {
                 let named = || by_name.as_ref() == Some(&mount.source);
-                thing == Thing::Block(mount.device)
+                thing == FileOrDevice::Block(mount.device)
                     || source.map_or_else(named, |source| self.same(source, thing))
             };
             if let Some((mount, _)) = table.mounts.iter().zip(sources).find(its) {
@@ -200,50 +200,50 @@ impl<'a> DiskSurvey<'a> {
 }
 
 struct OtherUse {
-    thing: Thing,
+    thing: FileOrDevice,
     by: Option<String>,
     phrases: String,
 }
 
 /// Returns identity, if known, and path of each swap area. A kernel without swap lacks the file.
-fn swaps(root: &Root) -> Result<Vec<(Option<Thing>, PathBuf)>, ReadError> {
+fn swaps(root: &Root) -> Result<Vec<(Option<FileOrDevice>, PathBuf)>, ReadError> {
     let table = match root.text("proc/swaps") {
         Err(ReadError::Missing(_)) => return Ok(Vec::new()),
         table => table?,
     };
     let areas = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     let paths = areas.map(|area| mounts::path(area.as_bytes()));
-    Ok(paths.map(|path| (Thing::at(root, &path), path)).collect())
+    Ok(paths.map(|path| (FileOrDevice::at(root, &path), path)).collect())
 }
 
 fn at(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> String {
     let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
     let whose = table.process.map(|process| {
-        format!(" in the mount namespace of process {process} ({})", openers::name(root, process))
+        format!(" in the mount namespace of process {process} ({})", openers::process_name(root, process))
     });
     format!("is mounted on {point}{}", whose.unwrap_or_default())
 }
 
-fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<Thing>> {
+fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<FileOrDevice>> {
     let all = table.mounts.iter().map(|mount| source(root, table, mount));
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
 /// Returns readable path and identity of a mount's source; `None` if that is no file or device.
-fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, Thing)> {
+fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, FileOrDevice)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));
     let mut ways = within.into_iter().chain([mount.source.clone()]);
-    ways.find_map(|path| Thing::at(root, &path).map(|thing| (path, thing)))
+    ways.find_map(|path| FileOrDevice::at(root, &path).map(|thing| (path, thing)))
 }
 
 /// Returns devices and files in kernel use: zram backing, storage targets (configfs), the RNBD
 /// server (ABI/testing/sysfs-class-rnbd-server) and pstore.
-fn others(root: &Root) -> Vec<OtherUse> {
+fn other_kernel_uses(root: &Root) -> Vec<OtherUse> {
     let mut found = Vec::new();
     let mut add = |file: PathBuf, by: Option<String>, phrases: String| {
         let path = root.line(file).ok().filter(|path| path.starts_with('/'));
-        let thing = path.and_then(|path| Thing::at(root, Path::new(&path)));
+        let thing = path.and_then(|path| FileOrDevice::at(root, Path::new(&path)));
         found.extend(thing.map(|thing| OtherUse { thing, by, phrases }));
     };
     for device in root.names("sys/block").unwrap_or_default() {
@@ -279,7 +279,7 @@ fn others(root: &Root) -> Vec<OtherUse> {
     for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
         let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
         let phrases = "is exported by the RNBD server".to_owned();
-        found.extend(number.map(|number| OtherUse { thing: Thing::Block(number), by: None, phrases }));
+        found.extend(number.map(|number| OtherUse { thing: FileOrDevice::Block(number), by: None, phrases }));
     }
     found
 }
@@ -292,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_file_of_an_overlays_layer_may_have_a_number_that_no_table_knows() -> Result<(), Fault> {
-        let file = |major, minor, inode| Thing::File(FileId { system: DeviceNumber { major, minor }, inode });
+        let file =
+            |major, minor, inode| FileOrDevice::File(FileId { system: DeviceNumber { major, minor }, inode });
         let layers = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n";
         let overlay = "2 1 0:50 / /merged rw - overlay overlay rw\n";
         let same = |mounts: &str, one, other| -> Result<bool, Fault> {

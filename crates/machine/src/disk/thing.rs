@@ -18,7 +18,7 @@ pub struct FileId {
 
 /// A container of bytes, or a device through which a process serves them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Thing {
+pub enum FileOrDevice {
     /// A block device.
     Block(DeviceNumber),
     /// A character device.
@@ -27,36 +27,36 @@ pub enum Thing {
     File(FileId),
 }
 
-impl Thing {
+impl FileOrDevice {
     /// Returns the file or device at an absolute path; a missing device node is found by its name.
-    pub fn at(root: &Root, path: &Path) -> Option<Thing> {
+    pub fn at(root: &Root, path: &Path) -> Option<FileOrDevice> {
         if !path.is_absolute() {
             return None;
         }
-        let known = root.about(path).and_then(|about| Thing::of(&about));
+        let known = root.about(path).and_then(|about| FileOrDevice::of(&about));
         known.or_else(|| {
             let name = path.strip_prefix("/dev").ok()?.to_str()?;
-            character(root, name).or_else(|| Some(Thing::Block(number_of(root, name)?)))
+            character(root, name).or_else(|| Some(FileOrDevice::Block(number_of(root, name)?)))
         })
     }
 
     /// Returns the open file or device of a descriptor `proc/PID/fd/N`, on the live machine even if
     /// unlinked; `None` for anything else.
-    pub fn open_at(root: &Root, link: &Path) -> Option<Thing> {
+    pub fn open_at(root: &Root, link: &Path) -> Option<FileOrDevice> {
         match root.is_live() {
-            true => Thing::of(&root.about(link)?),
-            false => Thing::at(root, &root.link_text(link).ok()?),
+            true => FileOrDevice::of(&root.about(link)?),
+            false => FileOrDevice::at(root, &root.link_text(link).ok()?),
         }
     }
 
-    fn of(about: &Statx) -> Option<Thing> {
+    fn of(about: &Statx) -> Option<FileOrDevice> {
         let number = DeviceNumber { major: about.stx_rdev_major, minor: about.stx_rdev_minor };
         match FileType::from_raw_mode(about.stx_mode.into()) {
-            FileType::BlockDevice => Some(Thing::Block(number)),
-            FileType::CharacterDevice => Some(Thing::Character(number)),
+            FileType::BlockDevice => Some(FileOrDevice::Block(number)),
+            FileType::CharacterDevice => Some(FileOrDevice::Character(number)),
             FileType::RegularFile => {
                 let system = DeviceNumber { major: about.stx_dev_major, minor: about.stx_dev_minor };
-                Some(Thing::File(FileId { system, inode: about.stx_ino }))
+                Some(FileOrDevice::File(FileId { system, inode: about.stx_ino }))
             }
             _ => None,
         }
@@ -64,15 +64,15 @@ impl Thing {
 }
 
 /// The FUSE device (admin-guide/devices.txt).
-pub(super) const FUSE: Thing = Thing::Character(DeviceNumber { major: 10, minor: 229 });
+pub(super) const FUSE: FileOrDevice = FileOrDevice::Character(DeviceNumber { major: 10, minor: 229 });
 
 /// Returns a storage server's character device by its name below `/dev`: `fuse`, `ublkc0`.
-fn character(root: &Root, name: &str) -> Option<Thing> {
+fn character(root: &Root, name: &str) -> Option<FileOrDevice> {
     if name == "fuse" {
         return Some(FUSE);
     }
     let number = root.line(Path::new("sys/class/ublk-char").join(name).join("dev")).ok()?;
-    number.parse().ok().map(Thing::Character)
+    number.parse().ok().map(FileOrDevice::Character)
 }
 
 /// Returns the number of a block device by its name below `/dev`, also a device mapper's name.

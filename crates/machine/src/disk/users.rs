@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use super::loops::Looped;
 use super::openers::{self, WatchedFile};
 use super::overlays::{BlindOverlays, Overlays};
-use super::place_of;
 use super::sharing::{are_separate, marks_its_members, partitions_overlap};
 use super::stack::{Stack, StackMember, StackStep, name_of};
 use super::survey::DiskSurvey;
-use super::thing::Thing;
+use super::sysfs_directory;
+use super::thing::FileOrDevice;
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
 use crate::storage::Medium;
 use crate::virtualisation::is_first_namespace;
-use plimsoll_units::text::{counted, shown_bytes};
+use plimsoll_units::text::{format_count, shown_bytes};
 
 const MOST_NAMED: usize = 4;
 
@@ -37,7 +37,7 @@ pub struct DeviceUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LowerDevice {
     /// The file or device.
-    pub thing: Thing,
+    pub thing: FileOrDevice,
     /// Displayed name.
     pub name: String,
     /// Path by which it can be opened, if any.
@@ -62,7 +62,7 @@ impl DeviceUse {
 
 /// Finds the users of the device and of everything below it, except processes that hold it open.
 pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
-    let place = match place_of(root, number) {
+    let place = match sysfs_directory(root, number) {
         Ok(place) => place,
         Err(why) => {
             return DeviceUse {
@@ -77,7 +77,7 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
     let overlays = Overlays { root, tables: &survey.tables };
     let stack = Stack::below(root, number, &place, &survey.loops, &fuse, &overlays);
     let blind = overlays.blind();
-    phrases.extend(stack.untold.iter().cloned());
+    phrases.extend(stack.unfollowed.iter().cloned());
     let looked = SurveyedStack { survey, stack: &stack, blind };
     for at in 0..stack.nodes.len() {
         phrases.extend(looked.users_of(at));
@@ -89,27 +89,27 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
 
 /// Returns whether sysfs reports the device as read-only; false if unknown.
 pub fn is_read_only(root: &Root, number: DeviceNumber) -> bool {
-    place_of(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
+    sysfs_directory(root, number).is_ok_and(|place| root.number(place.join("ro")) == Ok(1))
 }
 
 /// Returns the kernel's sequence number of the disk (`diskseq`), renewed with each new medium or
 /// backing file; `None` on older kernels.
 pub fn sequence(root: &Root, number: DeviceNumber) -> Option<u64> {
-    let place = place_of(root, number).ok()?;
+    let place = sysfs_directory(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("diskseq")).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
 /// Returns the number in the queue file `name`, such as `discard_max_bytes`, if there is one.
 pub fn queue_number(root: &Root, number: DeviceNumber, name: &str) -> Option<u64> {
-    let place = place_of(root, number).ok()?;
+    let place = sysfs_directory(root, number).ok()?;
     let of = |place: &Path| root.number(place.join("queue").join(name)).ok();
     of(&place).or_else(|| of(place.parent()?))
 }
 
 /// Returns the serial number of the device or the partition's disk; `None` if unknown.
 pub fn serial(root: &Root, number: DeviceNumber) -> Option<String> {
-    let place = place_of(root, number).ok()?;
+    let place = sysfs_directory(root, number).ok()?;
     let disk = if root.exists(place.join("partition")) { place.parent()?.to_path_buf() } else { place };
     let line = |name: &str| root.line(disk.join(name)).ok();
     let serial = line("serial").or_else(|| line("device/serial")).or_else(|| page_80(root, &disk));
@@ -138,7 +138,7 @@ impl SurveyedStack<'_> {
         let left_out = |name: &str| self.stack.has(name) || self.separates(node, name);
         let mut phrases = self.partitions(node);
         phrases.extend(self.survey.direct(node.thing, place, &left_out));
-        if phrases.is_empty() && matches!(node.thing, Thing::File(_)) {
+        if phrases.is_empty() && matches!(node.thing, FileOrDevice::File(_)) {
             phrases.extend(self.survey.images.user(self.survey.root, node.path.as_deref()));
         }
         phrases.extend(self.shown_to_loops(at, &left_out));
@@ -153,7 +153,7 @@ impl SurveyedStack<'_> {
             return false;
         };
         let other = root.resolve(Path::new("sys/class/block").join(other));
-        node.reached == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
+        node.step == StackStep::Member && other.is_ok_and(|other| are_separate(root, place, above, &other))
     }
 
     /// Returns a phrase on a loop device, unless `left_out`, that may read the file of node number
@@ -162,9 +162,9 @@ impl SurveyedStack<'_> {
         let watched = self.watch(&self.stack.nodes[at]);
         let overlays = Overlays { root: self.survey.root, tables: &self.survey.tables };
         let shows = |one: &&Looped| {
-            let Some(Thing::File(file)) = one.backing else { return false };
+            let Some(FileOrDevice::File(file)) = one.backing else { return false };
             !left_out(&one.name)
-                && watched.may_show(Thing::File(file), one.path.file_name())
+                && watched.may_show(FileOrDevice::File(file), one.path.file_name())
                 && overlays.is_on_one(file, &one.path)
         };
         let one = self.survey.loops.iter().find(shows)?;
@@ -174,7 +174,7 @@ impl SurveyedStack<'_> {
     /// Returns the start of a phrase that relates the node to the device: `is made of sda, which `.
     fn lead(&self, node: &StackMember) -> String {
         let name = &node.name;
-        match node.reached {
+        match node.step {
             StackStep::Itself => String::new(),
             StackStep::Disk => format!("is a partition of {name}, which "),
             StackStep::Member => format!("is made of {name}, which "),
@@ -204,15 +204,14 @@ impl SurveyedStack<'_> {
             let name = name_of(&partition);
             let siblings = || places().filter(|known| known.parent() == Some(place));
             let overlaps = || siblings().any(|known| partitions_overlap(root, known, &partition));
-            if node.reached == StackStep::Disk && !overlaps() {
+            if node.step == StackStep::Disk && !overlaps() {
                 continue;
             }
             let number = root.line(partition.join("dev")).ok().and_then(|dev| dev.parse().ok());
-            let users =
-                number.map(|number| self.survey.direct(Thing::Block(number), Some(&partition), &|_| false));
+            let users = number
+                .map(|number| self.survey.direct(FileOrDevice::Block(number), Some(&partition), &|_| false));
             let users = users.unwrap_or_else(|| vec!["cannot be looked at".to_owned()]);
-            let harmless =
-                matches!(node.reached, StackStep::Member | StackStep::OtherPath) && users.is_empty();
+            let harmless = matches!(node.step, StackStep::Member | StackStep::OtherPath) && users.is_empty();
             if !harmless {
                 phrases
                     .extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
@@ -232,7 +231,7 @@ impl SurveyedStack<'_> {
         let mut all = Vec::new();
         for (at, node) in self.stack.nodes.iter().enumerate().skip(1) {
             let above = self.stack.nodes[node.from].place.as_deref();
-            let (claimable, part) = match node.reached {
+            let (claimable, part) = match node.step {
                 StackStep::Loop { partial } => (true, partial),
                 StackStep::Served { .. } => (false, true),
                 StackStep::OtherPath => (true, false),
@@ -243,13 +242,13 @@ impl SurveyedStack<'_> {
             };
             partial[at] = part || partial[node.from];
             let by_name = || {
-                matches!(node.thing, Thing::Block(_))
+                matches!(node.thing, FileOrDevice::Block(_))
                     .then(|| Path::new("/dev").join(node.name.replace('!', "/")))
             };
             let path = node
                 .path
                 .clone()
-                .or_else(|| by_name().filter(|path| Thing::at(root, path) == Some(node.thing)));
+                .or_else(|| by_name().filter(|path| FileOrDevice::at(root, path) == Some(node.thing)));
             let name = node.name.clone();
             all.push(LowerDevice { thing: node.thing, name, path, claimable, partial: partial[at] });
         }
@@ -263,14 +262,11 @@ impl SurveyedStack<'_> {
     fn watch(&self, node: &StackMember) -> WatchedFile {
         WatchedFile {
             thing: node.thing,
-            name: match node.reached {
+            name: match node.step {
                 StackStep::Itself => String::new(),
                 _ => node.name.clone(),
             },
-            writers_only: matches!(
-                node.reached,
-                StackStep::Member | StackStep::OtherPath | StackStep::Memory
-            ),
+            writers_only: matches!(node.step, StackStep::Member | StackStep::OtherPath | StackStep::Memory),
             exempt: node.server.into_iter().collect(),
             shown_on: self.blind.clone(),
         }
@@ -279,7 +275,7 @@ impl SurveyedStack<'_> {
     fn remarks(&self) -> Vec<String> {
         let mut phrases = self.stack.remarks.clone();
         for node in &self.stack.nodes {
-            if let Thing::File(file) = node.thing
+            if let FileOrDevice::File(file) = node.thing
                 && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
             {
                 phrases.push(format!(
@@ -300,7 +296,7 @@ impl SurveyedStack<'_> {
         }
         let unseen = self.survey.tables.unseen;
         if unseen > 0 {
-            let processes = counted(unseen, "process");
+            let processes = format_count(unseen, "process");
             phrases.push(format!("plimsoll cannot see the mounts of {processes}; {}", openers::remedy()));
         }
         let root = &self.survey.root;

@@ -193,14 +193,14 @@ impl CounterFiles {
     /// Finds the counters readable within a millisecond: of many cores only those of packages,
     /// because a hot core makes its package hot.
     pub fn new(root: &Root) -> Self {
-        let mut probe = Self::whole(root);
+        let mut probe = Self::find_all(root);
         if probe.cores.len() > MANY_CORES && !probe.packages.is_empty() {
             probe.cores.clear();
         }
         probe
     }
 
-    pub(super) fn whole(root: &Root) -> Self {
+    pub(super) fn find_all(root: &Root) -> Self {
         let (cores, packages) = throttle_counts(root);
         let controllers = root.names(EDAC).unwrap_or_default();
         let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MAX_CONTROLLERS);

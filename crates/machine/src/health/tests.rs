@@ -95,7 +95,7 @@ fn what_happens_between_two_readings_is_told() -> Result<(), Wrong> {
     // The counter wrapped: 0.32885 J up to its range, and 0.67115 J after.
     let energy = probe.energy_since(&before.counters.energy, 0.5);
     assert_eq!((energy.packages_j, energy.memory_j), (Some(1.0), Some(0.0)));
-    let kept = before.lasting();
+    let kept = before.into_stored();
     assert!(kept.counters.energy.is_empty() && kept.sensors.len() == 3);
     Ok(())
 }

@@ -51,7 +51,7 @@ fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
         let to = Path::new(SYSTEMS).join(names.path(Path::new(&system))).join("devices");
         for device in root.names(&devices).unwrap_or_default().into_iter().take(MOST_PARTS) {
             if let Ok(place) = root.resolve(Path::new("sys/class/block").join(&device)) {
-                content.link(to.join(names.device(&device)), names.place(&place));
+                content.link(to.join(names.device(&device)), names.sysfs_path(&place));
             }
         }
     }
@@ -59,7 +59,7 @@ fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
 
 /// Adds the device or partition with sysfs directory `place`; returns its saved path.
 fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) -> PathBuf {
-    let to = names.place(place);
+    let to = names.sysfs_path(place);
     for file in OF_DEVICE {
         content.copy(root, place.join(file), to.join(file));
     }
@@ -71,7 +71,7 @@ fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sa
     }
     for member in root.names(place.join("slaves")).unwrap_or_default().into_iter().take(MOST_PARTS) {
         if let Ok(below) = root.resolve(place.join("slaves").join(&member)) {
-            let below = names.place(&below);
+            let below = names.sysfs_path(&below);
             content.link(to.join("slaves").join(names.device(&member)), below);
         }
     }
@@ -86,7 +86,7 @@ fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sa
 
 fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
-        let to = names.place(dir);
+        let to = names.sysfs_path(dir);
         for file in ABOVE {
             content.copy(root, dir.join(file), to.join(file));
         }
@@ -118,9 +118,9 @@ fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sav
         }
         if let Ok(controller) = root.resolve(subsystem.join(&name)) {
             above(root, &controller, names, content);
-            let to = names.place(&controller);
+            let to = names.sysfs_path(&controller);
             content.copy(root, controller.join("model"), to.join("model"));
-            content.link(names.place(subsystem).join(name), to);
+            content.link(names.sysfs_path(subsystem).join(name), to);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::SavedContent;
 use super::rename::NumberedNames;
 use crate::cgroup::Groups;
-use crate::disk::place_of;
+use crate::disk::sysfs_directory;
 use crate::mounts::{self, Mount};
 use crate::root::Root;
 use crate::storage::{Medium, device_by_source};
@@ -77,7 +77,7 @@ fn is_wanted(mount: &Mount) -> bool {
 
 /// Returns a mount table's line with numbered names; only options that are words are kept.
 fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
-    let source = match place_of(root, mount.device).or_else(|_| device_by_source(root, mount)) {
+    let source = match sysfs_directory(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {
             let name = place.file_name().unwrap_or_default().to_string_lossy();
             format!("/dev/{}", names.device(&name))

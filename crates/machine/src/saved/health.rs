@@ -47,7 +47,7 @@ fn links(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
         if !root.exists(place.join("current_link_speed")) {
             continue;
         }
-        let to = names.place(&place);
+        let to = names.sysfs_path(&place);
         for file in OF_PCI {
             content.copy(root, place.join(file), to.join(file));
             if let (Some(port), Some(port_to)) = (place.parent(), to.parent()) {
@@ -55,7 +55,7 @@ fn links(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
             }
         }
         if let Ok(physical) = root.resolve(place.join("physfn")) {
-            content.link(to.join("physfn"), names.place(&physical));
+            content.link(to.join("physfn"), names.sysfs_path(&physical));
         }
         content.link(Path::new(PCI_DIRECTORY).join(names.device(&name)), to);
     }

@@ -67,7 +67,7 @@ impl NumberedNames {
     }
 
     /// Replaces identifying or user-given components of a sysfs path by numbered names.
-    pub(super) fn place(&mut self, place: &Path) -> PathBuf {
+    pub(super) fn sysfs_path(&mut self, place: &Path) -> PathBuf {
         let words = place.components().filter_map(|part| match part {
             Component::Normal(word) => Some(word.to_string_lossy().into_owned()),
             _ => None,
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(path(&mut names, "/mnt/work"), "/mnt/name-2");
         assert_eq!(path(&mut names, "/docker/0123abc/../x"), "/docker-3/name-4/../name-5");
         let place =
-            |names: &mut NumberedNames, text: &str| names.place(Path::new(text)).display().to_string();
+            |names: &mut NumberedNames, text: &str| names.sysfs_path(Path::new(text)).display().to_string();
         let nvme = "sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/nvme/nvme0/nvme0n1";
         assert_eq!(place(&mut names, nvme), nvme);
         let guid = "sys/devices/f8b3781a-1e82-4818-a1c3-63d806ec15bb/host0/0x500507630300c562";

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::ClockUnknown;
 use crate::arch::native;
-use crate::ticks::pair_of;
+use crate::ticks::read_with_monotonic;
 
 /// Number of time differences that give the step.
 const STEP_READINGS: usize = 2048;
@@ -59,7 +59,9 @@ pub(super) struct TimeKept {
 impl TimeKept {
     /// Returns (counter ticks, monotonic ns); `None` without a counter of guaranteed constant rate.
     pub(super) fn now() -> Option<(u64, u64)> {
-        native::TICK_COUNTER.filter(|_| native::has_steady_counter()).map(|ticks| pair_of(ticks.read))
+        native::TICK_COUNTER
+            .filter(|_| native::has_steady_counter())
+            .map(|ticks| read_with_monotonic(ticks.read))
     }
 
     pub(super) fn since(first: Option<(u64, u64)>) -> Self {

@@ -241,7 +241,7 @@ impl<T: Real> SharedProduct<'_, T> {
         // No thread is packing now; the next slab is packed after the other barrier.
         self.next_strip.store(0, Ordering::Relaxed);
         while let Some(block) = self.blocks.get(self.next_block.fetch_add(1, Ordering::Relaxed)) {
-            own.watch.glance();
+            own.watch.probe_if_due();
             let packed = T::of_mut(&mut own.packed).as_mut_ptr();
             let mut update = update;
             for start in slab.clone().step_by(self.depth) {

@@ -65,7 +65,7 @@ impl TcpInfo {
 
     /// Returns the round-trip time of the path in µs: the shortest if known, because the smoothed
     /// one includes queueing and delayed acknowledgements.
-    pub fn path_us(&self) -> u32 {
+    pub fn path_rtt_us(&self) -> u32 {
         self.shortest_rtt_us.map_or(self.rtt_us, |shortest| shortest.min(self.rtt_us))
     }
 
@@ -129,7 +129,7 @@ pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
 }
 
 /// Allows [`send_zerocopy`] on this socket (`SO_ZEROCOPY`). Needs Linux 4.14.
-pub fn allow_lending(socket: impl AsFd) -> io::Result<()> {
+pub fn enable_zerocopy(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
@@ -144,7 +144,7 @@ pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 
 /// Completed zero-copy sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
+pub struct ZerocopyCompletion {
     /// Calls of [`send_zerocopy`] whose bytes may be reused.
     pub calls: u64,
     /// How many of these calls the kernel copied after all.
@@ -157,7 +157,7 @@ struct ErrorRoom([u8; 128]);
 
 /// Reads, without waiting, one notification of completed zero-copy sends from the error queue of
 /// the socket; `None` if there is none.
-pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
+pub fn read_completion(socket: impl AsFd) -> io::Result<Option<ZerocopyCompletion>> {
     let mut control = ErrorRoom([0; 128]);
     // SAFETY: all zeros is a valid msghdr: no name, no vectors, no control.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -170,12 +170,12 @@ pub fn returned(socket: impl AsFd) -> io::Result<Option<Returned>> {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     }
-    Ok(Some(notice(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
+    Ok(Some(parse_completion(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
 }
 
 /// Parses `cmsghdr` (16 bytes), then `sock_extended_err` with the first and last call number in
 /// `ee_info` and `ee_data` (`Documentation/networking/msg_zerocopy.rst`); zeros for another error.
-fn notice(control: &[u8]) -> Returned {
+fn parse_completion(control: &[u8]) -> ZerocopyCompletion {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.
     const ORIGIN_ZEROCOPY: u8 = 5;
@@ -184,13 +184,13 @@ fn notice(control: &[u8]) -> Returned {
     let Some(error) =
         control.get(CONTROL_HEADER_BYTES..CONTROL_HEADER_BYTES + 16).filter(|e| e[4] == ORIGIN_ZEROCOPY)
     else {
-        return Returned::default();
+        return ZerocopyCompletion::default();
     };
     let number = |at: usize| {
         error.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_ne_bytes).unwrap_or_default()
     };
     let calls = u64::from(number(12).wrapping_sub(number(8))) + 1;
-    Returned { calls, copied: if error[6] == COPIED { calls } else { 0 } }
+    ZerocopyCompletion { calls, copied: if error[6] == COPIED { calls } else { 0 } }
 }
 
 #[cfg(test)]
@@ -215,7 +215,7 @@ mod tests {
         assert!(info.acknowledged.unwrap() >= 1, "{info:?}");
         assert!(info.busy_us.is_some());
         assert!(
-            info.shortest_rtt_us.is_some_and(|shortest| shortest > 0) && info.path_us() <= info.rtt_us,
+            info.shortest_rtt_us.is_some_and(|shortest| shortest > 0) && info.path_rtt_us() <= info.rtt_us,
             "{info:?}"
         );
         assert!(TcpInfo::of(std::fs::File::open("/dev/null").unwrap()).is_err());
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn a_queue_does_not_make_the_way_longer() {
         let info = TcpInfo { rtt_us: 40_000, shortest_rtt_us: Some(30), ..TcpInfo::default() };
-        assert_eq!(info.path_us(), 30);
-        assert_eq!(TcpInfo { shortest_rtt_us: None, ..info }.path_us(), 40_000);
+        assert_eq!(info.path_rtt_us(), 30);
+        assert_eq!(TcpInfo { shortest_rtt_us: None, ..info }.path_rtt_us(), 40_000);
     }
 
     #[test]
@@ -249,18 +249,18 @@ mod tests {
     #[test]
     fn what_is_lent_arrives_and_comes_back() {
         let (near, mut far) = pair();
-        if allow_lending(&near).is_err() {
+        if enable_zerocopy(&near).is_err() {
             return;
         }
         let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
-        assert_eq!(returned(&near).unwrap(), None);
+        assert_eq!(read_completion(&near).unwrap(), None);
         let sent = send_zerocopy(&near, &bytes).unwrap();
         let mut seen = vec![0; sent];
         far.read_exact(&mut seen).unwrap();
         assert_eq!(seen, bytes[..sent]);
-        let mut back = Returned::default();
+        let mut back = ZerocopyCompletion::default();
         while back.calls == 0 {
-            if let Some(more) = returned(&near).unwrap() {
+            if let Some(more) = read_completion(&near).unwrap() {
                 back = more;
             }
         }
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_notice_of_something_else_is_none() {
-        assert_eq!(notice(&[0; 128]), Returned::default());
-        assert_eq!(notice(&[5; 10]), Returned::default());
+        assert_eq!(parse_completion(&[0; 128]), ZerocopyCompletion::default());
+        assert_eq!(parse_completion(&[5; 10]), ZerocopyCompletion::default());
     }
 }

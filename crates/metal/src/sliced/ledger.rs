@@ -84,7 +84,7 @@ struct SecondCost {
 impl SecondCost {
     fn add(&mut self, sum: SliceSum, kept: SliceSum) {
         self.sum.add(sum);
-        self.beyond += beyond(&sum, kept);
+        self.beyond += excess_seconds(&sum, kept);
     }
 }
 
@@ -178,7 +178,7 @@ impl SliceLedger {
     }
 
     /// Sums, by bin, the slices with a doubtful clock that are above the level at either clock.
-    fn dear(&self) -> impl Iterator<Item = &SliceSum> {
+    fn above_level(&self) -> impl Iterator<Item = &SliceSum> {
         let from = self.level().map_or(BINS, |level| self.bin(level) + self.margin() + 1);
         self.stepped.beginning_in(from..BINS).iter().chain(self.differing.beginning_in(from..BINS))
     }
@@ -194,11 +194,13 @@ impl SliceLedger {
     pub(super) fn excluded(&self) -> ExcludedTime {
         let kept = self.kept();
         let switched = self.all.switched - kept.switched;
-        let doubtful = staying(&self.stepped.all()) + staying(&self.differing.all());
-        let unexplained = doubtful - staying(&self.confirmed()) - self.dear().map(staying).sum::<f64>();
-        let clock = staying(&self.unprobed) + unexplained.max(0.0);
+        let doubtful = unswitched_seconds(&self.stepped.all()) + unswitched_seconds(&self.differing.all());
+        let unexplained = doubtful
+            - unswitched_seconds(&self.confirmed())
+            - self.above_level().map(unswitched_seconds).sum::<f64>();
+        let clock = unswitched_seconds(&self.unprobed) + unexplained.max(0.0);
         let second = self.second(kept);
-        let differing = staying(&second.sum);
+        let differing = unswitched_seconds(&second.sum);
         let all = self.all.seconds - kept.seconds;
         let other = (all - switched - clock - differing).max(0.0);
         ExcludedTime {
@@ -218,12 +220,14 @@ impl SliceLedger {
     /// switches and of the second cost.
     fn taken(&self, kept: SliceSum, second: &SecondCost) -> f64 {
         let Some(level) = self.level() else { return 0.0 };
-        let beyond = |sum: &SliceSum| beyond(sum, kept);
+        let beyond = |sum: &SliceSum| excess_seconds(sum, kept);
         let near = |bin: &SliceSum| (bin.cycles / bin.turns / level - 1.0).abs() <= self.spread;
         let bins = || self.bins.iter().filter(|bin| bin.slices > 0);
-        let dearer = bins().filter(|bin| !near(bin)).chain(self.dear()).map(beyond).sum::<f64>();
-        let others = staying(&self.unprobed) + staying(&self.stepped.all()) + staying(&self.differing.all());
-        let outside = staying(&self.all) - others - bins().map(staying).sum::<f64>();
+        let dearer = bins().filter(|bin| !near(bin)).chain(self.above_level()).map(beyond).sum::<f64>();
+        let others = unswitched_seconds(&self.unprobed)
+            + unswitched_seconds(&self.stepped.all())
+            + unswitched_seconds(&self.differing.all());
+        let outside = unswitched_seconds(&self.all) - others - bins().map(unswitched_seconds).sum::<f64>();
         (dearer + outside.max(0.0) - second.beyond).max(0.0)
     }
 
@@ -255,7 +259,7 @@ impl SliceLedger {
         if !self.shares_memory {
             let cost = second.sum.cycles / second.sum.turns;
             let stepped = self.stepped_at(level, cost);
-            second.beyond += beyond(&stepped, kept);
+            second.beyond += excess_seconds(&stepped, kept);
             second.sum.add(SliceSum { cycles: cost * stepped.turns, ..stepped });
         }
         second
@@ -288,16 +292,16 @@ impl SliceLedger {
 }
 
 /// Returns the seconds of those slices during which the thread kept its CPU.
-fn staying(sum: &SliceSum) -> f64 {
+fn unswitched_seconds(sum: &SliceSum) -> f64 {
     sum.seconds - sum.switched
 }
 
 /// Returns the seconds of `sum` beyond the time of the same work at the mean cost of `kept`.
-fn beyond(sum: &SliceSum, kept: SliceSum) -> f64 {
+fn excess_seconds(sum: &SliceSum, kept: SliceSum) -> f64 {
     if sum.cycles <= 0.0 || kept.turns <= 0.0 {
         return 0.0;
     }
-    staying(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
+    unswitched_seconds(sum) * (1.0 - kept.cycles / kept.turns * sum.turns / sum.cycles).max(0.0)
 }
 
 /// Returns the bin of `cost` (cycles per turn, like `reference`); may be out of range or NaN.

@@ -133,7 +133,7 @@ fn a_panicking_load_is_an_error_and_nobody_waits_for_it() {
 proptest! {
     #[test]
     fn a_fixed_amount_is_cut_exactly_and_evenly(turns in 1_u64..5_000_000, per_slice in 1_u64..200_000) {
-        let mut ration = Ration::new(SliceEnd::Turns(turns), per_slice);
+        let mut ration = RemainingWork::new(SliceEnd::Turns(turns), per_slice);
         let mut slices = Vec::new();
         while !ration.is_used_up(Duration::ZERO) && slices.len() < 100_000 {
             slices.push(ration.next_slice());

@@ -30,7 +30,7 @@ pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
     if wanted <= UNCHECKED_THREADS {
         return Ok(());
     }
-    match tightest(Path::new("/"), geteuid().is_root()) {
+    match tightest_limit(Path::new("/"), geteuid().is_root()) {
         Some(ThreadLimit { what, room }) if room < wanted as u64 => {
             Err(TeamError::NoRoom { wanted, room, limit: what })
         }
@@ -38,10 +38,11 @@ pub(super) fn check(wanted: usize) -> Result<(), TeamError> {
     }
 }
 
-fn tightest(root: &Path, privileged: bool) -> Option<ThreadLimit> {
+fn tightest_limit(root: &Path, privileged: bool) -> Option<ThreadLimit> {
     let number = |path: &str| first_number(&root.join(path));
     let mut limits = Vec::new();
-    let running = read_to_string(root.join("proc/loadavg")).ok().and_then(|text| running(&text)).unwrap_or(0);
+    let running =
+        read_to_string(root.join("proc/loadavg")).ok().and_then(|text| thread_count(&text)).unwrap_or(0);
     for name in ["threads-max", "pid_max"] {
         if let Some(most) = number(&format!("proc/sys/kernel/{name}")) {
             limits.push(limit(format!("kernel.{name} = {most}"), most, running + RESERVED_THREADS, 1));
@@ -97,7 +98,7 @@ fn first_number(path: &Path) -> Option<u64> {
 }
 
 /// Returns the number of threads of the system from `/proc/loadavg`: 913 in the field `2/913`.
-fn running(loadavg: &str) -> Option<u64> {
+fn thread_count(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split('/').nth(1)?.parse().ok()
 }
 
@@ -132,7 +133,7 @@ mod tests {
         ];
         let with = |more: &[(&str, &str)]| {
             let root = system(&[&wide[..], more].concat());
-            let found = tightest(root.path(), true).unwrap();
+            let found = tightest_limit(root.path(), true).unwrap();
             (found.what, found.room)
         };
         let maps = ("proc/sys/vm/max_map_count", "65530");

@@ -39,7 +39,7 @@ pub struct Key {
     /// Value that means the same as leaving the parameter out, in the words of a case (`256 KiB`).
     /// It is never refused as ineffective, and most benchmarks leave it out of the case. For every
     /// switch, `off` is such a value too.
-    pub unsaid: Option<&'static str>,
+    pub neutral_value: Option<&'static str>,
     /// Axis of charts along it, if there are any.
     pub axis: Option<Axis>,
     /// Whether its values are lines of one chart; otherwise each value has its own chart.
@@ -49,7 +49,7 @@ pub struct Key {
     /// Amount that it fixes, if `--scale` changes that.
     pub amount: Option<ScaledAmount>,
     /// Whether it is the number of bytes of one transfer.
-    pub of_one: bool,
+    pub is_transfer_size: bool,
 }
 
 /// An amount that `--scale` changes.
@@ -99,12 +99,12 @@ const fn key(name: &'static str, kind: ValueKind, help: &'static str) -> Key {
         help,
         usual: None,
         of_machine: false,
-        unsaid: None,
+        neutral_value: None,
         axis: None,
         overlaid: false,
         titled: false,
         amount: None,
-        of_one: false,
+        is_transfer_size: false,
     }
 }
 
@@ -118,7 +118,7 @@ impl Key {
     }
 
     const fn unsaid(self, value: &'static str) -> Self {
-        Self { unsaid: Some(value), ..self }
+        Self { neutral_value: Some(value), ..self }
     }
 
     const fn axis(self, name: &'static str, spacing: Spacing) -> Self {
@@ -147,7 +147,7 @@ impl Key {
     }
 
     const fn of_one(self) -> Self {
-        Self { of_one: true, ..self }
+        Self { is_transfer_size: true, ..self }
     }
 }
 

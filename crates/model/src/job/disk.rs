@@ -111,7 +111,7 @@ impl DiskTransfers {
     }
 
     /// Returns whether only one transfer is in flight over all threads.
-    pub fn is_lone(&self) -> bool {
+    pub fn has_one_in_flight(&self) -> bool {
         (self.threads, self.depth) == (1, 1)
     }
 
@@ -305,7 +305,7 @@ impl DiskEngine {
     ];
 
     /// Parses the name of an engine with one transfer at a time: `psync` or `mmap`; else `None`.
-    pub fn lone(word: &str) -> Option<Self> {
+    pub fn parse_synchronous(word: &str) -> Option<Self> {
         Self::from_word(word).filter(|engine| engine.is_one_at_a_time())
     }
 

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use plimsoll_machine::Machine;
 use plimsoll_machine::smbios::Module;
 use plimsoll_machine::virtualisation::{NITRO, Virtualisation};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::microarchitecture::SocketMemory;
 use super::{Input, Limit, LimitKind, LimitSource};
 use crate::case::Case;
-use crate::place::placed;
+use crate::place::cpus_of_case;
 
 /// Name of the input that every limit of channels has, and no other.
 pub const CHANNELS: &str = "channels";
@@ -26,9 +26,9 @@ const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
 /// Returns the limits of memory traffic in B/s of the sockets that the case's threads run on, or of
 /// the socket of the case's node; the error is the reason why none is known.
-pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
+pub fn channel_limits(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
     let populated = populated(machine, case);
-    match (populated, most(machine, case)) {
+    match (populated, full_channels_limit(machine, case)) {
         (Ok(populated), most) => {
             // If the populated channels carry more than the chip's row, the row belongs to another
             // chip, or the modules run faster than rated.
@@ -46,7 +46,7 @@ pub fn carried(machine: &Machine, case: &Case) -> Result<Vec<Limit>, String> {
 }
 
 /// Multiplies the value by `factor`; appends `formula` (`× share`) and `inputs` that explain it.
-pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
+pub fn multiply_limit(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limit {
     Limit {
         value: limit.value.map(|value| value * factor),
         formula: format!("{} {formula}", limit.formula),
@@ -56,7 +56,7 @@ pub fn times(limit: Limit, factor: f64, inputs: &[Input], formula: &str) -> Limi
 }
 
 /// Returns the limit in B/s of sockets with all channels filled with the fastest modules, if known.
-fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
+fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let memory = SocketMemory::of(machine).map_err(|why| why.0)?.ok_or_else(|| no_channels(machine))?;
     let (shown, _) = sockets(machine, case)?;
     let sockets = possible_sockets(machine, memory, shown);
@@ -84,7 +84,7 @@ fn most(machine: &Machine, case: &Case) -> Result<Limit, String> {
         Some(false) => limit,
         // Only the hypervisor knows the sockets of the guest's memory and the host's caches.
         Some(true) | None => limit.resting_on_or(
-            format!("{} of {} memory channels ({})", counted(sockets, "socket"), memory.channels, memory.name),
+            format!("{} of {} memory channels ({})", format_count(sockets, "socket"), memory.channels, memory.name),
             "caches of the host answered; the hypervisor shows sockets of its own: give the limit of this guest by --limits",
         ),
     })
@@ -203,7 +203,7 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
         ));
     }
     let of = |cpu: usize| machine.cpu.logical(cpu).and_then(|cpu| cpu.package);
-    let used: Option<BTreeSet<u32>> = placed(machine, case).into_iter().map(of).collect();
+    let used: Option<BTreeSet<u32>> = cpus_of_case(machine, case).into_iter().map(of).collect();
     // The kernel hides the package of an offline CPU.
     let running = machine.cpu.logical.iter().filter(|cpu| cpu.online);
     let all: Option<BTreeSet<u32>> = running.map(|cpu| cpu.package).collect();
@@ -253,7 +253,11 @@ mod tests {
     }
 
     fn values(machine: &Machine, threads: u64) -> Vec<(Option<f64>, LimitSource)> {
-        carried(machine, &on(threads)).unwrap().into_iter().map(|limit| (limit.value, limit.source)).collect()
+        channel_limits(machine, &on(threads))
+            .unwrap()
+            .into_iter()
+            .map(|limit| (limit.value, limit.source))
+            .collect()
     }
 
     #[test]
@@ -270,7 +274,7 @@ mod tests {
         let mut both = half.clone();
         both.cpu.allowed = both.cpu.online.clone();
         assert_eq!(values(&both, 40)[0].0, Some(6.0 * channel), "threads on both sockets");
-        let one_node = carried(&both, &on(40).with_count("node", 1))?;
+        let one_node = channel_limits(&both, &on(40).with_count("node", 1))?;
         assert_eq!(one_node[0].value, Some(3.0 * channel), "memory of one node is on one socket");
         let uneven = xeon(|slot| slot < 2 || slot == 12 || slot == 14)?;
         assert_eq!(values(&uneven, 1)[0].0, Some(3.0 * channel), "nothing tells which socket has two");
@@ -291,14 +295,14 @@ mod tests {
     #[test]
     fn a_guests_sockets_are_a_fact_that_a_figure_can_refute() -> Result<(), Fault> {
         let mut machine = xeon(|_| true)?;
-        let of_firmware = carried(&machine, &on(1))?.remove(0).fact.map(|fact| fact.text);
+        let of_firmware = channel_limits(&machine, &on(1))?.remove(0).fact.map(|fact| fact.text);
         assert_eq!(of_firmware.as_deref(), Some("what the firmware says of the memory"));
         for is_virtual in [Some(true), None] {
             machine.virtualisation.is_virtual = is_virtual;
-            let limit = carried(&machine, &on(1))?.remove(0);
+            let limit = channel_limits(&machine, &on(1))?.remove(0);
             let fact = limit.fact.clone().map(|fact| fact.text).unwrap_or_default();
             assert!(fact.starts_with("1 socket of 6 memory channels ("), "{fact}");
-            let half = times(limit, 0.5, &[], "× share");
+            let half = multiply_limit(limit, 0.5, &[], "× share");
             assert!(half.fact.is_some(), "what the program moves rests on it too");
         }
         // Each CPU is a socket, as with QEMU: the hardware has at most as many as NUMA nodes.
@@ -306,7 +310,7 @@ mod tests {
             cpu.package = u32::try_from(number).ok();
         }
         machine.cpu.allowed = machine.cpu.online.clone();
-        let limit = carried(&machine, &on(40))?.remove(0);
+        let limit = channel_limits(&machine, &on(40))?.remove(0);
         assert_eq!(limit.value, Some(2.0 * 6.0 * 8.0 * 2933e6));
         Ok(())
     }
@@ -356,7 +360,7 @@ mod tests {
         let node = machine.memory.nodes.last_mut().ok_or("no node")?;
         node.cpus = plimsoll_machine::CpuSet::default();
         let id = node.id as u64;
-        let why = carried(&machine, &on(1).with_count("node", id)).unwrap_err();
+        let why = channel_limits(&machine, &on(1).with_count("node", id)).unwrap_err();
         assert!(why.contains("has no CPUs"), "{why}");
         Ok(())
     }
@@ -367,7 +371,7 @@ mod tests {
         for module in machine.memory.modules.iter_mut().flatten() {
             module.channel = None;
         }
-        let limit = carried(&machine, &on(1))?.remove(0);
+        let limit = channel_limits(&machine, &on(1))?.remove(0);
         assert_eq!(limit.inputs[0].value, 2.0, "four modules, two sockets");
         assert!(limit.reason.is_some_and(|why| why.contains("does not name channels")));
         Ok(())
@@ -376,7 +380,7 @@ mod tests {
     #[test]
     fn what_a_hypervisor_makes_up_or_the_firmware_leaves_out_does_not_count() -> Result<(), Fault> {
         let reason = |machine: &Machine| {
-            let limits = carried(machine, &on(1)).unwrap();
+            let limits = channel_limits(machine, &on(1)).unwrap();
             assert_eq!((limits.len(), limits[0].source), (1, LimitSource::Rated));
             limits[0].reason.clone().unwrap_or_default()
         };

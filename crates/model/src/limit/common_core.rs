@@ -3,16 +3,16 @@
 use plimsoll_machine::CpuSet;
 
 use super::{Limit, LimitSource, Question};
-use crate::place::placed;
+use crate::place::cpus_of_case;
 
 /// Returns the limits that `derived` gives for CPUs that may share a core. If some shared one
 /// before the run, these are two: one for the shared core and one for separate cores.
-pub fn wherever_they_run<E>(
+pub fn limits_by_core_sharing<E>(
     question: &Question<'_>,
     derived: impl Fn(&Question<'_>) -> Result<Limit, E>,
 ) -> Result<Vec<Limit>, E> {
     let together = derived(question)?;
-    let cpus: CpuSet = placed(question.machine, question.case).into_iter().collect();
+    let cpus: CpuSet = cpus_of_case(question.machine, question.case).into_iter().collect();
     let shared = question.machine.cpu.hidden_among(&cpus);
     if shared.is_empty() {
         return Ok(vec![together]);
@@ -35,7 +35,7 @@ pub fn wherever_they_run<E>(
     let together = Limit { source: LimitSource::Inferred, ..together }.because(why);
     let times =
         separate_cores.as_ref().and_then(|separate_cores| Some(separate_cores.value? / together.value?));
-    let together = together.resting_on_a_place(core, times.unwrap_or(f64::INFINITY));
+    let together = together.resting_on_placement(core, times.unwrap_or(f64::INFINITY));
     Ok([together].into_iter().chain(separate_cores).collect())
 }
 
@@ -63,7 +63,7 @@ mod tests {
             let pairs = question.machine.cpu.hidden_siblings.len() as f64;
             Ok(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, 4.0 - pairs, "cores", Vec::new()))
         };
-        wherever_they_run(&question, derived).expect("limits")
+        limits_by_core_sharing(&question, derived).expect("limits")
     }
 
     #[test]

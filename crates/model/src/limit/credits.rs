@@ -14,7 +14,7 @@ pub(super) const LASTS: &str = "lasts";
 pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;
-    let lasts = row.lasts(row.credits);
+    let lasts = row.full_speed_seconds(row.credits);
     let mut busy = 0.0;
     let bound = |(at, sample): (usize, &crate::sample::Sample)| {
         busy += sample.elapsed;
@@ -51,7 +51,7 @@ fn describe(row: &Burstable, lasts: f64) -> String {
         row.product,
         time(lasts),
         row.credits,
-        time(row.lasts(row.launch_credits)),
+        time(row.full_speed_seconds(row.launch_credits)),
         row.launch_credits,
         percent(row.baseline, 3)
     )

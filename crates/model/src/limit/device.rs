@@ -154,12 +154,12 @@ impl Burstable {
     }
 
     /// Returns for how many seconds `credits` let all vCPUs run at full speed.
-    pub fn lasts(&self, credits: f64) -> f64 {
+    pub fn full_speed_seconds(&self, credits: f64) -> f64 {
         60.0 * credits / (self.vcpus * (1.0 - self.baseline))
     }
 
     /// Returns the note that a burstable instance has no published figures; else `None`.
-    pub fn unstated(machine: &Virtualisation) -> Option<String> {
+    pub fn unpublished_note(machine: &Virtualisation) -> Option<String> {
         let (Burstable { product, network, .. }, _) = Self::of(machine)?;
         Some(format!(
             "; {product}: the provider publishes no figure, its network is '{network}' and its volumes share it"
@@ -333,8 +333,11 @@ mod tests {
         };
         let (row, _) = Burstable::of(&on).unwrap();
         assert_eq!((row.vcpus, row.baseline, row.credits), (1.0, 0.10, 144.0));
-        assert_eq!((row.lasts(row.credits) / 60.0, row.lasts(row.launch_credits).round()), (160.0, 2000.0));
-        assert!(Burstable::unstated(&on).unwrap().contains("'Low to Moderate'"));
+        assert_eq!(
+            (row.full_speed_seconds(row.credits) / 60.0, row.full_speed_seconds(row.launch_credits).round()),
+            (160.0, 2000.0)
+        );
+        assert!(Burstable::unpublished_note(&on).unwrap().contains("'Low to Moderate'"));
         assert!(Burstable::of(&Virtualisation { instance: None, ..on }).is_none());
     }
 }

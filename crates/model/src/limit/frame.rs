@@ -25,7 +25,7 @@ pub const MIN_FRAME_BYTES: f64 = 84.0;
 
 /// Returns the `limit` of a link; in a guest, marked as resting on the speed that the host shows,
 /// as a virtual function may reach its card's other functions faster than the line.
-pub fn stated(limit: Limit, machine: &Machine) -> Limit {
+pub fn rest_on_shown_speed(limit: Limit, machine: &Machine) -> Limit {
     match machine.virtualisation.is_virtual {
         Some(true) => limit.resting_on_or("the speed of the line that the hypervisor shows", PASSED_BY),
         _ => limit,

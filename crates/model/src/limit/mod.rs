@@ -193,7 +193,7 @@ impl Limit {
 
     /// Sets a fact about the host's placement of guest CPUs, which may hold for only part of a run;
     /// after a move the limit is `times` as high.
-    pub fn resting_on_a_place(self, fact: impl Into<String>, times: f64) -> Self {
+    pub fn resting_on_placement(self, fact: impl Into<String>, times: f64) -> Self {
         let otherwise = "the host has moved CPUs since, and the limit counts a core for each";
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: Some(times) }), ..self }
     }
@@ -255,7 +255,7 @@ pub struct LimitEvidence<'a> {
 
 impl Limit {
     /// Returns whether both limits have equal values, kind, source and formula; notes may differ.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         let shown = |limit: &Self| (limit.value, limit.kind, limit.source);
         shown(self) == shown(other) && self.formula == other.formula && self.per_sample == other.per_sample
     }

@@ -46,7 +46,7 @@ impl Matrix {
 
 /// Pairs with the same label.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alike<'a> {
+pub struct LabelMedian<'a> {
     /// Label.
     pub mark: Option<&'a str>,
     /// Number of pairs; both directions of a pair count as one.
@@ -122,16 +122,16 @@ impl Matrix {
     }
 
     /// Returns the number of pairs and the median of each label, lowest median first.
-    pub fn alike(&self) -> Vec<Alike<'_>> {
+    pub fn medians_by_label(&self) -> Vec<LabelMedian<'_>> {
         let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
         let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
             let pairs: BTreeSet<[u32; 2]> =
                 places.iter().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
             let median = median(places.iter().map(|p| p.value).collect())?;
-            Some(Alike { mark, pairs: pairs.len(), median })
+            Some(LabelMedian { mark, pairs: pairs.len(), median })
         };
-        let mut found: Vec<Alike<'_>> = kinds.into_iter().filter_map(reported).collect();
+        let mut found: Vec<LabelMedian<'_>> = kinds.into_iter().filter_map(reported).collect();
         found.sort_by(|a, b| a.median.total_cmp(&b.median));
         found
     }
@@ -192,8 +192,8 @@ mod tests {
     fn pairs_are_told_by_their_marks_the_nearest_first() {
         let all = [sample(&[(0, 1, 5.0), (1, 0, 7.0), (0, 4, 20.0), (4, 1, 21.0), (1, 5, 30.0)])];
         let matrix = Matrix::of(&all).unwrap();
-        let smt = Alike { mark: Some("smt"), pairs: 1, median: 6.0 };
-        assert_eq!(matrix.alike(), [smt, Alike { mark: None, pairs: 3, median: 21.0 }]);
+        let smt = LabelMedian { mark: Some("smt"), pairs: 1, median: 6.0 };
+        assert_eq!(matrix.medians_by_label(), [smt, LabelMedian { mark: None, pairs: 3, median: 21.0 }]);
         assert_eq!(matrix.measured().count(), 5);
         let last = matrix.measured().last().unwrap();
         assert_eq!(last, MeasuredEntry { row: 4, column: 1, value: 21.0, mark: None });

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::case::nearest;
-use crate::plan::{Group, Places, SamplingOptions};
+use crate::plan::{Group, PlanPositions, SamplingOptions};
 use value::{bounded, count, text, texts};
 
 pub use group::GROUP_KEYS;
@@ -55,7 +55,7 @@ pub struct PlanFile {
     /// Groups, in order.
     pub groups: Vec<Group>,
     /// Positions of its keys.
-    pub places: Places,
+    pub places: PlanPositions,
 }
 
 impl PlanFile {
@@ -190,8 +190,10 @@ fn parsed(file: &str, text: &str, origin: TextOrigin) -> Result<PlanFile, Vec<Fi
     };
     let table = DeTable::parse(text)
         .map_err(|e| vec![at(e.span().unwrap_or_default().start, &not_toml(e.message()))])?;
-    let mut plan =
-        PlanFile { places: Places { file: file.to_owned(), ..Places::default() }, ..PlanFile::default() };
+    let mut plan = PlanFile {
+        places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
+        ..PlanFile::default()
+    };
     let source = PlanText { file, lines: &lines, origin };
     let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {

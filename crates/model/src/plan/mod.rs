@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Key, Value};
 
 pub use exclude::Exclude;
-pub use places::{KeyPosition, Places, Position};
+pub use places::{KeyPosition, PlanPositions, Position};
 
 /// Sampling of the cases of a group or plan; `None` falls back to the plan or the default.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,7 +58,7 @@ pub struct Group {
     /// Options, as `name=value`, of the reference tool's job that the group was made of.
     pub job: Vec<String>,
     /// Positions in the plan's text.
-    pub places: Places,
+    pub places: PlanPositions,
     /// Budget of the whole run in seconds, which limits default sizes.
     pub budget: Option<f64>,
 }

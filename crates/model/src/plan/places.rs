@@ -22,7 +22,7 @@ pub struct KeyPosition {
 
 /// Positions of a group and its keys; empty if the group is not from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Places {
+pub struct PlanPositions {
     /// File name, sanitised.
     pub file: String,
     /// Position of the group's table.
@@ -35,7 +35,7 @@ pub struct Places {
     pub group_label: Option<String>,
 }
 
-impl Places {
+impl PlanPositions {
     /// Returns whether the group comes from a file.
     pub fn known(&self) -> bool {
         !self.file.is_empty()

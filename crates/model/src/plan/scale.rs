@@ -27,7 +27,7 @@ fn workers() -> impl Iterator<Item = &'static Key> {
 
 /// Returns the parameters with the bytes of one transfer, such as `block`.
 fn of_one() -> impl Iterator<Item = &'static Key> {
-    KEYS.iter().filter(|key| key.of_one)
+    KEYS.iter().filter(|key| key.is_transfer_size)
 }
 
 const LEAST_FILE: u64 = 64 << 20;
@@ -48,7 +48,7 @@ pub fn series(samples: u32, scale: f64) -> u32 {
 }
 
 /// Returns `seconds` per sample of a series × `scale`, not below `usual`, those of other cases.
-pub fn of_series(seconds: f64, scale: f64, usual: f64) -> f64 {
+pub fn series_sample_time(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
@@ -232,8 +232,8 @@ mod tests {
             [series(600, 0.1), series(600, 0.001), series(3, 0.1), series(600, 1.0)],
             [60, 30, 3, 600]
         );
-        assert_eq!([of_series(1.0, 0.5, 0.2), of_series(1.0, 0.001, 0.2)], [0.5, 0.2]);
-        assert_eq!([of_series(0.1, 0.5, 0.2), of_series(1.0, 1.0, 0.2)], [0.1, 1.0]);
+        assert_eq!([series_sample_time(1.0, 0.5, 0.2), series_sample_time(1.0, 0.001, 0.2)], [0.5, 0.2]);
+        assert_eq!([series_sample_time(0.1, 0.5, 0.2), series_sample_time(1.0, 1.0, 0.2)], [0.1, 1.0]);
     }
 
     #[test]

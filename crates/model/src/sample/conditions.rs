@@ -91,7 +91,7 @@ impl ExcludedBy {
             switched: some(causes.switched),
             clock: some(causes.clock),
             second: some(causes.second),
-            gaps: some(causes.gaps),
+            gaps: some(causes.interrupted),
             taken: some(causes.taken),
             off_cpu: None,
             second_work: some(causes.second_work),
@@ -123,12 +123,12 @@ impl Conditions {
     /// Returns the share (0 to 1) of time that other processes or guests took from a case on `cpus`
     /// CPUs. Waits for a quota or for the case's own threads do not count.
     pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
-        let waited = self.waited.unwrap_or(0.0) - case.crowding(cpus);
+        let waited = self.waited.unwrap_or(0.0) - case.cpu_wait_share(cpus);
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
     /// Returns the conditions that are equal in all of these; clock and lost time are left empty.
-    pub fn alike(all: &[&Self]) -> Self {
+    pub fn common_to_all(all: &[&Self]) -> Self {
         let same = |read: &dyn Fn(&Self) -> Option<f64>| {
             let first = read(all.first()?)?;
             all.iter().all(|other| read(other) == Some(first)).then_some(first)

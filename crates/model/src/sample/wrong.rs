@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// A wrong result, which voids the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ impl WrongAnswer {
                 format!("CPU {cpu} computed {got} in {operation} (wrong answer{times})")
             }
             WrongAnswerSource::Cpus(cpus) => {
-                let which = which(cpus);
+                let which = shown_cpus(cpus);
                 format!("{which} computed {got} in {operation} (wrong answer{times})")
             }
             WrongAnswerSource::Storage { path, offset } => {
@@ -212,7 +212,7 @@ fn shortened(got: &str) -> String {
 }
 
 /// Formats "one of CPUs 0, 2 and 3", with the first few of many.
-fn which(cpus: &[usize]) -> String {
+fn shown_cpus(cpus: &[usize]) -> String {
     const SHOWN: usize = 4;
     let mut names: Vec<String> = cpus.iter().take(SHOWN).map(usize::to_string).collect();
     if cpus.len() > SHOWN {
@@ -236,7 +236,7 @@ impl fmt::Display for WrongAnswer {
             write!(f, "; {}", self.detail)?;
         }
         if self.count > 1 {
-            write!(f, "; {}", counted(self.count as usize, "wrong result"))?;
+            write!(f, "; {}", format_count(self.count as usize, "wrong result"))?;
         }
         let Some(Repeated { there, elsewhere }) = self.repeated else { return Ok(()) };
         if let Some(Elsewhere { cpu, trials }) = elsewhere {

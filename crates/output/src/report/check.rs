@@ -3,7 +3,7 @@
 use plimsoll_check::{Checked, CheckedFigure, LimitShown, Plausibility};
 use plimsoll_model::limit::LimitKind;
 use plimsoll_units::quantity::{Quantity, percent};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
@@ -116,8 +116,8 @@ fn tally(files: &[Checked]) -> String {
     let several = files.iter().any(|file| file.document.is_some());
     format!(
         "{} in {}: {} impossible, {} fine, {} cannot be judged",
-        counted(all as u64, "figure"),
-        counted(files.len() as u64, if several { "result" } else { "file" }),
+        format_count(all as u64, "figure"),
+        format_count(files.len() as u64, if several { "result" } else { "file" }),
         count(Plausibility::Impossible),
         count(Plausibility::Fine),
         count(Plausibility::Unjudged)

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use plimsoll_bench::label;
 use plimsoll_compare::{
-    ComparedMetric, Comparison, ConditionDifference, DifferenceVerdict, FAMILY, Holds, Missing, NoiseOrigin,
-    UncomparedKind, Unweighed, letter,
+    ComparedMetric, Comparison, ConditionDifference, DifferenceVerdict, FAMILY, Missing, NoiseOrigin,
+    RequirementResult, UncomparedKind, Unweighed, letter,
 };
 use plimsoll_units::quantity::{percent, write_distinct};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::style::{Style, TextRole};
 use super::wrap::{cut, paragraph};
@@ -31,7 +31,12 @@ pub(super) const NOTHING: &str = "nothing to compare: no case has figures of two
 
 /// Formats a comparison as text for a terminal. `held` are the checked requirements; `shown`
 /// selects the metrics.
-pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style: &Style) -> String {
+pub fn table(
+    comparison: &Comparison,
+    held: &[RequirementResult],
+    shown: ShownMetrics,
+    style: &Style,
+) -> String {
     let mut text = String::new();
     for (index, side) in sides(comparison).iter().enumerate() {
         text += &paragraph(style, TextRole::Strong, &format!("{:<3}", letter(index)), side);
@@ -56,7 +61,7 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style
     }
     for one in held {
         let (mark, role) = if one.met { ("met: ", TextRole::Good) } else { ("NOT MET: ", TextRole::Bad) };
-        text += &paragraph(style, role, mark, &required(one));
+        text += &paragraph(style, role, mark, &describe_requirement(one));
     }
     if let Some(line) = blindness(comparison) {
         text += &paragraph(style, TextRole::Warning, "! ", &line);
@@ -67,7 +72,12 @@ pub fn table(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, style
 
 /// Formats a comparison as GitHub Markdown. `held` are the checked requirements; `shown` selects
 /// the metrics. Lost cases are marked as failures unless `missing` ignores them.
-pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, missing: Missing) -> String {
+pub fn markdown(
+    comparison: &Comparison,
+    held: &[RequirementResult],
+    shown: ShownMetrics,
+    missing: Missing,
+) -> String {
     let safe = super::escape::markdown;
     let mut text = format!("### {}\n\n{}\n\n", safe(&title(comparison)), safe(&tally(comparison)));
     let warnings: Vec<String> = warnings(comparison).into_iter().chain(blindness(comparison)).collect();
@@ -95,12 +105,12 @@ pub fn markdown(comparison: &Comparison, held: &[Holds], shown: ShownMetrics, mi
     }
     for one in held {
         let mark = if one.met { "✅" } else { "❌" };
-        text += &format!("- {mark} {}\n", safe(&required(one)));
+        text += &format!("- {mark} {}\n", safe(&describe_requirement(one)));
     }
     text
 }
 
-pub(super) fn required(one: &Holds) -> String {
+pub(super) fn describe_requirement(one: &RequirementResult) -> String {
     let case = one.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
     format!("{}:{case} {}", one.requirement, one.found)
 }
@@ -117,7 +127,7 @@ const SIDE: usize = 28;
 fn sides(comparison: &Comparison) -> Vec<String> {
     let one = |(index, name): (usize, &String)| {
         let runs = comparison.runs.get(index).filter(|runs| **runs != 1);
-        let runs = runs.map(|runs| counted(*runs, "run"));
+        let runs = runs.map(|runs| format_count(*runs, "run"));
         let prices = comparison.prices.as_ref();
         let price = prices.and_then(|prices| Some(format!("{} {}", prices.values.get(index)?, prices.unit)));
         let more: Vec<String> = runs.into_iter().chain(price).collect();
@@ -251,7 +261,7 @@ pub(super) fn tally(comparison: &Comparison) -> String {
         n => format!("; {n} informative"),
     };
     let what = if comparison.sides.len() > 2 { "difference" } else { "metric" };
-    format!("{}: {}{informative}", counted(comparison.decided.of, what), comparison.decided)
+    format!("{}: {}{informative}", format_count(comparison.decided.of, what), comparison.decided)
 }
 
 /// Returns ` in C`, a suffix that names the side with index `side`; empty if only two sides are

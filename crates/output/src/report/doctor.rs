@@ -1,7 +1,7 @@
 //! `plimsoll doctor` on a terminal: checks with their effects, then the noise floor between runs.
 
 use plimsoll_compare::Floors;
-use plimsoll_doctor::{CheckState, MachineCheck, Smallest, by_subsystem, smallest};
+use plimsoll_doctor::{CheckState, MachineCheck, NoiseFloorRange, by_subsystem, noise_floor_ranges};
 use plimsoll_units::quantity::percent;
 use unicode_width::UnicodeWidthStr;
 
@@ -54,7 +54,7 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
 
 /// Formats the noise floors between runs: the largest per subsystem, then one per benchmark.
 pub fn floors(floors: &Floors, style: &Style) -> String {
-    let all = smallest(floors);
+    let all = noise_floor_ranges(floors);
     if all.is_empty() {
         return paragraph(
             style,
@@ -90,18 +90,18 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
     )
 }
 
-fn uneven(of: &Smallest) -> bool {
+fn uneven(of: &NoiseFloorRange) -> bool {
     of.most > 1.5 * of.least
 }
 
-fn range(of: &Smallest) -> String {
+fn range(of: &NoiseFloorRange) -> String {
     match uneven(of) {
         true => format!("{:>7} to {} by case", percent(of.least, 2), percent(of.most, 2)),
         false => format!("{:>7}", percent(of.most, 2)),
     }
 }
 
-fn name(of: &Smallest) -> String {
+fn name(of: &NoiseFloorRange) -> String {
     format!("  {} {}", of.benchmark, of.metric)
 }
 

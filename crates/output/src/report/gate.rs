@@ -60,11 +60,11 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     }
     out += &table(gate, style, |check| {
         let (state, reason) = check.state.words();
-        let again = match check.rounds.len() {
+        let again = match check.repetitions.len() {
             0 => String::new(),
             n => format!(
                 ", {} of {n} measured again are low",
-                check.rounds.iter().filter(|r| r.is_low).count()
+                check.repetitions.iter().filter(|r| r.is_low).count()
             ),
         };
         let cause = check.cause().map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -91,7 +91,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
         format!(
             "finds a loss of {}; {} low measurements show it",
             percent(check.threshold.loss, 2),
-            check.fewest()
+            check.min_low_count()
         )
     });
     if gate.shares() {
@@ -158,13 +158,13 @@ fn role(check: &FigureCheck) -> TextRole {
     match check.state {
         CheckProgress::Passed => TextRole::Good,
         CheckProgress::Low => TextRole::Bad,
-        CheckProgress::Waiting | CheckProgress::NotHere(_) => TextRole::Dim,
-        CheckProgress::Suspect | CheckProgress::InVain | CheckProgress::Failed(_) => TextRole::Warning,
+        CheckProgress::Waiting | CheckProgress::NotReported(_) => TextRole::Dim,
+        CheckProgress::Suspect | CheckProgress::GivenUp | CheckProgress::Failed(_) => TextRole::Warning,
     }
 }
 
 fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String; 6] {
-    let name = match check.what {
+    let name = match check.quantity {
         CheckedQuantity::Figure => full(&check.case),
         CheckedQuantity::OfLimit => format!("{}, of its limit", full(&check.case)),
         CheckedQuantity::CpuTime => format!("{}, CPU time", full(&check.case)),
@@ -201,7 +201,7 @@ fn nagios(gate: &Gate) -> String {
     let mut out = format!("PLIMSOLL {word} - {}", verdict.line.replace('|', "/"));
     let mut separator = " |";
     for check in gate.checks.iter().filter(|check| check.value_shown().is_some()) {
-        let label = format!("{} {}", full(&check.case), check.what.code()).replace(['\'', '=', '|'], " ");
+        let label = format!("{} {}", full(&check.case), check.quantity.code()).replace(['\'', '=', '|'], " ");
         let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
         let value = check.value_shown().unwrap_or_default();
         let critical = match check.threshold.better {
@@ -231,7 +231,7 @@ fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
     families.gauge("plimsoll_gate_start_time_seconds", "seconds", began, &[], time);
     for check in &gate.checks {
         let id = check.case.id();
-        let labels = [("case", id.as_str()), ("what", check.what.code())];
+        let labels = [("case", id.as_str()), ("what", check.quantity.code())];
         if let Some(value) = check.value_shown() {
             families.gauge(
                 "plimsoll_gate_value",

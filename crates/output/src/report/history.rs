@@ -3,10 +3,12 @@
 use std::io::{self, Write};
 
 use plimsoll_bench::label;
-use plimsoll_history::{CaseCounts, OpenLoss, Pruned, RunLine, RunRemarks, unique_length, whole_part};
+use plimsoll_history::{
+    CaseCounts, OpenRegression, Pruned, RunRemarks, RunSummary, past_dash, unique_length,
+};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_units::quantity::percent;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::signed;
@@ -22,13 +24,13 @@ const LEAST_ID: usize = 8;
 const WHEN: usize = 16;
 
 /// Prints a line per stored run to `out`. Fails if writing fails; a broken pipe is no error.
-pub fn list(lines: &[RunLine], out: impl Write, style: &Style) -> io::Result<()> {
+pub fn list(lines: &[RunSummary], out: impl Write, style: &Style) -> io::Result<()> {
     let mut out = Out::new(out);
     out.write(&text(lines, style));
     out.end()
 }
 
-fn text(lines: &[RunLine], style: &Style) -> String {
+fn text(lines: &[RunSummary], style: &Style) -> String {
     if lines.is_empty() {
         return "no runs yet; 'plimsoll run' makes one\n".to_owned();
     }
@@ -52,7 +54,7 @@ pub fn remarks(remarks: &RunRemarks, lead: &str, style: &Style) -> String {
 /// Formats the result of a deletion: `3 runs deleted, 1 kept for a tag`.
 pub fn pruned(of: Pruned) -> String {
     let kept = if of.kept > 0 { format!(", {} kept for a tag", of.kept) } else { String::new() };
-    format!("{} deleted{kept}\n", counted(of.deleted, "run"))
+    format!("{} deleted{kept}\n", format_count(of.deleted, "run"))
 }
 
 /// Formats a confirmation that the level of run `first` was accepted: baselines of its plan begin
@@ -65,11 +67,11 @@ pub fn accepted(first: &Run, style: &Style) -> String {
 
 /// Describes the first open regression, since which runs are excluded from baselines, and counts
 /// the rest. Returns `None` if `open` is empty.
-pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
+pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
     let first = open.first()?;
     let more = match open.len() - 1 {
         0 => String::new(),
-        more => format!(" (and {} more)", counted(more, "metric")),
+        more => format!(" (and {} more)", format_count(more, "metric")),
     };
     Some(format!(
         "runs since {} (run {}) are left out, because {} has changed by {} since then{more}; if that is wanted, accept it with plimsoll history accept last",
@@ -81,7 +83,7 @@ pub fn open_losses(open: &[OpenLoss]) -> Option<String> {
 }
 
 /// Formats a lasting regression for `--fail-on`: metric, loss in percent, first run with the loss.
-pub fn still_lost(loss: &OpenLoss) -> String {
+pub fn still_lost(loss: &OpenRegression) -> String {
     format!(
         "{}: regression of {} since run {}, which was not accepted",
         figure_name(loss),
@@ -90,7 +92,7 @@ pub fn still_lost(loss: &OpenLoss) -> String {
     )
 }
 
-fn figure_name(loss: &OpenLoss) -> String {
+fn figure_name(loss: &OpenRegression) -> String {
     format!("{}, {}", label::full(&loss.case), loss.metric)
 }
 
@@ -100,14 +102,14 @@ fn short_id(id: &str) -> String {
 }
 
 /// Returns how many leading characters of the ids distinguish all listed runs.
-fn short(lines: &[RunLine]) -> usize {
+fn short(lines: &[RunSummary]) -> usize {
     let mut ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
     ids.sort_unstable();
     let longest = ids.windows(2).map(|pair| unique_length(pair[0], pair[1])).max().unwrap_or(0);
-    whole_part(longest.max(LEAST_ID))
+    past_dash(longest.max(LEAST_ID))
 }
 
-fn cells(line: &RunLine, length: usize, style: &Style) -> [String; 6] {
+fn cells(line: &RunSummary, length: usize, style: &Style) -> [String; 6] {
     let began = when(&line.started, style);
     let began = if began.width() > WHEN { cut(&began, WHEN) } else { began };
     let id: String = line.id.chars().take(length).collect();
@@ -126,7 +128,7 @@ fn cases(counts: &CaseCounts, status: RunStatus) -> String {
     }
 }
 
-fn role(column: usize, line: &RunLine) -> TextRole {
+fn role(column: usize, line: &RunSummary) -> TextRole {
     match column {
         0 => TextRole::Strong,
         1 | 2 => TextRole::Dim,
@@ -162,8 +164,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn line(id: &str, plan: &str, host: Option<&str>) -> RunLine {
-        RunLine {
+    fn line(id: &str, plan: &str, host: Option<&str>) -> RunSummary {
+        RunSummary {
             id: id.to_owned(),
             started: "2026-11-21T08:19:04.123Z".to_owned(),
             elapsed_s: 47.3,
@@ -175,7 +177,7 @@ mod tests {
         }
     }
 
-    fn lines() -> Vec<RunLine> {
+    fn lines() -> Vec<RunSummary> {
         let mut lines = vec![
             line("019aa5c3-2f1b-7c40-9d21-5b0c3f6a7e88", "quick", Some("bench-1")),
             line("019aa5c3-2e00-7c40-9d21-5b0c3f6a7e88", "my nightly plan", Some("bench-1")),

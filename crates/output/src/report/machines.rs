@@ -80,7 +80,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::report::Wishes;
+    use crate::report::StyleOptions;
 
     #[test]
     fn names_of_machines_give_way_where_there_is_no_room() {
@@ -95,7 +95,7 @@ mod tests {
                 own
             })
             .collect();
-        let style = Style { unicode: true, ..Style::detect(Wishes { no_color: true, quiet: true }) };
+        let style = Style { unicode: true, ..Style::detect(StyleOptions { no_color: true, quiet: true }) };
         let wide = section(&run, &Style { width: 120, ..style.clone() });
         assert!(wide.contains("  −35.1 % node-0002.rack-12.exampl"), "{wide}");
         let narrow = section(&run, &Style { width: 80, ..style });

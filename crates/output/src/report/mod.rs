@@ -28,7 +28,7 @@ pub use terminal::{card, kernels};
 pub(crate) use terminal::{conditions, context, delivered, group, row, table, wrap};
 
 pub use format::json;
-pub use style::{Style, Wishes};
+pub use style::{Style, StyleOptions};
 
 use progress::span;
 

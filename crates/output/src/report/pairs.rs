@@ -51,7 +51,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
 
 /// Formats the number of node pairs: `6 pairs in both directions`.
 fn counted(matrix: &Matrix) -> String {
-    let shown = |pairs: usize| plimsoll_units::text::counted(pairs, "pair");
+    let shown = |pairs: usize| plimsoll_units::text::format_count(pairs, "pair");
     match matrix.counted() {
         (places, pairs) if places == 2 * pairs => format!("{} in both directions", shown(pairs)),
         (places, pairs) if places == pairs => format!("{} in one direction", shown(pairs)),
@@ -116,7 +116,7 @@ mod tests {
     use plimsoll_result::fixture;
 
     use super::*;
-    use crate::report::Wishes;
+    use crate::report::StyleOptions;
 
     fn run(machines: u32, both: bool) -> Run {
         let mut run = fixture::run();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn style() -> Style {
-        Style { width: 80, unicode: true, ..Style::detect(Wishes { no_color: true, quiet: true }) }
+        Style { width: 80, unicode: true, ..Style::detect(StyleOptions { no_color: true, quiet: true }) }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use plimsoll_bench::label::label;
 use plimsoll_model::case::{Case, CaseId};
 use plimsoll_result::event::RunEvent;
 use plimsoll_units::quantity::Quantity;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::style::Style;
 use super::wrap::cut;
@@ -88,7 +88,7 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     match now.sampled {
         None => parts.push("preparing".to_owned()),
         Some(Sampled { n, value }) => {
-            parts.push(counted(n, "sample"));
+            parts.push(format_count(n, "sample"));
             let headline = case
                 .as_ref()
                 .and_then(|case| plimsoll_bench::find(case.benchmark())?.metrics(case).first().copied());

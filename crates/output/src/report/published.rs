@@ -18,7 +18,7 @@ use plimsoll_published::PublishedReport;
 use plimsoll_published::tables::{PublishedTable, TableKind};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::significant;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::out::Out;
 use super::style::{Style, TextRole};
@@ -53,7 +53,7 @@ pub(super) fn with_tables<T>(
     then: impl FnOnce(&[FilledReport<'_>]) -> T,
 ) -> T {
     let kept: Vec<Vec<PublishedTable<'_>>> =
-        reports.iter().map(|(baseline, _)| plimsoll_published::tables::of(baseline)).collect();
+        reports.iter().map(|(baseline, _)| plimsoll_published::tables::build_tables(baseline)).collect();
     let reports: Vec<FilledReport<'_>> = reports
         .iter()
         .zip(&kept)
@@ -112,7 +112,7 @@ impl<'a> FilledReport<'a> {
         let shared = points(filled).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
             let verb = if shared == 1 { "is" } else { "are" };
-            let figures = counted(shared, "figure");
+            let figures = format_count(shared, "figure");
             remarks
                 .push(format!("{figures} {verb} in more than one of these runs: taken from the later one"));
         }
@@ -163,8 +163,10 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
             None => parts.push((cell.figure.subsystem, 1)),
         }
     }
-    let parts: Vec<String> =
-        parts.into_iter().map(|(part, count)| format!("{part} ({})", counted(count, "figure"))).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(part, count)| format!("{part} ({})", format_count(count, "figure")))
+        .collect();
     let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let host = run.machine.host.as_deref().unwrap_or("this machine");
@@ -177,7 +179,7 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
 /// times as high our result is.
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
-        let figure = baseline.of(&measurement.case, &metric.name)?;
+        let figure = baseline.own_figure(&measurement.case, &metric.name)?;
         let value = figure.matched.as_ref()?.as_ours().map_or_else(
             || figure.value.to_owned(),
             |value| plimsoll_units::quantity::Quantity::new(value, metric.unit).to_string(),

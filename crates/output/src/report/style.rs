@@ -29,7 +29,7 @@ pub struct Style {
 
 /// Style options from the command line.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes {
+pub struct StyleOptions {
     /// `--no-color`.
     pub no_color: bool,
     /// `--quiet`: no progress line.
@@ -82,7 +82,7 @@ const ASCII: &[(char, &str)] = &[
 
 impl Style {
     /// Detects the style from terminals, `NO_COLOR`, `TERM` and locale; `wishes` restrict it.
-    pub fn detect(wishes: Wishes) -> Self {
+    pub fn detect(wishes: StyleOptions) -> Self {
         let columns = |size: Option<(terminal_size::Width, terminal_size::Height)>| {
             size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0).max(1))
         };

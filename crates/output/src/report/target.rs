@@ -100,11 +100,11 @@ impl OutputTarget {
             if matches!(kind, TargetKind::New | TargetKind::Regular) {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
-                holds_files(&place)?;
+                check_creatable(&place)?;
                 replaceable(&place)?;
             }
             match (&kind, &place.found) {
-                (TargetKind::Mounted, FoundName::Something(file)) => alone(&place, file),
+                (TargetKind::Mounted, FoundName::Something(file)) => check_single_link(&place, file),
                 _ => Ok(()),
             }
         };
@@ -189,7 +189,7 @@ pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTar
             }
             TargetKind::Regular | TargetKind::Mounted => {
                 let file = opened(&place, OFlags::empty())?;
-                alone(&place, &fstat(&file)?)?;
+                check_single_link(&place, &fstat(&file)?)?;
                 ftruncate(&file, 0)?;
                 file
             }
@@ -220,7 +220,7 @@ fn named(path: &Path) -> Result<PathPlace, LinkError> {
         return Err(Errno::ISDIR.into());
     }
     let place = locate(path)?;
-    place.is_nobody_elses()?;
+    place.check_owner()?;
     Ok(place)
 }
 
@@ -285,7 +285,7 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
 }
 
 /// Fails if the file has a second hard link and group or other users can write to its directory.
-fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
+fn check_single_link(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
         return Err(LinkError::Refused(
@@ -297,7 +297,7 @@ fn alone(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
 }
 
 /// Fails in /proc and /sys, in which even root cannot create files.
-fn holds_files(place: &PathPlace) -> Result<(), LinkError> {
+fn check_creatable(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
         let why = "no file can be created on /proc or /sys; use another directory";
@@ -328,7 +328,7 @@ fn in_place(place: &PathPlace, fill: impl Fn(&mut dyn Write) -> io::Result<()>) 
     let mut text = Vec::new();
     fill(&mut text)?;
     let mut file = opened(place, OFlags::empty())?;
-    alone(place, &fstat(&file)?)?;
+    check_single_link(place, &fstat(&file)?)?;
     file.write_all(&text)?;
     ftruncate(&file, text.len() as u64)?;
     Ok(file.sync_all()?)

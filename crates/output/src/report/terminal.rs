@@ -21,7 +21,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_published::PublishedReport;
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::context::{context, title};
 use super::group::{ExplainedElsewhere, is_wide};
@@ -179,7 +179,7 @@ impl RunText {
     }
 
     fn opening(&self, run: &Run) -> String {
-        let host = context::of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
+        let host = context::host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
         let version = format!("plimsoll {}", run.version);
         let what = format!("{}{host} · {}", run.plan.name, when(&run.started, &self.style));
         let title = self.paragraph(TextRole::Dim, "", &format!("{version} · {what}"));
@@ -291,12 +291,12 @@ pub(super) fn tally(run: &Run) -> String {
     let time = super::progress::span(run.elapsed_s);
     let (total, planned) = (counts.total(), run.plan.cases);
     match run.status {
-        RunStatus::Complete => format!("{} in {time}: {stated}", counted(total, "case")),
+        RunStatus::Complete => format!("{} in {time}: {stated}", format_count(total, "case")),
         RunStatus::Partial if run.nodes.len() > 1 => {
             format!("partial: {total} rows of {} machines in {time}: {stated}", run.nodes.len())
         }
         RunStatus::Partial => {
-            format!("partial: {total} of {} in {time}: {stated}", counted(planned, "case"))
+            format!("partial: {total} of {} in {time}: {stated}", format_count(planned, "case"))
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Results over time: a line with a sparkline per case and machine, and changes of level below it.
 
 use plimsoll_bench::Better;
-use plimsoll_history::{Began, MetricTrend};
+use plimsoll_history::{MetricTrend, RunStart};
 use plimsoll_model::case::Case;
 use plimsoll_stats::{MIN_SEGMENT, Seed, Segment, TimedPoint, segments};
 use plimsoll_units::quantity::{Quantity, percent};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
@@ -48,7 +48,7 @@ fn line(trend: &MetricTrend, style: &Style) -> String {
         if values.len() > 1 { format!(", {} … {}", human(low), human(high)) } else { String::new() };
     let share = last.of_limit.map(|s| format!(", {} of limit", percent(s, 3))).unwrap_or_default();
     let head = format!("  {} {}", trend.case, trend.metric);
-    let figures = format!("{}{share} ({}{range})", human(last.median), counted(values.len(), "run"));
+    let figures = format!("{}{share} ({}{range})", human(last.median), format_count(values.len(), "run"));
     let spark = sparkline(&values, style);
     let mut text = format!("{}\n", cut(&style.styled(&head), style.width));
     let room = style.width.saturating_sub(4 + spark.width() + 2).max(1);
@@ -76,7 +76,7 @@ pub(super) fn sparkline(values: &[f64], style: &Style) -> String {
 }
 
 pub(super) struct LevelChange<'a> {
-    pub(super) since: &'a Began,
+    pub(super) since: &'a RunStart,
     pub(super) at: usize,
     before: f64,
     after: f64,
@@ -144,7 +144,7 @@ mod tests {
 
     fn trend(values: &[f64]) -> MetricTrend {
         let point = |(n, median): (usize, &f64)| TrendPoint {
-            run: Arc::new(Began {
+            run: Arc::new(RunStart {
                 id: format!("019aa5c3-{n:04x}-7c40-9d21-5b0c3f6a7e88"),
                 started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
             }),

@@ -1,13 +1,13 @@
 //! `plimsoll watch --status`.
 
 use plimsoll_result::document::Run;
-use plimsoll_units::text::{counted, shown, shown_within};
+use plimsoll_units::text::{format_count, shown, shown_within};
 use plimsoll_watch::JournalContent;
 
 use super::style::{Style, TextRole};
 use super::wrap::paragraph;
 
-pub use plimsoll_watch::lasting;
+pub use plimsoll_watch::format_duration;
 
 /// Formats the state of a watch after `elapsed` seconds; `runs`: a process measures at the moment.
 pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style: &Style) -> String {
@@ -23,9 +23,9 @@ pub fn status(kept: &JournalContent, run: &Run, runs: bool, elapsed: f64, style:
         shown_within(&run.id, 13),
         shown(run.nodes.first().map_or("this machine", |node| &node.name)),
         shown(&begun.run.started),
-        lasting(elapsed.min(begun.seconds)),
-        lasting(begun.seconds),
-        counted(kept.probes.len(), "probe"),
+        format_duration(elapsed.min(begun.seconds)),
+        format_duration(begun.seconds),
+        format_count(kept.probes.len(), "probe"),
     );
     for finding in &run.findings {
         text += &paragraph(style, TextRole::Plain, "- ", &shown(&finding.text));

@@ -8,7 +8,7 @@ use plimsoll_check::{CheckDocument, Checked, CheckedMachine, UnreadResult};
 use plimsoll_command::cli::CheckCommand;
 use plimsoll_machine::{Machine, Root, saved};
 use plimsoll_output::report::target::OutputTarget;
-use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_reference::Stated;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_bytes;
@@ -48,7 +48,7 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
         written.map_err(|e| unwritten(&e))?;
     }
     if !to_json.as_ref().is_some_and(OutputTarget::is_stdout) {
-        let style = Style::detect(Wishes::default());
+        let style = Style::detect(StyleOptions::default());
         printed(&report::check::text(&files, &style))?;
     }
     for unread in &unread {

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use plimsoll_bench::label;
 use plimsoll_command::cli::Compare;
 use plimsoll_compare::{
-    CompareOptions, ComparedSide, Comparison, Holds, MAX_SIDES, Missing, Requirement, lasting,
+    CompareOptions, ComparedSide, Comparison, MAX_SIDES, Missing, Requirement, RequirementResult, lasting,
 };
-use plimsoll_history::OpenLoss;
+use plimsoll_history::OpenRegression;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
@@ -17,7 +17,7 @@ use plimsoll_output::report::compare::{ShownMetrics, failed, lost, of_several};
 use plimsoll_output::report::format::{FormatSubject, Sides, writer};
 use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{self, html};
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_run::Planned;
 
@@ -47,13 +47,13 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let missing = if typed.missing == "ignore" { Missing::Ignore } else { Missing::Fail };
     let (first, others) = sides.split_first().ok_or_else(|| Failure::usage("compare requires two runs"))?;
     let held = others.iter().enumerate().flat_map(|(index, side)| {
-        let mut held = held_on(&requirements, [first, side], missing);
+        let mut held = check_last_run(&requirements, [first, side], missing);
         held.iter_mut().for_each(|one| one.found += &of_several(&comparison, index + 1));
         held
     });
-    let held: Vec<Holds> = held.collect();
+    let held: Vec<RequirementResult> = held.collect();
     let shown = if typed.all { ShownMetrics::All } else { ShownMetrics::Telling };
-    let style = &Style::detect(Wishes::default());
+    let style = &Style::detect(StyleOptions::default());
     let of = Sides { comparison: &comparison, sides: &sides, held: &held, shown, missing, style };
     let mut text = Vec::new();
     write(&of, &mut text).map_err(|e| Failure::environment(e.to_string()))?;
@@ -107,13 +107,17 @@ fn latest(side: &ComparedSide) -> Option<Run> {
 
 /// Checks requirements against the last run of side `b`; `a` is the baseline. A case that only
 /// earlier runs have is unmet, or with `Missing::Ignore` judged by the last run with it.
-fn held_on(requirements: &[Requirement], [a, b]: [&ComparedSide; 2], missing: Missing) -> Vec<Holds> {
+fn check_last_run(
+    requirements: &[Requirement],
+    [a, b]: [&ComparedSide; 2],
+    missing: Missing,
+) -> Vec<RequirementResult> {
     let Some((last, earlier)) = b.runs.split_last() else { return Vec::new() };
     match missing {
-        Missing::Ignore => latest(b).map(|run| held(requirements, &run, a)).unwrap_or_default(),
+        Missing::Ignore => latest(b).map(|run| check_requirements(requirements, &run, a)).unwrap_or_default(),
         Missing::Fail => {
             let lost = requirements.iter().flat_map(|one| one.lost(last, earlier, &a.runs));
-            held(requirements, last, a).into_iter().chain(lost).collect()
+            check_requirements(requirements, last, a).into_iter().chain(lost).collect()
         }
     }
 }
@@ -125,12 +129,12 @@ pub(super) fn requirements(typed: &[String]) -> Result<Vec<Requirement>, Failure
 
 /// Checks each requirement against all results in `run`. The baseline is the median over the runs
 /// of `a`, of the same node if there are several.
-fn held(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<Holds> {
+fn check_requirements(requirements: &[Requirement], run: &Run, a: &ComparedSide) -> Vec<RequirementResult> {
     let many = a.runs.iter().chain([run]).any(|run| run.nodes.len() > 1);
     let baseline = |of: &Measurement, metric: &MetricResult| {
         let all = a.runs.iter().flat_map(|run| &run.measurements);
         let same = all.filter(|m| m.case.id() == of.case.id() && (!many || m.node == of.node));
-        let measured = same.filter(|m| m.standing().0 == Status::Ok);
+        let measured = same.filter(|m| m.effective_status().0 == Status::Ok);
         let figures = measured.filter_map(|m| m.metrics.iter().find(|m| m.name == metric.name));
         median(figures.filter(|m| m.unit == metric.unit).map(|m| m.summary.median).collect())
     };
@@ -151,7 +155,7 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
 
 /// Fails for requirements that no case of the run can meet; `machines` is whether it has several
 /// nodes. Returns notes on requirements that do not apply to all cases.
-pub(super) fn fit(
+pub(super) fn check_applicable(
     requirements: &[Requirement],
     planned: &[Planned],
     machines: bool,
@@ -172,11 +176,11 @@ pub(super) fn fit(
 
 /// Checks the requirements against a run; the last ten runs before it are the baseline. Prints
 /// unmet ones, and notes on runs that are not in the baseline, to stderr.
-pub(super) fn required(
+pub(super) fn check_after_run(
     requirements: &[Requirement],
     run: &Run,
     history: &mut LazyHistory<'_>,
-) -> Result<Vec<Holds>, Failure> {
+) -> Result<Vec<RequirementResult>, Failure> {
     const BEFORE: usize = 10;
     let needs_baseline = requirements.iter().any(Requirement::needs_baseline);
     let (runs, note) = if needs_baseline { history.before(run, BEFORE)? } else { (Vec::new(), None) };
@@ -184,7 +188,7 @@ pub(super) fn required(
     if let Some(note) = note {
         complain(&format!("{name}: {note}"));
     }
-    let held = held(requirements, run, &ComparedSide { name, runs });
+    let held = check_requirements(requirements, run, &ComparedSide { name, runs });
     for unmet in held.iter().filter(|h| !h.met) {
         let case = unmet.case.as_deref().map(|case| format!(" {}:", label::of_id(case))).unwrap_or_default();
         complain(&format!("not met: {}:{case} {}", unmet.requirement, unmet.found));
@@ -193,7 +197,7 @@ pub(super) fn required(
 }
 
 /// Returns the exit code of a comparison. Prints failed and undecided cases; `strict` fails both.
-fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bool) -> u8 {
+fn verdict(comparison: &Comparison, held: &[RequirementResult], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
     for line in failed(comparison, gate.fail_on) {
@@ -219,13 +223,13 @@ fn verdict(comparison: &Comparison, held: &[Holds], missing: Missing, strict: bo
 
 /// Returns the exit code for earlier regressions that last, are not accepted and exceed
 /// `--fail-on`. Prints those that the comparison with the last run has not named.
-fn still_lost(comparison: &Comparison, open: &[OpenLoss]) -> u8 {
+fn still_lost(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);
-    let lasting: Vec<&OpenLoss> = beyond
+    let lasting: Vec<&OpenRegression> = beyond
         .filter(|loss| lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change))
         .collect();
-    let is_stated = |loss: &OpenLoss| {
+    let is_stated = |loss: &OpenRegression| {
         comparison.worse_than(gate.fail_on).any(|one| one.case == loss.case && one.metric == loss.metric)
     };
     lasting
@@ -258,7 +262,7 @@ mod tests {
         let required = requirements(&["cpu.peak rate >= 95% of baseline".to_owned()]).unwrap();
         let met = |run: &Run, before: &Run| -> Vec<bool> {
             let side = ComparedSide { name: "before".to_owned(), runs: vec![before.clone()] };
-            held(&required, run, &side).into_iter().map(|one| one.met).collect()
+            check_requirements(&required, run, &side).into_iter().map(|one| one.met).collect()
         };
         assert_eq!(met(&run, &before), [true, false]);
         before.measurements[1].metrics[0].unit = plimsoll_units::quantity::Unit::BytePerSecond;
@@ -282,7 +286,7 @@ mod tests {
         };
         let required = requirements(&["cpu.peak/*f64* rate >= 1".to_owned()]).unwrap();
         let unmet = |b: &[&Run], missing| -> Vec<String> {
-            let held = held_on(&required, [&side(&[&killed]), &side(b)], missing);
+            let held = check_last_run(&required, [&side(&[&killed]), &side(b)], missing);
             assert!(!held.is_empty());
             held.into_iter().filter(|one| !one.met).map(|one| one.found).collect()
         };

@@ -7,10 +7,10 @@ use plimsoll_command::cli::{Common, Doctor, Measurable};
 use plimsoll_compare::Floors;
 use plimsoll_history::Store;
 use plimsoll_machine::{Machine, Nic, Root};
-use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_result::event::RunEvent;
-use plimsoll_run::Alone;
+use plimsoll_run::SingleNodePace;
 use plimsoll_server::traffic::shaper;
 use plimsoll_server::wire::Shaping;
 use plimsoll_system::leftover::Registry;
@@ -23,7 +23,7 @@ use crate::output;
 const SAMPLES_PER_ROUND: u32 = 6;
 
 fn shapings(machine: &Machine) -> Vec<(String, Shaping)> {
-    let of = |nic: &Nic| (nic.name.clone(), shaper::of(&Root::live(), &nic.name));
+    let of = |nic: &Nic| (nic.name.clone(), shaper::read_shaping(&Root::live(), &nic.name));
     machine.network.iter().map(of).collect()
 }
 
@@ -49,12 +49,12 @@ pub(super) fn doctor(typed: &Doctor) -> Result<ExitCode, Failure> {
         }
         None => None,
     };
-    let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
+    let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let mut facts = plimsoll_doctor::proof::clock(&Root::live(), &prepared.machine.cpu.allowed);
     facts.extend(plimsoll_doctor::checks(&Root::live(), &prepared.machine));
     facts.push(plimsoll_doctor::shapers(&shapings(&prepared.machine)));
     facts.push(plimsoll_doctor::leftovers(ref_tools::reaped().as_ref()));
-    facts.extend(plimsoll_doctor::passed_over(&ref_tools::passed_over()));
+    facts.extend(plimsoll_doctor::skipped_programs(&ref_tools::passed_over()));
     printed(&(report::doctor::checks(&facts, &style) + &report::doctor::conclusion(&facts, &style)))?;
     if typed.rounds == 0 {
         return Ok(ExitCode::SUCCESS);
@@ -97,6 +97,6 @@ fn once(
 ) -> Result<(Run, RoundsEnd), Failure> {
     let run = document(prepared, &plimsoll_system::wall::run_id(), None);
     let mut machine_run = MachineRun::new(prepared, run, interrupts.clone(), None)?;
-    let interrupted = machine_run.carry_out(prepared, &mut Alone, emit);
+    let interrupted = machine_run.carry_out(prepared, &mut SingleNodePace, emit);
     Ok((machine_run.document, if interrupted { RoundsEnd::Interrupted } else { RoundsEnd::Wholly }))
 }

@@ -12,7 +12,7 @@ use super::{Failure, code, compare, named_runs};
 use crate::output::{complain, nothing_measured};
 
 /// Returns one node's exit code before requirements are checked; `kept`: all outputs were written.
-pub(super) fn own(run: &Run, interrupted: bool, kept: bool) -> u8 {
+pub(super) fn node_exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
     let failed = |cause| {
         run.measurements
             .iter()
@@ -51,7 +51,7 @@ pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
 
 /// Returns the exit code of a run from those of its nodes, `own`. A refusal counts only if all
 /// nodes refused, and a run without measurement never succeeds.
-pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
+pub(super) fn run_exit_code(run: &Run, own: &[u8]) -> u8 {
     let refused = !own.is_empty() && own.iter().all(|code| *code == code::REFUSED);
     let worst = own.iter().copied().filter(|code| *code != code::REFUSED).max().unwrap_or(0);
     match nothing_measured(run) {
@@ -64,12 +64,12 @@ pub(super) fn whole(run: &Run, own: &[u8]) -> u8 {
 
 /// Checks the requirements of a run that ended with exit code `code`. Returns the final exit code:
 /// another failure keeps its code. After an interrupt or a refusal nothing is checked.
-pub(super) fn judged(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
+pub(super) fn final_exit_code(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);
     }
     let mut history = named_runs::LazyHistory::new(prepared.store.as_deref());
-    let held = compare::required(&prepared.requirements, run, &mut history);
+    let held = compare::check_after_run(&prepared.requirements, run, &mut history);
     match (code, held) {
         (0, held) => Ok(if held?.iter().all(|h| h.met) { 0 } else { code::VERDICT }),
         (code, Ok(_)) => Ok(code),
@@ -104,7 +104,7 @@ mod tests {
         invalid.status = Status::Invalid;
         let end = |all: Vec<Measurement>| {
             let run = fixture::run_of(all);
-            (whole(&run, &[own(&run, false, true)]), nothing_measured(&run))
+            (run_exit_code(&run, &[node_exit_code(&run, false, true)]), nothing_measured(&run))
         };
         let (code, why) = end(vec![skipped("null/threads=1"), skipped("null/threads=2")]);
         assert_eq!(
@@ -128,19 +128,19 @@ mod tests {
         let gone = stopped("null/threads=2", Status::Failed, FailureCause::ServerFailed, "gone");
         for all in [vec![wrong()], vec![wrong(), gone], vec![wrong(), fixture::cpu("f64", 1, 1.0, 2.0)]] {
             let run = fixture::run_of(all);
-            assert_eq!(whole(&run, &[own(&run, false, true)]), 1);
-            assert_eq!(whole(&run, &[own(&run, true, true)]), 130);
+            assert_eq!(run_exit_code(&run, &[node_exit_code(&run, false, true)]), 1);
+            assert_eq!(run_exit_code(&run, &[node_exit_code(&run, true, true)]), 130);
         }
     }
 
     #[test]
     fn what_one_machine_lacks_another_may_have_measured() {
         let some = fixture::run();
-        assert_eq!(whole(&some, &[0, 3, 0]), 0, "one machine of three refused");
-        assert_eq!(whole(&some, &[0, 5, 4]), 5);
+        assert_eq!(run_exit_code(&some, &[0, 3, 0]), 0, "one machine of three refused");
+        assert_eq!(run_exit_code(&some, &[0, 5, 4]), 5);
         let none = fixture::run_of(vec![stopped("null", Status::Skipped, FailureCause::NotHere, "not here")]);
-        assert_eq!(whole(&none, &[3, 3]), 3);
-        assert_eq!(whole(&none, &[0, 3]), 4);
-        assert_eq!(whole(&none, &[0, 130]), 130);
+        assert_eq!(run_exit_code(&none, &[3, 3]), 3);
+        assert_eq!(run_exit_code(&none, &[0, 3]), 4);
+        assert_eq!(run_exit_code(&none, &[0, 130]), 130);
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use plimsoll_command::cli::Export;
 use plimsoll_output::report::format::{FormatSubject, OneRun, RunsWriter, find, left_out, writer};
 use plimsoll_output::report::target::OutputTarget;
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::Run;
 
 use super::named_runs::{LazyHistory, files};
@@ -35,7 +35,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     let [run] = runs.as_slice() else {
         return Err(Failure::usage(format!("{} runs have this tag: name one by its id", runs.len())));
     };
-    let mut held = super::compare::required(&requirements, run, &mut history)?;
+    let mut held = super::compare::check_after_run(&requirements, run, &mut history)?;
     if typed.redact {
         run.redact(
             held.iter_mut().flat_map(|h| [&mut h.requirement, &mut h.found].into_iter().chain(&mut h.case)),
@@ -43,7 +43,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     }
     let run = &super::shareable(run, typed.redact)?;
     let style = match target.is_stdout() {
-        true => Style::detect(Wishes::default()),
+        true => Style::detect(StyleOptions::default()),
         false => Style::plain(FILE_WIDTH),
     };
     let mut text = Vec::new();

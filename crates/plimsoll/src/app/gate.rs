@@ -13,10 +13,10 @@ use plimsoll_machine::{Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::file::SERVER;
-use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
-use plimsoll_run::{Alone, Planned};
+use plimsoll_run::{Planned, SingleNodePace};
 use plimsoll_system::wall;
 
 use super::prepared::PreparedRun;
@@ -48,14 +48,14 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let to = typed.output.as_deref().map(target).transpose()?;
     let asked = interrupts_until(begun + typed.most().mul_f64(MAX_TIME_SHARE))?;
     let mut prepared = prepared(typed)?;
-    let dropped = reduced(&mut prepared, typed);
-    let usual = usual(typed, &prepared.machine)?;
+    let dropped = remove_unmeasurable(&mut prepared, typed);
+    let usual = usual_figures(typed, &prepared.machine)?;
     let cases: Vec<Case> = prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
     let rates = Rates { false_alarms: typed.false_alarms, loss: typed.loss };
     let mut gate = Gate::new(&cases, &prepared.machine, &usual, rates);
     gate.unjudged.extend(dropped);
     gate.faults = Health::read(&Root::live()).faults();
-    let style = Style::detect(Wishes { quiet: typed.quiet, ..Wishes::default() });
+    let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     if typed.explain {
         return printed(&report::gate::explained(&gate, typed.level, &style));
     }
@@ -131,7 +131,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
 }
 
 /// Removes cases that this gate must not or cannot measure. Returns each with the reason.
-fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
+fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
     let memory =
         prepared.machine.memory_available_bytes().or(prepared.machine.memory.total_bytes).unwrap_or(u64::MAX);
     let most = (memory as f64 * MAX_MEMORY_SHARE) as u64;
@@ -173,7 +173,7 @@ fn reduced(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudged> {
 }
 
 /// Returns the usual results to compare with: those of the fleet, then of the history.
-fn usual(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
+fn usual_figures(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
     let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
     Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
 }
@@ -187,7 +187,7 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
     };
     let run = Run::read(file).map_err(wrong)?;
     let few = |why: String| output::complain(&format!("no fleet is used: {}: {why}", shown()));
-    Ok(UsualFigures::of_fleet(&run, machine).map_err(few).ok())
+    Ok(UsualFigures::from_fleet(&run, machine).map_err(few).ok())
 }
 
 /// Reads the usual results from runs of this machine in the history. `None` without a history, but
@@ -223,7 +223,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
         }
     }
     runs.reverse();
-    Ok(UsualFigures::of_history(&runs, machine))
+    Ok(UsualFigures::from_history(&runs, machine))
 }
 
 fn unused(why: &StoreError) -> Option<UsualFigures> {
@@ -248,7 +248,7 @@ impl Measuring<'_> {
         }
         let budget = self.most.as_secs_f64() * FIRST_TIME_SHARE;
         let (measurements, _, mut interrupted) = self.measured(&every, Some(budget))?;
-        gate.screen(&measurements, interrupted && !self.is_over());
+        gate.record_first(&measurements, interrupted && !self.is_over());
         while let Some(case) = gate.next().cloned() {
             if interrupted || self.left().is_zero() {
                 break;
@@ -262,12 +262,12 @@ impl Measuring<'_> {
             let (measurements, others, ended) = self.measured(&again, None)?;
             interrupted = ended;
             for measurement in &measurements {
-                gate.add(measurement, &others);
+                gate.record_repetition(measurement, &others);
             }
             if measurements.is_empty() {
                 break;
             }
-            interrupted |= self.paused(gate.spread(), before.elapsed());
+            interrupted |= self.paused(gate.repetitions_to_spread(), before.elapsed());
         }
         self.progress.clear();
         Ok(interrupted && !self.is_over())
@@ -302,7 +302,7 @@ impl Measuring<'_> {
         let mut machine_run = MachineRun::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
-        let interrupted = machine_run.carry_out(&prepared, &mut Alone, &mut |event| {
+        let interrupted = machine_run.carry_out(&prepared, &mut SingleNodePace, &mut |event| {
             if let RunEvent::Preparing { case, .. } = event {
                 self.progress.show(&format!("gate: {case}"));
             }

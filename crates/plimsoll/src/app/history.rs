@@ -7,7 +7,7 @@ use plimsoll_bench::benchmarks;
 use plimsoll_command::cli::{HistoryCommand, HistoryRequest};
 use plimsoll_history::{Pruned, Store, StoreError};
 use plimsoll_model::case::Pattern;
-use plimsoll_output::report::{self, Style, Wishes};
+use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
 
@@ -16,7 +16,7 @@ use super::{Failure, printed, store_failure};
 use crate::output;
 
 pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
-    let style = Style::detect(Wishes::default());
+    let style = Style::detect(StyleOptions::default());
     match typed.asked() {
         HistoryRequest::List => {
             let mut open = Open::new(typed.store.as_deref());
@@ -27,7 +27,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
                 .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
         }
         HistoryRequest::Show { what, since, metric, machine } => {
-            let began = since.map(|age| plimsoll_system::wall::before(age).to_string());
+            let began = since.map(|age| plimsoll_system::wall::time_before(age).to_string());
             let asked = |cases| plimsoll_history::TrendQuery {
                 cases,
                 metric: metric.clone(),
@@ -59,7 +59,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
             printed(&report::history::pruned(Pruned { deleted, kept: 0 }))
         }
         HistoryRequest::Prune { older, keep_tagged } => {
-            let before = plimsoll_system::wall::before(older).to_string();
+            let before = plimsoll_system::wall::time_before(older).to_string();
             let pruned = existing(typed)?.prune(&before, keep_tagged).map_err(|e| store_failure(&e))?;
             printed(&report::history::pruned(pruned))
         }

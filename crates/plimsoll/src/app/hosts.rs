@@ -29,7 +29,7 @@ use plimsoll_reference::{ProgramSearch, Trust};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
 use plimsoll_server::traffic::raise_descriptors;
-use plimsoll_units::text::{counted, read_small, shown_bytes, shown_within};
+use plimsoll_units::text::{format_count, read_small, shown_bytes, shown_within};
 use serde_json::json;
 
 use super::prepared::PreparedRun;
@@ -56,7 +56,8 @@ pub(super) fn measure(
     super::distinct_outputs(common)?;
     let hosts = hosts(typed)?;
     let launcher = launcher(typed, &hosts)?;
-    let begun = common.resume.as_deref().map(|run| begun(run, what, &hosts, common)).transpose()?;
+    let begun =
+        common.resume.as_deref().map(|run| load_resumed_run(run, what, &hosts, common)).transpose()?;
     let kept = begun.as_ref().map(|begun| resume::plan_of(begun, common)).transpose()?;
     let what = kept.as_ref().unwrap_or(what);
     let prepared = PreparedRun::elsewhere(what, common, Machine::discover(&Root::live()))?;
@@ -80,11 +81,11 @@ pub(super) fn measure(
     let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
-    ending::judged(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
+    ending::final_exit_code(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
 /// Loads the run to resume, `wanted`. Fails if `hosts` lacks a node of it or the plan is another.
-fn begun(
+fn load_resumed_run(
     wanted: &str,
     what: &Measurable,
     hosts: &[HostName],
@@ -118,7 +119,10 @@ fn begun(
 }
 
 fn parts(run: &Run) -> BTreeMap<String, Run> {
-    run.nodes.iter().filter_map(|node| Some((node.name.clone(), fleet::part(run, &node.name)?))).collect()
+    run.nodes
+        .iter()
+        .filter_map(|node| Some((node.name.clone(), fleet::run_of_node(run, &node.name)?)))
+        .collect()
 }
 
 /// Runs `words` as a command on each node and prints its output, in the order of the hosts.
@@ -175,12 +179,13 @@ struct AllEnded {
 
 impl AllEnded {
     fn code(self, run: &Run, kept: bool) -> u8 {
-        let own: Vec<u8> = self.codes.into_iter().chain([ending::own(run, self.interrupted, kept)]).collect();
+        let own: Vec<u8> =
+            self.codes.into_iter().chain([ending::node_exit_code(run, self.interrupted, kept)]).collect();
         match () {
             () if self.interrupted => code::INTERRUPTED,
             () if ending::has_wrong_answer(run) => code::VERDICT,
             () if run.status != RunStatus::Complete => code::SERVER_FAILED,
-            () => ending::whole(run, &own),
+            () => ending::run_exit_code(run, &own),
         }
     }
 }
@@ -264,13 +269,13 @@ impl Together<'_, '_> {
         }
         let cases: Vec<String> =
             planned.iter().map(|planned| planned.candidate.case.id().to_string()).collect();
-        let (made, interrupted) = self.fleet.heeded(|goes_on| {
+        let (made, interrupted) = self.fleet.run_supervised(|goes_on| {
             let begins = |round: usize, rounds: usize| {
                 let reported = round.is_multiple_of(rounds.div_ceil(10));
                 let line = format!("measuring between the machines: round {} of {rounds}", round + 1);
                 goes_on(reported.then_some(line))
             };
-            let suspects = |made: &[PairResults]| between::suspects(prepared, names, made);
+            let suspects = |made: &[PairResults]| between::outlier_pairs(prepared, names, made);
             pairs::between(connected, names.len(), &cases, begins, suspects)
         });
         let shared = between::measurements(prepared, names, &made);
@@ -550,7 +555,7 @@ impl<'a> Fleet<'a> {
                 }
                 recv(last) -> _ => self.holds.iter().for_each(Hold::end),
                 recv(seconds) -> _ => {
-                    self.holds.iter().for_each(Hold::second);
+                    self.holds.iter().for_each(Hold::count_silent_second);
                     last_shown = self.show_progress(last_shown);
                 }
             }
@@ -559,7 +564,7 @@ impl<'a> Fleet<'a> {
 
     /// Runs `work` on its own thread and supervises the connections. `work` gets a function that
     /// prints a line and returns whether to go on. Returns its result, and true if interrupted.
-    fn heeded<T: Send + Default>(
+    fn run_supervised<T: Send + Default>(
         &self,
         work: impl FnOnce(&dyn Fn(Option<String>) -> bool) -> T + Send,
     ) -> (T, bool) {
@@ -601,7 +606,7 @@ impl<'a> Fleet<'a> {
             return (seconds + 1, last);
         }
         if self.says {
-            complain(&format!("{} of {} measured", now.done, counted(now.of, "case")));
+            complain(&format!("{} of {} measured", now.done, format_count(now.of, "case")));
         }
         (0, now)
     }
@@ -618,9 +623,9 @@ impl<'a> Fleet<'a> {
                 if self.says {
                     complain(&format!(
                         "{name}: {} in {:.0} s ({ended} of {} ended)",
-                        counted(answer.run.measurements.len(), "case"),
+                        format_count(answer.run.measurements.len(), "case"),
                         answer.run.elapsed_s,
-                        counted(all, "machine"),
+                        format_count(all, "machine"),
                     ));
                 }
             }
@@ -654,7 +659,7 @@ fn joined(all: &mut All<'_>) -> Result<Run, Failure> {
             code: code::INTERRUPTED,
         }),
         0 => {
-            let machines = counted(all.lost.len(), "machine");
+            let machines = format_count(all.lost.len(), "machine");
             let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
             Err(Failure { line, code: code::SERVER_FAILED })
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
-use plimsoll_history::{MOST_BASELINE, OpenLoss, SkippedRuns, Store, StoreError};
+use plimsoll_history::{MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreError};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
 
@@ -16,7 +16,7 @@ pub(super) struct LazyHistory<'a> {
     store: Option<Store>,
     pub(super) notes: Vec<String>,
     /// Unresolved regressions: runs since then are in no baseline.
-    pub(super) open_losses: Vec<OpenLoss>,
+    pub(super) open_losses: Vec<OpenRegression>,
 }
 
 /// Returns the sides without private names; a file gets a number as its name.
@@ -109,7 +109,7 @@ impl<'a> LazyHistory<'a> {
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
-        let passed_over = store.not_in_baseline(run).map_err(|e| store_failure(&e))?;
+        let passed_over = store.count_skipped(run).map_err(|e| store_failure(&e))?;
         let notes = not_taken(passed_over).into_iter().chain(report::history::open_losses(&found.open));
         let others = Some(notes.collect::<Vec<_>>().join("; ")).filter(|notes| !notes.is_empty());
         let runs = loaded(store, &found.runs)?;

@@ -82,7 +82,7 @@ impl PreparedRun {
         let mut machine = Machine::discover(&root);
         let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
         if files {
-            machine.look_behind(&root, place);
+            machine.set_storage_behind(&root, place);
         }
         let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
         match before {
@@ -92,8 +92,8 @@ impl PreparedRun {
                 machine.cpu.hidden_siblings.clone_from(&before.cpu.hidden_siblings);
             }
             None => {
-                look(&plan, &planned, &mut machine);
-                settle(&mut machine, common.store.as_deref());
+                measure_sizes(&plan, &planned, &mut machine);
+                keep_earlier_size(&mut machine, common.store.as_deref());
             }
         }
         if machine.cpu.effective_cache.is_some() {
@@ -108,7 +108,7 @@ impl PreparedRun {
             }
             None => {}
         }
-        for note in super::compare::fit(&requirements, &planned, false)? {
+        for note in super::compare::check_applicable(&requirements, &planned, false)? {
             output::complain(&note);
         }
         super::ref_tools::asked(common, &planned)?;
@@ -173,7 +173,7 @@ impl Meant {
 }
 
 /// Measures properties of the machine on which default sizes of the plan's cases depend, if any.
-fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
+fn measure_sizes(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
     let sized = plan.groups.iter().filter(|group| !group.asked("size"));
     let benchmarks = sized
         .flat_map(|group| &group.benchmarks)
@@ -185,11 +185,11 @@ fn look(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
 
 /// Replaces a measured cache size by its earlier value in the history if they differ only by noise:
 /// sizes are part of case names, and runs must be comparable.
-fn settle(machine: &mut Machine, store: Option<&Path>) {
+fn keep_earlier_size(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
     let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
     let earlier = history.and_then(|history| history.effective_cache(machine).ok().flatten());
-    machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.settled(earlier)));
+    machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.keep_earlier(earlier)));
 }
 
 /// Returns the case names, one per line, with the reason if one cannot be measured here.
@@ -215,7 +215,7 @@ pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
     format!("\n{}", report::kernels::table(&prepared.machine, named, clock_hz))
 }
 
-pub(super) fn foretold(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
+pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
     let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
     let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
@@ -252,8 +252,9 @@ pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
 
 /// Describes number and length of samples: `6 to 30 samples of 100 ms each`.
 fn sampled(sampling: &Sampling) -> String {
-    let samples =
-        sampling.samples.map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::counted(n, "sample"));
+    let samples = sampling
+        .samples
+        .map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::format_count(n, "sample"));
     let time = std::time::Duration::from_secs_f64(sampling.sample_time);
     format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
@@ -332,7 +333,7 @@ fn checked_target(root: &Root, target: &RawTarget, planned: &mut [Planned]) -> R
     })?;
     for candidate in planned.iter_mut().map(|p| &mut p.candidate) {
         if candidate.feasible.is_ok() {
-            candidate.feasible = raw::permitted(target, &candidate.case);
+            candidate.feasible = raw::check_permitted(target, &candidate.case);
         }
     }
     let refusal = |p: &Planned| {

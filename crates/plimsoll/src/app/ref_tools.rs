@@ -13,7 +13,7 @@ use plimsoll_command::cli::{Common, Install};
 use plimsoll_machine::Machine;
 use plimsoll_model::plan::Plan;
 use plimsoll_output::report::tool_results::{ListedTool, listed};
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
@@ -36,7 +36,7 @@ pub(super) fn against(common: &Common) -> Result<Against, Failure> {
 
 /// Fails if an option of reference tools, such as --margin, is typed without `--against`.
 pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure> {
-    if planned.iter().any(|planned| planned.against != Against::Nobody) {
+    if planned.iter().any(|planned| planned.against != Against::NoTool) {
         return Ok(());
     }
     let typed = [
@@ -90,12 +90,12 @@ fn search(paths: &[(String, PathBuf)]) -> Result<ProgramSearch, Failure> {
 
 pub(super) fn passed_over() -> Vec<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    plimsoll_reference::passed_over(&ProgramSearch::new(&path, BTreeMap::new(), Trust::here()))
+    plimsoll_reference::untrusted_programs(&ProgramSearch::new(&path, BTreeMap::new(), Trust::here()))
 }
 
 pub(super) fn idle(prepared: &PreparedRun) -> Vec<String> {
     let asked = prepared.planned.iter().map(|planned| (&planned.against, &planned.candidate.case));
-    plimsoll_reference::idle(asked, &prepared.machine)
+    plimsoll_reference::tools_without_cases(asked, &prepared.machine)
 }
 
 fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Selection, Failure> {
@@ -129,7 +129,7 @@ pub(super) fn reference_tools(
     interrupts: Receiver<()>,
     prepared: &PreparedRun,
 ) -> Result<Option<ReferenceTools>, Failure> {
-    if prepared.planned.iter().all(|planned| planned.against == Against::Nobody) {
+    if prepared.planned.iter().all(|planned| planned.against == Against::NoTool) {
         return Ok(None);
     }
     let parent = std::env::temp_dir();
@@ -149,7 +149,7 @@ const REAPING: Duration = Duration::from_secs(2);
 pub(super) fn reaped() -> Option<Reaped> {
     let (sender, receiver) = bounded(1);
     let work = move || {
-        let _ = sender.send(Registry::here().reap());
+        let _ = sender.send(Registry::here().remove_abandoned());
     };
     std::thread::Builder::new().name("leftovers".to_owned()).spawn(work).ok()?;
     receiver.recv_timeout(REAPING).ok()
@@ -167,8 +167,10 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     let launcher = SelfLauncher { plimsoll };
     let mut reference_tools = ReferenceTools::new(Selection::all(search.clone()), launcher, parent, never());
     reference_tools.registry = Registry::here();
-    let looked: Vec<_> =
-        REF_TOOLS.iter().map(|ref_tool| (*ref_tool, InstalledTool::look(*ref_tool, &search))).collect();
+    let looked: Vec<_> = REF_TOOLS
+        .iter()
+        .map(|ref_tool| (*ref_tool, InstalledTool::find_programs(*ref_tool, &search)))
+        .collect();
     if install != Install::No {
         let missing =
             looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.tool().package);
@@ -187,7 +189,11 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
         })
         .collect();
-    printed(&listed(&rows, &plimsoll_reference::passed_over(&search), &Style::detect(Wishes::default())))
+    printed(&listed(
+        &rows,
+        &plimsoll_reference::untrusted_programs(&search),
+        &Style::detect(StyleOptions::default()),
+    ))
 }
 
 /// Prints or runs the command that installs these packages, as `install` requests.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use plimsoll_command::cli::ReportCommand;
 use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
 use plimsoll_output::report::html::{self, PageExtras};
-use plimsoll_output::report::{Style, Wishes, card, published as tables, terminal};
+use plimsoll_output::report::{Style, StyleOptions, card, published as tables, terminal};
 use plimsoll_result::document::Run;
 
 use super::named_runs::{LazyHistory, files};
@@ -37,13 +37,13 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
 }
 
 fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
-    let style = Style::detect(Wishes::default());
+    let style = Style::detect(StyleOptions::default());
     runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
     Ok(ending::of_shown(runs))
 }
 
 fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
-    let style = Style::detect(Wishes { no_color: true, ..Wishes::default() });
+    let style = Style::detect(StyleOptions { no_color: true, ..StyleOptions::default() });
     let cards = runs.iter().map(|run| card::card(run, &style)).collect::<std::io::Result<Vec<String>>>();
     super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))?;
     Ok(ending::of_shown(runs))
@@ -54,7 +54,7 @@ fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
     let write = writer(format, FormatSubject::Tables, |format| format.tables);
     let write = write.map_err(|e| Failure::usage(e.to_string()))?;
     let reports = tables::replays(runs);
-    let style = Style::detect(Wishes::default());
+    let style = Style::detect(StyleOptions::default());
     let written = tables::print(
         &reports,
         |reports, out| write(&Replayed { reports, style: &style }, out),

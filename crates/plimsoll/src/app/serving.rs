@@ -8,11 +8,11 @@ use std::process::ExitCode;
 
 use plimsoll_command::cli::Serve;
 use plimsoll_machine::{Machine, Root};
-use plimsoll_server::serve::{Caps, Happening, ServeError, Server, Settings, serve_private};
+use plimsoll_server::serve::{Caps, ServeError, Server, ServerEvent, Settings, serve_private};
 use plimsoll_server::traffic::PinnedCpus;
 use plimsoll_server::wire::SharedKey;
 use plimsoll_server::wire::key::KeyError;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::{Failure, code};
 
@@ -71,7 +71,7 @@ pub(super) fn serve(typed: &Serve) -> Result<ExitCode, Failure> {
         },
         allow: typed.allow.clone(),
         parallel: typed.parallel,
-        cpus: PinnedCpus(plimsoll_bench::place(&machine, machine.cpu.allowed.len())),
+        cpus: PinnedCpus(plimsoll_bench::spread_cpus(&machine, machine.cpu.allowed.len())),
     };
     let refused = |e: ServeError| Failure {
         code: if e.is_no_address() { code::USAGE } else { code::SERVER_FAILED },
@@ -128,21 +128,21 @@ fn announce(typed: &Serve, server: &Server, key: &SharedKey) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-fn log(happening: Happening) {
+fn log(happening: ServerEvent) {
     let line = match happening {
-        Happening::Began(client) => format!("{client}: session"),
-        Happening::Ended(client, transfers, None) => {
-            format!("{client}: ended after {}", counted(transfers, "transfer"))
+        ServerEvent::Began(client) => format!("{client}: session"),
+        ServerEvent::Ended(client, transfers, None) => {
+            format!("{client}: ended after {}", format_count(transfers, "transfer"))
         }
-        Happening::Ended(client, transfers, Some(why)) => {
-            format!("{client}: aborted after {}: {why}", counted(transfers, "transfer"))
+        ServerEvent::Ended(client, transfers, Some(why)) => {
+            format!("{client}: aborted after {}: {why}", format_count(transfers, "transfer"))
         }
-        Happening::Turned(n) => {
-            let count = counted(n, "connection");
+        ServerEvent::Turned(n) => {
+            let count = format_count(n, "connection");
             format!("{count} turned away: no key, another version, too slow, or not allowed")
         }
     };
-    crate::output::whole(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
+    crate::output::print_line(&format!("{} {line}", plimsoll_system::wall::now().strftime("%FT%TZ")));
 }
 
 pub(super) fn private() -> Result<ExitCode, Failure> {

@@ -19,7 +19,7 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Returns the signals of [`ENDING`] that were not ignored before any handler was installed.
-fn heeded() -> Vec<i32> {
+fn handled_signals() -> Vec<i32> {
     ENDING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
 }
 
@@ -39,7 +39,7 @@ pub(super) fn settle() {
 /// Returns a channel with a message at the first signal. A second one ends the program at once.
 pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     let (sender, receiver) = unbounded();
-    let mut signals = Signals::new(heeded()).map_err(|e| unwatched(&e))?;
+    let mut signals = Signals::new(handled_signals()).map_err(|e| unwatched(&e))?;
     spawn_detached(move || {
         let mut first = None;
         for _ in signals.forever() {
@@ -102,7 +102,7 @@ fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
 
 /// Makes each ending signal write a byte into the socket `end`.
 pub(super) fn notify_parent(end: &UnixStream) -> Result<(), Failure> {
-    heeded().into_iter().try_for_each(|signal| {
+    handled_signals().into_iter().try_for_each(|signal| {
         let end = end.try_clone().and_then(|end| signal_hook::low_level::pipe::register(signal, end));
         end.map(drop).map_err(|e| unwatched(&e))
     })

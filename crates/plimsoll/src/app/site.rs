@@ -12,7 +12,7 @@ use plimsoll_output::report::html::site::{
 use plimsoll_output::report::target::{UnwritableTarget, Waits};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
-use plimsoll_units::text::{counted, shown_bytes};
+use plimsoll_units::text::{format_count, shown_bytes};
 
 use super::named_runs::LazyHistory;
 use super::{Failure, code, complain, printed, shareable, store_failure};
@@ -29,8 +29,8 @@ pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let index = shown_bytes(typed.dir.join(names::INDEX).as_os_str().as_encoded_bytes());
     printed(&format!(
         "{}: {} written, {} unchanged, {removed} removed; open {index}\n",
-        counted(entries.len(), "run"),
-        counted(writer.written, "file"),
+        format_count(entries.len(), "run"),
+        format_count(writer.written, "file"),
         writer.files.len() - writer.written,
     ))
 }

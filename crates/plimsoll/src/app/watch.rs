@@ -19,10 +19,10 @@ use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_system::wall;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use plimsoll_watch::{
     JournalContent, JournalEntry, JournalError, MOST_PROBES, SpentShares, WatchJournal, WatchOrder,
-    WatchSession, WatchShares, findings, joined,
+    WatchSession, WatchShares, findings, join_probes,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -67,7 +67,7 @@ fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Fa
         journal.remove().map_err(|e| failure(&e))?;
         return Err(failure(&missing));
     }
-    let kept = journal.kept().map_err(|e| failure(&e))?;
+    let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
     Ok((journal, kept))
 }
 
@@ -104,7 +104,7 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         // An existing file is never replaced, even if it is no journal.
         let mut journal = WatchJournal::open(path).map_err(|e| failure(&e))?;
         if !journal.is_stillborn().map_err(|e| failure(&e))? {
-            let there = journal.kept().err();
+            let there = journal.read_and_repair().err();
             return Err(failure(&there.unwrap_or_else(|| JournalError::unfinished(path))));
         }
         journal.remove().map_err(|e| failure(&e))?;
@@ -141,8 +141,8 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         run: document(&prepared, &wall::run_id(), None),
     };
     let mut journal = WatchJournal::make(path, begun).map_err(|e| failure(&e))?;
-    let kept = journal.kept().map_err(|e| failure(&e))?;
-    watched(typed, &prepared, journal, kept, &common)
+    let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
+    probe_and_show(typed, &prepared, journal, kept, &common)
 }
 
 fn absolute(dir: &Path) -> PathBuf {
@@ -152,7 +152,7 @@ fn absolute(dir: &Path) -> PathBuf {
 /// Resumes a watch with its original options, or ends it if its time is over.
 fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
-        return ended(typed, journal, until_now(kept));
+        return ended(typed, journal, extended_to_now(kept));
     }
     let common = common(typed, Some(&kept.begun));
     drop(outputs(&common, &crossbeam_channel::never())?);
@@ -162,7 +162,7 @@ fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<E
         PreparedRun { key, ..PreparedRun::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };
     resume::same_text(run, &mut prepared)?;
     let prepared = measurable(prepared, kept.begun.dir.is_some());
-    watched(typed, &prepared, journal, kept, &common)
+    probe_and_show(typed, &prepared, journal, kept, &common)
 }
 
 fn plan(begun: &WatchOrder) -> Measurable {
@@ -175,7 +175,7 @@ fn is_over(kept: &JournalContent) -> bool {
 }
 
 /// Extends the watch until now, at most to its planned end: a killed process has recorded no end.
-fn until_now(kept: JournalContent) -> JournalContent {
+fn extended_to_now(kept: JournalContent) -> JournalContent {
     let until = elapsed(&kept).min(kept.begun.seconds);
     JournalContent { until, ..kept }
 }
@@ -185,7 +185,7 @@ fn elapsed(kept: &JournalContent) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
     let by_boot = by_boot.map(|session| session.at + wall::since_boot() - session.since_boot);
-    let by_wall = || wall::since(&kept.begun.run.started).unwrap_or(0.0);
+    let by_wall = || wall::seconds_since(&kept.begun.run.started).unwrap_or(0.0);
     by_boot.unwrap_or_else(by_wall).max(kept.reached())
 }
 
@@ -221,7 +221,7 @@ fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
 }
 
 /// Probes until the time is over, then shows the result; a signal stops the watch before that.
-fn watched(
+fn probe_and_show(
     typed: &Typed,
     prepared: &PreparedRun,
     mut journal: WatchJournal,
@@ -237,7 +237,8 @@ fn watched(
         spent: SpentShares { cpu: cpu_seconds_with_children(), ..SpentShares::default() },
     };
     journal.add(&JournalEntry::Session(session.clone())).map_err(|e| failure(&e))?;
-    let style = report::Style::detect(report::Wishes { quiet: typed.quiet, ..report::Wishes::default() });
+    let style =
+        report::Style::detect(report::StyleOptions { quiet: typed.quiet, ..report::StyleOptions::default() });
     let asked = interrupts()?;
     let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
     let ending = probing.all();
@@ -245,7 +246,7 @@ fn watched(
     match ending {
         Ending::Over => {
             let mut journal = probing.journal();
-            let kept = journal.kept().map_err(|e| failure(&e))?;
+            let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
             shown(&kept, common, journal)
         }
         Ending::Asked => {
@@ -274,7 +275,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
             cases.push(probed.case.clone());
         }
     }
-    let outcomes = joined(kept, &cases, begun.run.machine.cpu.allowed.len());
+    let outcomes = join_probes(kept, &cases, begun.run.machine.cpu.allowed.len());
     let mut run = begun.run.clone();
     let node = run.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
@@ -318,8 +319,8 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
             "the result is not in the history, so the journal of the watch stays: plimsoll watch --stop tries again",
         );
     }
-    let own = ending::own(&run, false, all);
-    Ok(ExitCode::from(ending::whole(&run, &[own])))
+    let own = ending::node_exit_code(&run, false, all);
+    Ok(ExitCode::from(ending::run_exit_code(&run, &[own])))
 }
 
 /// Removes the journal of a watch without probes. Always fails, with the reason.
@@ -329,7 +330,7 @@ fn nothing(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Fai
         0 => "it was stopped before the first one".to_owned(),
         n => format!(
             "others used the machine whenever one was due ({}); leave out --idle-only to measure all the same",
-            counted(n, "probe")
+            format_count(n, "probe")
         ),
     };
     Err(Failure::environment(format!("no probe was made: {why}")))
@@ -350,7 +351,7 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
     };
     let runs = matches!(WatchJournal::open(path), Err(JournalError::Running { .. }));
     let run = result(&kept, &Common::default())?;
-    let style = report::Style::detect(report::Wishes::default());
+    let style = report::Style::detect(report::StyleOptions::default());
     printed(&report::watch::status(&kept, &run, runs, elapsed(&kept), &style))
 }
 
@@ -370,7 +371,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         journal => journal.map_err(|e| failure(&e))?,
     };
     let (journal, kept) = begun(journal)?;
-    ended(typed, journal, until_now(kept))
+    ended(typed, journal, extended_to_now(kept))
 }
 
 /// Stops the process of a watch and waits for its end. Fails if it cannot be signalled.

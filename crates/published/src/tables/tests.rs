@@ -2,14 +2,14 @@ use super::*;
 use crate::{find, names};
 
 fn titles(name: &str) -> Vec<String> {
-    of(&find(name).unwrap()).into_iter().map(|table| table.title).collect()
+    build_tables(&find(name).unwrap()).into_iter().map(|table| table.title).collect()
 }
 
 #[test]
 fn every_number_is_in_exactly_one_table() {
     for name in names() {
         let baseline = find(name).unwrap();
-        let tables = of(&baseline);
+        let tables = build_tables(&baseline);
         let mut found: Vec<*const PublishedFigure> =
             tables.iter().flat_map(PublishedTable::figures).map(std::ptr::from_ref).collect();
         found.sort_unstable();
@@ -26,7 +26,7 @@ fn every_number_is_in_exactly_one_table() {
 fn every_table_is_full_but_where_the_report_prints_nothing() {
     for name in names() {
         let baseline = find(name).unwrap();
-        for table in of(&baseline).iter().filter(|table| table.kind == TableKind::Own) {
+        for table in build_tables(&baseline).iter().filter(|table| table.kind == TableKind::Own) {
             assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
             let empty = table.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_none()).count();
             // HPL ran in double precision only: nine rows have neither result nor efficiency.
@@ -41,7 +41,7 @@ fn tables_have_numbers_and_titles_of_their_own() {
     for name in names() {
         let mut all = titles(name);
         let baseline = find(name).unwrap();
-        assert!(of(&baseline).iter().enumerate().all(|(at, table)| table.number == at + 1));
+        assert!(build_tables(&baseline).iter().enumerate().all(|(at, table)| table.number == at + 1));
         all.sort_unstable();
         let before = all.len();
         all.dedup();
@@ -53,7 +53,7 @@ fn tables_have_numbers_and_titles_of_their_own() {
 fn rows_and_columns_are_those_of_the_reports() {
     let of_title = |name: &str, title: &str| {
         let baseline = find(name).unwrap();
-        let table = of(&baseline).into_iter().find(|table| table.title == title);
+        let table = build_tables(&baseline).into_iter().find(|table| table.title == title);
         let table = table.unwrap_or_else(|| panic!("{name}: {title} is not in {:?}", titles(name)));
         let rows: Vec<String> = table.rows.iter().map(|row| row.label.clone()).collect();
         let first: Vec<&str> = table.rows[0].cells.iter().map(|cell| cell.map_or("", |f| f.value)).collect();
@@ -85,7 +85,7 @@ fn rows_and_columns_are_those_of_the_reports() {
 #[test]
 fn a_text_with_two_numbers_for_one_place_has_two_rows() {
     let baseline = find("ec2-t2micro-java").unwrap();
-    let tables = of(&baseline);
+    let tables = build_tables(&baseline);
     let text = tables.iter().find(|table| table.kind == TableKind::Text).unwrap();
     let own: Vec<&str> = text
         .rows

@@ -15,8 +15,10 @@ use plimsoll_model::job::disk::{
 };
 use serde_json::Value;
 
-use super::super::{Ask, Invocation, Match, Package, Pairing, RefTool, Stated, Tool, ToolFigure, fact, json};
-use super::{only, words};
+use super::super::{
+    Invocation, InvocationInput, Match, Package, Pairing, RefTool, Stated, Tool, ToolFigure, fact, json,
+};
+use super::{has_only_parameters, words};
 use report::FioReport;
 
 pub(super) struct Fio;
@@ -79,10 +81,10 @@ struct FioJob {
     differs: Option<&'static str>,
 }
 
-type No = &'static str;
+type NoFioJob = &'static str;
 
-fn job(case: &Case) -> Result<FioJob, No> {
-    if !only(case, FIO_KEYS) {
+fn job(case: &Case) -> Result<FioJob, NoFioJob> {
+    if !has_only_parameters(case, FIO_KEYS) {
         return Err("it has no search, no check and no rounds as these");
     }
     let case = DiskTransfers::try_from(case).map_err(|_| "it has no such operation or pattern")?;
@@ -117,7 +119,7 @@ fn job(case: &Case) -> Result<FioJob, No> {
 }
 
 /// Returns fio's option for the durability of writes, such as `--fsync=1`, if one is needed.
-fn sync(case: &DiskTransfers) -> Result<Option<String>, No> {
+fn sync(case: &DiskTransfers) -> Result<Option<String>, NoFioJob> {
     Ok(match (case.through, case.flush) {
         (WriteThrough::Yes, _) => Some("--sync=dsync".to_owned()),
         (WriteThrough::Whole, _) => Some("--sync=sync".to_owned()),
@@ -147,7 +149,7 @@ fn offered(case: &DiskTransfers, options: &mut Vec<String>) -> Option<&'static s
 }
 
 /// Adds the options for the order of blocks; returns how fio's order differs, if it does.
-fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, No> {
+fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'static str>, NoFioJob> {
     let fixed = || match case.blocks {
         BlockSizes::One(bytes) => Ok(bytes),
         BlockSizes::Mixed(_) => Err("its steps are of one block size"),
@@ -183,7 +185,7 @@ fn pattern(case: &DiskTransfers, options: &mut Vec<String>) -> Result<Option<&'s
 }
 
 /// Returns fio's option for block sizes. Fails if whole percents cannot express the mix.
-fn blocks(blocks: &BlockSizes) -> Result<String, No> {
+fn blocks(blocks: &BlockSizes) -> Result<String, NoFioJob> {
     let mix = match blocks {
         BlockSizes::One(0) => return Err("it has no such blocks"),
         BlockSizes::One(block) => return Ok(format!("--bs={block}")),
@@ -199,14 +201,14 @@ fn blocks(blocks: &BlockSizes) -> Result<String, No> {
 }
 
 fn metric(case: &DiskTransfers) -> &'static str {
-    match (case.is_small(), case.is_lone()) {
+    match (case.is_small(), case.has_one_in_flight()) {
         (true, true) => "latency",
         (true, false) => "rate",
         (false, _) => "throughput",
     }
 }
 
-fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
+fn engine(engine: DiskEngine) -> Result<&'static [&'static str], NoFioJob> {
     match engine {
         DiskEngine::IoUring(polling) => match (polling.submission, polling.completion) {
             (false, false) => Ok(&["--ioengine=io_uring", "--registerfiles=1", "--fixedbufs=1"]),
@@ -222,7 +224,7 @@ fn engine(engine: DiskEngine) -> Result<&'static [&'static str], No> {
     }
 }
 
-const OTHER_ENGINE: No = "only the engines io_uring, libaio and psync are comparable";
+const OTHER_ENGINE: NoFioJob = "only the engines io_uring, libaio and psync are comparable";
 
 /// Returns the option that aligns buffers, if the queue fills a huge page: a disk that takes 254
 /// segments per request splits 1 MiB in 4 KiB pages into two.
@@ -239,7 +241,7 @@ const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread
 
 impl Fio {
     /// Returns the call that repeats one write and fdatasync at the end of a reserved log.
-    fn commits(ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let block = FsyncLoad::try_from(ask.case)?.block;
         let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
         arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
@@ -251,7 +253,7 @@ impl Fio {
     }
 }
 
-fn time(ask: &Ask<'_>) -> String {
+fn time(ask: &InvocationInput<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
@@ -313,7 +315,7 @@ impl RefTool for Fio {
         Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         if ask.case.benchmark() == "disk.fsync" {
             return Self::commits(ask);
         }
@@ -388,13 +390,13 @@ impl RefTool for Fio {
         };
         let depth = case.depth;
         let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
-        let reached = job.iodepth_level.get(&level(depth)).copied().unwrap_or(0.0);
-        reading.record(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", level(depth)));
+        let reached = job.iodepth_level.get(&depth_bucket(depth)).copied().unwrap_or(0.0);
+        reading.record(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", depth_bucket(depth)));
         // A synchronous engine has no queue depth.
         if reached < 90.0 && case.engine != DiskEngine::Psync {
             reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
         }
-        for (key, asked) in unlike(&job.options, &case) {
+        for (key, asked) in differing_options(&job.options, &case) {
             reading.differs.push(format!("its {key} was not {asked}"));
         }
         Ok(reading)
@@ -408,13 +410,13 @@ impl RefTool for Fio {
         stated::continues(before, document)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }
 
 /// Returns fio's name of a queue depth: the largest power of two up to `depth`, or `>=64`.
-fn level(depth: u64) -> String {
+fn depth_bucket(depth: u64) -> String {
     match depth {
         0..=1 => "1".to_owned(),
         64.. => ">=64".to_owned(),
@@ -427,7 +429,7 @@ fn sum(read: Option<f64>, write: Option<f64>) -> Result<f64, String> {
 }
 
 /// Returns the parameters in fio's output that differ from the case, with the case's values.
-fn unlike(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
+fn differing_options(options: &BTreeMap<String, Value>, case: &DiskTransfers) -> Vec<(&'static str, String)> {
     let engine = case.engine.word().split('+').next().unwrap_or_default().to_owned();
     let block = match case.blocks {
         BlockSizes::One(bytes) => Some(bytes.to_string()),

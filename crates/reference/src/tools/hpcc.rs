@@ -9,8 +9,8 @@ use plimsoll_model::job::MemoryStream;
 use plimsoll_model::sample::CaseFact;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 use super::{hpl, number_after, stream};
 
@@ -121,7 +121,7 @@ impl RefTool for Hpcc {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
+    fn stderr_facts(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
         hpl::core_type(stderr)
     }
 
@@ -130,13 +130,13 @@ impl RefTool for Hpcc {
             .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
     }
 
-    fn part(&self, case: &Case) -> Option<&'static str> {
+    fn benchmark_name(&self, case: &Case) -> Option<&'static str> {
         stream::kernel(case).map(|_| "STREAM")
     }
 
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
         if stream::kernel(case).is_none() {
-            return hpl::pairing(case, seconds_before_hpl(case) + hpl::factorising(case));
+            return hpl::pairing(case, seconds_before_hpl(case) + hpl::expected_seconds(case));
         }
         (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
         let note = match HpccSection::of(case) {
@@ -150,7 +150,7 @@ impl RefTool for Hpcc {
         Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let processes = processes(ask.case);
         let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
             // A third of each process's part of the matrix equals one array of the case.
@@ -171,7 +171,7 @@ impl RefTool for Hpcc {
             cpus: ask.offer.cpus.clone(),
             output: Output::File(ANSWER),
             processes,
-            answers_others: self.part(ask.case).is_some(),
+            answers_others: self.benchmark_name(ask.case).is_some(),
             ..Invocation::default()
         })
     }
@@ -216,7 +216,7 @@ impl RefTool for Hpcc {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }
@@ -247,7 +247,7 @@ mod tests {
             (reading.achieved.get(&fact::PART).as_deref(), reading.achieved.get(&fact::PROCESSES).as_deref()),
             (Some("StarSTREAM Copy"), Some("2"))
         );
-        assert_eq!((Hpcc.part(&case), processes(&case)), (Some("STREAM"), 2));
+        assert_eq!((Hpcc.benchmark_name(&case), processes(&case)), (Some("STREAM"), 2));
         let one = case.clone().with_count("threads", 1);
         assert!(Hpcc.parse(&one, &text).is_err(), "two processes are not one");
         let four = case.with_count("threads", 4);
@@ -255,7 +255,7 @@ mod tests {
         let other = text.replace("Average Copy GB/s 42.4", "Average Copy GB/s 84.9");
         assert!(Hpcc.parse(&four.with_count("threads", 2), &other).unwrap_err().contains("contradict"));
         let linpack: Case = "cpu.linpack/n=1000/nb=192/threads=2".parse().unwrap();
-        assert_eq!((Hpcc.part(&linpack), processes(&linpack)), (None, 1));
+        assert_eq!((Hpcc.benchmark_name(&linpack), processes(&linpack)), (None, 1));
     }
 
     #[test]
@@ -264,8 +264,8 @@ mod tests {
         let offer = plimsoll_model::sample::Offer::default();
         let invoked = |id: &str| {
             let case: Case = id.parse().unwrap();
-            let far = crate::Far::Here(1);
-            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            let far = crate::ToolServerLocation::Here(1);
+            let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
             Hpcc.invocation(&ask).unwrap()
         };
         let order = |id: &str| {

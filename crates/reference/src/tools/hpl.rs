@@ -5,7 +5,7 @@ use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::CaseFact;
 
-use super::super::{Account, Ask, Match, Pairing, Seconds, ToolFigure, fact};
+use super::super::{Account, InvocationInput, Match, Pairing, Seconds, ToolFigure, fact};
 
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
@@ -28,7 +28,7 @@ pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
 }
 
 /// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest in twenty years.
-pub(super) fn factorising(case: &Case) -> f64 {
+pub(super) fn expected_seconds(case: &Case) -> f64 {
     const SLOW: f64 = 4e9;
     let n = case.number("n").unwrap_or(0) as f64;
     2.0 / 3.0 * n.powi(3) / (SLOW * case.threads() as f64)
@@ -36,7 +36,7 @@ pub(super) fn factorising(case: &Case) -> f64 {
 
 /// Returns the environment variables of OpenBLAS and Debian's other BLAS libraries: `threads` per
 /// process, and the core type for the case's `isa`.
-pub(super) fn environment(ask: &Ask<'_>, threads: usize) -> Vec<(&'static str, String)> {
+pub(super) fn environment(ask: &InvocationInput<'_>, threads: usize) -> Vec<(&'static str, String)> {
     let threads = threads.to_string();
     let mut all = vec![
         ("OPENBLAS_NUM_THREADS", threads.clone()),

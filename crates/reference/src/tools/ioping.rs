@@ -9,7 +9,7 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::words;
 
@@ -24,7 +24,7 @@ const IOPING_KEYS: &[&str] = &["op", "pattern", "block", "depth", "threads", "en
 fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     let known = case.params().iter().all(|(name, _)| IOPING_KEYS.contains(name));
     (case.benchmark() == "disk.io" && known).then_some(())?;
-    let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::is_lone)?;
+    let job = DiskTransfers::try_from(case).ok().filter(DiskTransfers::has_one_in_flight)?;
     let order = matches!(job.order, BlockOrder::Random | BlockOrder::Sequential);
     let direct_read = (job.operation, job.cache) == (DiskOperation::Read, CacheMode::Direct);
     match job.blocks {
@@ -62,7 +62,7 @@ impl RefTool for Ioping {
         Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
         let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
         let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;

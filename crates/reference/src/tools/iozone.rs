@@ -8,9 +8,10 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, Pass, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, Pass, RefTool, Seconds, Tool, ToolFigure,
+    fact,
 };
-use super::{only, words};
+use super::{has_only_parameters, words};
 
 pub(super) struct Iozone;
 
@@ -146,7 +147,7 @@ struct IozoneCase {
 impl IozoneCase {
     fn of(case: &Case) -> Option<Self> {
         (case.benchmark() == "disk.io").then_some(())?;
-        only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"])
+        has_only_parameters(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"])
             .then_some(())?;
         let job = DiskTransfers::try_from(case).ok().filter(|job| job.depth == 1)?;
         let BlockSizes::One(block) = job.blocks else { return None };
@@ -237,7 +238,7 @@ impl RefTool for Iozone {
         found.map(pass).into_iter().collect()
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let found = IozoneCase::of(ask.case).ok_or("it has no such test")?;
         let (bytes, threads) = (found.file_bytes(), found.job.threads);
         let IozoneCase { test, block, .. } = found;
@@ -425,8 +426,8 @@ mod tests {
                 "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
             );
             let case: Case = id.parse().unwrap();
-            let far = crate::Far::Here(1);
-            let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            let far = crate::ToolServerLocation::Here(1);
+            let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
             Iozone.invocation(&ask).unwrap().arguments
         };
         assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));

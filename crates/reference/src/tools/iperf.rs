@@ -6,10 +6,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
-use super::{Call, only, rate, two_ends, words};
+use super::{Call, client_and_server, has_only_parameters, rate, words};
 
 pub(super) struct Iperf;
 
@@ -21,7 +21,7 @@ enum IperfTest {
 }
 
 fn test(case: &Case) -> Option<IperfTest> {
-    only(case, &["message", "streams", "direction", "rate", "server"]).then_some(())?;
+    has_only_parameters(case, &["message", "streams", "direction", "rate", "server"]).then_some(())?;
     match (case.benchmark(), case.word("direction")) {
         ("network.tcp", None | Some("up")) => Some(IperfTest::Up),
         ("network.tcp", Some("down")) => Some(IperfTest::Down),
@@ -69,7 +69,7 @@ impl RefTool for Iperf {
         Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let test = test(ask.case).ok_or("it has no such test")?;
         let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
         let streams = ask.case.number("streams").unwrap_or(1).to_string();
@@ -89,7 +89,7 @@ impl RefTool for Iperf {
             }
         }
         let [near, far] = [arguments, served].map(|arguments| Call { program: "iperf", arguments });
-        Ok(two_ends(ask, near, far, listens))
+        Ok(client_and_server(ask, near, far, listens))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -127,7 +127,7 @@ impl RefTool for Iperf {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

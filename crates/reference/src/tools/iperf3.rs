@@ -7,10 +7,10 @@ use plimsoll_model::case::{Case, Value};
 use serde::Deserialize;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
-use super::{Call, only, rate, two_ends, whole_seconds, words};
+use super::{Call, client_and_server, has_only_parameters, rate, whole_seconds, words};
 
 pub(super) struct Iperf3;
 
@@ -58,20 +58,22 @@ impl RefTool for Iperf3 {
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
         let note = match case.benchmark() {
-            "network.tcp" if only(case, TCP) => {
+            "network.tcp" if has_only_parameters(case, TCP) => {
                 "bits per second as received, the same message size and streams"
             }
-            "network.udp" if only(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES => {
+            "network.udp"
+                if has_only_parameters(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES =>
+            {
                 "bits per second as received, the same datagrams at the same rate"
             }
             _ => return None,
         };
-        let seconds = 1.5 + omitted(case);
+        let seconds = 1.5 + warm_up_seconds(case);
         let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let port = ask.far.port().to_string();
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let streams = ask.case.number("streams").unwrap_or(1);
@@ -90,7 +92,7 @@ impl RefTool for Iperf3 {
         arguments.extend(options(ask.case));
         let near = Call { program: "iperf3", arguments };
         let far = Call { program: "iperf3", arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]) };
-        Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
+        Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -133,13 +135,13 @@ impl RefTool for Iperf3 {
         stated::continues(before, document)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }
 
 /// Returns the warm-up in whole seconds for iperf3's `-O`; 0 without a warm-up.
-fn omitted(case: &Case) -> f64 {
+fn warm_up_seconds(case: &Case) -> f64 {
     match case.get("omit") {
         Some(Value::Time(time)) => time.as_secs_f64().ceil(),
         _ => 0.0,
@@ -148,8 +150,8 @@ fn omitted(case: &Case) -> f64 {
 
 fn options(case: &Case) -> Vec<String> {
     let mut all = Vec::new();
-    if omitted(case) > 0.0 {
-        all.extend(words(&["-O", &omitted(case).to_string()]));
+    if warm_up_seconds(case) > 0.0 {
+        all.extend(words(&["-O", &warm_up_seconds(case).to_string()]));
     }
     for (key, option) in [("zerocopy", "-Z"), ("nodelay", "-N")] {
         all.extend((case.word(key) == Some("on")).then(|| option.to_owned()));

@@ -6,9 +6,10 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 use super::super::{
-    Account, Ask, Far, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
+    ToolServerLocation, fact,
 };
-use super::only;
+use super::has_only_parameters;
 
 pub(super) struct Java;
 
@@ -57,7 +58,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     };
     match case.benchmark() {
         "cpu.peak" => {
-            only(case, &["op", "type", "isa", "affinity", "threads"]).then_some(())?;
+            has_only_parameters(case, &["op", "type", "isa", "affinity", "threads"]).then_some(())?;
             let (op, element) = (case.word("op")?, case.word("type")?);
             matches!((op, element), ("add", "i32" | "f64") | ("fma" | "mix", "f64")).then_some(())?;
             let of_case = format!("{op}:{element}");
@@ -68,8 +69,10 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             Some(JavaArguments { words: named("cpu", &pairs), of_case, metric: "rate", threads, file: None })
         }
         "disk.io" => {
-            let known =
-                only(case, &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"]);
+            let known = has_only_parameters(
+                case,
+                &["op", "pattern", "block", "depth", "threads", "engine", "cache", "size"],
+            );
             let job = DiskTransfers::try_from(case).ok()?;
             (known && (job.depth, job.engine) == (1, DiskEngine::Psync)).then_some(())?;
             let of_case = format!("{}:{}", job.operation.word(), job.order.word());
@@ -88,7 +91,7 @@ fn asked(case: &Case) -> Option<JavaArguments> {
             Some(JavaArguments { words: named("disk", &pairs), of_case, metric, threads, file })
         }
         "network.tcp" => {
-            only(case, &["message", "streams", "direction"]).then_some(())?;
+            has_only_parameters(case, &["message", "streams", "direction"]).then_some(())?;
             case.word("direction").is_none_or(|direction| direction == "up").then_some(())?;
             let message = number("message").filter(|message| (1..=MAX_BLOCK_BYTES).contains(message))?;
             let other = (!COMMON_MESSAGE_BYTES.contains(&message)).then_some(message);
@@ -133,10 +136,10 @@ impl RefTool for Java {
         Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let JavaArguments { words: mut arguments, file, .. } =
             asked(ask.case).ok_or("it has no such loop")?;
-        if ask.case.benchmark() == "network.tcp" && matches!(ask.far, Far::There(..)) {
+        if ask.case.benchmark() == "network.tcp" && matches!(ask.far, ToolServerLocation::There(..)) {
             return Err("its client and server are one process, but the case's server is on another machine"
                 .to_owned());
         }

@@ -9,8 +9,8 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream};
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 use super::{last_level_bytes, number_after, word_after};
 
@@ -120,7 +120,7 @@ impl RefTool for LikwidBench {
         Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
         let threads = ask.case.threads();
         let bytes = match MemoryStream::of(ask.case) {
@@ -173,7 +173,7 @@ impl RefTool for LikwidBench {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

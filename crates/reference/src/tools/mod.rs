@@ -26,7 +26,7 @@ pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;
 
-use super::{Ask, Invocation, Listens, RefTool, ServerProgram};
+use super::{Invocation, InvocationInput, Listens, RefTool, ServerProgram};
 
 /// All reference tools, in the order of subsystems.
 pub const REF_TOOLS: &[&dyn RefTool] = &[
@@ -97,7 +97,7 @@ struct Call {
 
 /// Returns the calls of the client `near` and the server `far`, each bound to the case's CPUs; if
 /// the server's CPUs are unknown, to the last one. A server on another host is not started.
-fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
+fn client_and_server(ask: &InvocationInput<'_>, near: Call, far: Call, listens: Listens) -> Invocation {
     let Offer { cpus, far_cpus, .. } = ask.offer;
     let (near_cpus, far_cpus) = match (cpus.as_slice(), far_cpus.as_slice()) {
         ([first, .., last], []) => (vec![*first], vec![*last]),
@@ -109,13 +109,13 @@ fn two_ends(ask: &Ask<'_>, near: Call, far: Call, listens: Listens) -> Invocatio
         program: near.program,
         arguments: near.arguments,
         cpus: near_cpus,
-        server: ask.far.served(server),
+        server: ask.far.local_server(server),
         ..Invocation::default()
     }
 }
 
 /// Returns the seconds of a reading as a whole number, for tools that accept no other.
-fn whole_seconds(ask: &Ask<'_>) -> String {
+fn whole_seconds(ask: &InvocationInput<'_>) -> String {
     ask.seconds.ceil().max(1.0).to_string()
 }
 
@@ -127,7 +127,7 @@ fn words(words: &[&str]) -> Vec<String> {
 const AMOUNT_KEYS: &[&str] = &["work", "volume", "count", "scaling"];
 
 /// Returns whether the case has only parameters in `known` or [`AMOUNT_KEYS`].
-fn only(case: &Case, known: &[&str]) -> bool {
+fn has_only_parameters(case: &Case, known: &[&str]) -> bool {
     case.params().iter().all(|(name, _)| known.contains(name) || AMOUNT_KEYS.contains(name))
 }
 

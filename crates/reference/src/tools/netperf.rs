@@ -6,10 +6,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Far, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
-    ToolFigure, fact,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, ToolServerLocation, fact,
 };
-use super::{Call, only, two_ends, whole_seconds, words};
+use super::{Call, client_and_server, has_only_parameters, whole_seconds, words};
 
 pub(super) struct Netperf;
 
@@ -22,7 +22,7 @@ enum NetperfTest {
 }
 
 fn test(case: &Case) -> Option<NetperfTest> {
-    only(case, &["message", "streams", "direction", "protocol", "mode", "server", "affinity"])
+    has_only_parameters(case, &["message", "streams", "direction", "protocol", "mode", "server", "affinity"])
         .then_some(())?;
     (case.number("streams").unwrap_or(1) == 1).then_some(())?;
     let blocking = case.word("mode").is_none_or(|mode| mode == "block");
@@ -84,7 +84,7 @@ impl RefTool for Netperf {
         Some(Pairing { metric, definition: Match::Exact, note, seconds: 1.3, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let test = test(ask.case).ok_or("it has no such test")?;
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let (name, option, size) = match test {
@@ -107,14 +107,14 @@ impl RefTool for Netperf {
         let port = ask.far.port().to_string();
         let mut arguments =
             words(&["-H", ask.far.host(), "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
-        if matches!(ask.far, Far::Here(_)) {
+        if matches!(ask.far, ToolServerLocation::Here(_)) {
             arguments.insert(0, "-4".to_owned());
         }
         arguments.extend(words(&["--", option, &size, "-k", keys]));
         let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
         let (near, far) =
             (Call { program: "netperf", arguments }, Call { program: "netserver", arguments: served });
-        Ok(two_ends(ask, near, far, Listens::Tcp(ask.far.port())))
+        Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -146,7 +146,7 @@ impl RefTool for Netperf {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

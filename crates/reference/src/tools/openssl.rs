@@ -5,9 +5,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
+    ToolFigure, fact,
 };
-use super::{only, whole_seconds, words};
+use super::{has_only_parameters, whole_seconds, words};
 
 pub(super) struct Openssl;
 
@@ -50,14 +51,14 @@ impl RefTool for Openssl {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known = only(case, &["op", "block", "affinity", "threads"]);
+        let known = has_only_parameters(case, &["op", "block", "affinity", "threads"]);
         (case.benchmark() == "cpu.crypto" && known).then_some(())?;
         let note = "the same calls on blocks as long, by OpenSSL's own code";
         let pairs = Pairing::DEFAULT_PAIRS;
         Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let (case, seconds) = (ask.case, whole_seconds(ask));
         let op = case.word("op").unwrap_or_default();
         let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());

@@ -8,7 +8,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
 };
 
 pub(super) struct Osu {
@@ -99,7 +99,7 @@ impl RefTool for Osu {
         Some(Pairing { metric: self.metric, definition, note, seconds: 5.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let (times, before) = self.times(ask.case);
         let mut arguments = vec!["-i".to_owned(), times.to_string(), "-x".to_owned(), before.to_string()];
         if let Some(bytes) = ask.case.number("message") {
@@ -152,7 +152,7 @@ impl RefTool for Osu {
         self.starts_in(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         self.read(text)
     }
 }
@@ -164,14 +164,20 @@ mod tests {
 
     use super::super::golden;
     use super::*;
-    use crate::Far;
+    use crate::ToolServerLocation;
 
     const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
 
     fn words(osu: &Osu, case: &str) -> String {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         let (case, offer) = (case.parse().unwrap(), Offer::default());
-        let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far: Far::Here(1) };
+        let ask = InvocationInput {
+            case: &case,
+            machine: &machine,
+            offer: &offer,
+            seconds: 1.0,
+            far: ToolServerLocation::Here(1),
+        };
         osu.invocation(&ask).unwrap().arguments.join(" ")
     }
 

@@ -7,9 +7,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
-use super::{only, words};
+use super::{has_only_parameters, words};
 
 pub(super) struct Ping;
 
@@ -38,7 +39,8 @@ impl RefTool for Ping {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
+        let known =
+            has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
         (case.benchmark() == "network.latency" && known).then_some(())?;
         let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
         let (definition, note) = match case.word("protocol")? {
@@ -53,7 +55,7 @@ impl RefTool for Ping {
         Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let message = ask.case.number("message").ok_or("the case has no message size")?;
         let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
         // iputils allows intervals from 2 ms without privileges.
@@ -111,7 +113,7 @@ impl RefTool for Ping {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }
@@ -217,8 +219,8 @@ mod tests {
         let definition = |m| Ping.pairing(&case(m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
         let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
-        let far = super::super::super::Far::Here(1);
-        let ask = Ask { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+        let far = super::super::super::ToolServerLocation::Here(1);
+        let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
         assert!(Ping.invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
         let differs = Ping.parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
         assert_eq!(differs, ["its messages had 16 bytes where ours have 1"]);

@@ -7,16 +7,17 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure,
 };
-use super::{Call, number_after, only, two_ends, whole_seconds, word_after, words};
+use super::{Call, client_and_server, has_only_parameters, number_after, whole_seconds, word_after, words};
 
 pub(super) struct Sockperf;
 
 const HEADER_BYTES: u64 = 14;
 
 fn protocol(case: &Case) -> Option<&'static str> {
-    let known = only(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
+    let known = has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
     (case.benchmark() == "network.latency" && known).then_some(())?;
     (case.word("mode").is_none_or(|m| m == "block") && case.number("streams").unwrap_or(1) == 1)
         .then_some(())?;
@@ -33,7 +34,7 @@ fn account(text: &str) -> Result<Account, String> {
     const BUSY: f64 = 0.3;
     let (_, line) = text.split_once("[Valid Duration]").ok_or("its output has no '[Valid Duration]'")?;
     let seconds = Seconds::printed(word_after(line, "RunTime=")?)?;
-    Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.filled(BUSY)))
+    Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.scale_lower_bound(BUSY)))
 }
 
 const TOOL: Tool = Tool {
@@ -67,7 +68,7 @@ impl RefTool for Sockperf {
         Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
         let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
         let port = ask.far.port().to_string();
@@ -80,7 +81,7 @@ impl RefTool for Sockperf {
         let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
         served.extend(words(tcp));
         let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
-        Ok(two_ends(ask, near, far, listens(ask.far.port())))
+        Ok(client_and_server(ask, near, far, listens(ask.far.port())))
     }
 
     fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
@@ -109,7 +110,7 @@ impl RefTool for Sockperf {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

@@ -7,7 +7,8 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 use super::{number_after, word_after, words};
 
@@ -57,7 +58,7 @@ impl RefTool for Sysbench {
         Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
         let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
         let arguments =
@@ -94,7 +95,7 @@ impl RefTool for Sysbench {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

@@ -6,7 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::CaseFact;
 
-use super::super::{Ask, Invocation, Package, Pairing, RefTool, Stated, Tool, ToolFigure};
+use super::super::{Invocation, InvocationInput, Package, Pairing, RefTool, Stated, Tool, ToolFigure};
 use super::hpl;
 
 pub(super) struct Xhpl;
@@ -31,15 +31,15 @@ impl RefTool for Xhpl {
         &TOOL
     }
 
-    fn aside(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
+    fn stderr_facts(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
         hpl::core_type(stderr)
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        hpl::pairing(case, 10.0 + hpl::factorising(case))
+        hpl::pairing(case, 10.0 + hpl::expected_seconds(case))
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         Ok(Invocation {
             program: "xhpl",
             files: vec![("HPL.dat", hpl::input(ask.case)?)],
@@ -61,7 +61,7 @@ impl RefTool for Xhpl {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

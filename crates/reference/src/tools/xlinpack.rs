@@ -6,7 +6,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
 };
 use super::hpl;
 
@@ -48,12 +48,12 @@ impl RefTool for Xlinpack {
     }
 
     fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let pairing = hpl::pairing(case, 10.0 + hpl::factorising(case))?;
+        let pairing = hpl::pairing(case, 10.0 + hpl::expected_seconds(case))?;
         let note = "× (2/3·N + 3/2) ÷ (2/3·N + 2), its count of operations; it chooses its blocks";
         Some(Pairing { definition: Match::Scaled, note, ..pairing })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let n = ask.case.number("n").ok_or("the case has no n")?;
         let (lda, threads) = (leading(n), ask.case.threads().to_string());
         let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";

@@ -6,20 +6,20 @@ use plimsoll_model::measurement::Measurement;
 use super::Run;
 
 /// Returns the first item that occurs twice.
-fn second<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
+fn first_duplicate<T: Clone + Eq + Hash>(mut all: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = HashSet::new();
     all.find(|one| !seen.insert(one.clone()))
 }
 
 impl Run {
     /// Describes the first node, case or metric that the run has twice; `None` if there is none.
-    pub fn double(&self) -> Option<String> {
+    pub fn find_duplicate(&self) -> Option<String> {
         let shown = |text: &str| plimsoll_units::text::shown_within(text, 60);
-        if let Some(name) = second(self.nodes.iter().map(|node| node.name.as_str())) {
+        if let Some(name) = first_duplicate(self.nodes.iter().map(|node| node.name.as_str())) {
             return Some(format!("machine '{}'", shown(name)));
         }
         if let Some((id, node, repeat)) =
-            second(self.measurements.iter().map(|m| (m.case.id(), m.node.as_str(), m.repeat)))
+            first_duplicate(self.measurements.iter().map(|m| (m.case.id(), m.node.as_str(), m.repeat)))
         {
             return Some(format!("{id} of '{}', repetition {repeat}", shown(node)));
         }
@@ -28,6 +28,6 @@ impl Run {
 }
 
 fn metric(of: &Measurement) -> Option<String> {
-    let name = second(of.metrics.iter().map(|metric| metric.name.as_str()))?;
+    let name = first_duplicate(of.metrics.iter().map(|metric| metric.name.as_str()))?;
     Some(format!("metric '{}' of {}", plimsoll_units::text::shown_within(name, 40), of.case.id()))
 }

@@ -49,7 +49,7 @@ impl Write for Room {
 
 /// Returns the JSON documents embedded in the HTML `page`. Fails, with one line, if one cannot be
 /// decoded or if they have more than `most` bytes in total.
-pub(super) fn held(page: &str, most: u64) -> Result<Vec<String>, String> {
+pub(super) fn embedded_documents(page: &str, most: u64) -> Result<Vec<String>, String> {
     let mut left = most;
     let mut found = Vec::new();
     for rest in page.split(IN_PAGE[0]).skip(1) {
@@ -91,7 +91,7 @@ mod tests {
         let packed = run.packed(1 << 20).unwrap().unwrap();
         assert!(packed.len() * 2 < text.len(), "{} of {}", packed.len(), text.len());
         assert!(!packed.contains(['<', '>', '&']));
-        assert_eq!(held(&page(&[&packed, &packed]), 1 << 24).unwrap(), [text.clone(), text]);
+        assert_eq!(embedded_documents(&page(&[&packed, &packed]), 1 << 24).unwrap(), [text.clone(), text]);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let mut packer = GzEncoder::new(Vec::new(), Compression::best());
         packer.write_all(&vec![b' '; 8 << 20]).unwrap();
         let bomb = STANDARD.encode(packer.finish().unwrap());
-        let reported = |document: &str| held(&page(&[document]), 1 << 20).unwrap_err();
+        let reported = |document: &str| embedded_documents(&page(&[document]), 1 << 20).unwrap_err();
         assert_eq!(reported(&bomb), "its documents are larger than 1 MiB together");
         let small = fixture::run().packed(1 << 20).unwrap().unwrap();
         for broken in ["{}", "AAAA", "", &small[..small.len() / 2 / 4 * 4], &small[..101]] {

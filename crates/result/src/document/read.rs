@@ -41,7 +41,7 @@ impl Run {
     }
 
     fn of_page(text: &str) -> Result<Vec<Self>, String> {
-        let held = in_page::held(text, MAX_HELD)?;
+        let held = in_page::embedded_documents(text, MAX_HELD)?;
         let runs: Vec<Self> = held.iter().map(|document| Self::parse(document)).collect::<Result<_, _>>()?;
         match runs.is_empty() {
             true => Err("this page holds no run document; give the document that --json wrote".to_owned()),
@@ -72,7 +72,7 @@ impl Run {
     }
 
     fn checked(self) -> Result<Self, String> {
-        self.sound()?;
+        self.check_contents()?;
         Ok(self)
     }
 
@@ -110,7 +110,7 @@ impl Run {
     }
 
     /// Checks what types cannot express: one run, whose results follow from their samples.
-    fn sound(&self) -> Result<(), String> {
+    fn check_contents(&self) -> Result<(), String> {
         // Another spelling of the same id would count as another run.
         let id = uuid::Uuid::try_parse(&self.id);
         if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
@@ -133,7 +133,7 @@ impl Run {
                 "sample_time and budget of its plan must be between 0 and {LONGEST_RUN:e} s"
             ));
         }
-        if let Some(double) = self.double() {
+        if let Some(double) = self.find_duplicate() {
             return Err(format!("has {double} twice"));
         }
         check(self)

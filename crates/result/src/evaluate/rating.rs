@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn cpus_that_left_their_common_core_refute_that_and_no_row() {
         let core =
-            |value| limit(LimitSource::Inferred, value).resting_on_a_place("one core for CPUs 0-1", 2.0);
+            |value| limit(LimitSource::Inferred, value).resting_on_placement("one core for CPUs 0-1", 2.0);
         let refuted = |values: &[f64], least| {
             let row = limit(LimitSource::Derived, 200.0).resting_on("2 FMA");
             // Two limits of the shared core, for two kinds of instruction.
@@ -164,9 +164,8 @@ mod tests {
         assert_eq!(refuted(&[123.0, 123.0, 123.0], 1.5).1, Some(200.0), "however few samples there are");
         // One shared core among 16 CPUs: 15 cores, then 16.
         let of_many = |value: f64| {
-            let mut limits =
-                [limit(LimitSource::Inferred, 150.0)
-                    .resting_on_a_place("one core for CPUs 0-1", 16.0 / 15.0)];
+            let mut limits = [limit(LimitSource::Inferred, 150.0)
+                .resting_on_placement("one core for CPUs 0-1", 16.0 / 15.0)];
             refute(&mut limits, "rate", &[value; 5], LIMIT_TOLERANCE);
             limits[0].refuted.is_some()
         };

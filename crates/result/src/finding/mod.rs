@@ -14,7 +14,7 @@ mod wrong;
 pub use changed::{LevelStep, steps};
 pub use clock_steps::clock_steps;
 pub use health::health;
-pub use outlier::{Machines, NodeFacts, SuspectFigure, Tried, judged, next};
+pub use outlier::{Machines, NodeFacts, OutlierRetest, SuspectFigure, apply_retests, next_retests};
 pub use pairs::{PairPath, pairs};
 pub use wrong::WRONG_ANSWER;
 

@@ -23,7 +23,7 @@ use serde_json::json;
 use super::evidence::OutlierEvidence;
 use super::{MIN_OUTLIER_NODES, because, finding};
 use crate::document::Finding;
-pub use again::{SuspectFigure, Tried, judged, next};
+pub use again::{OutlierRetest, SuspectFigure, apply_retests, next_retests};
 
 const OUTLIER: &str = "outlier";
 const AHEAD: &str = "ahead";
@@ -167,7 +167,7 @@ fn is_measured(value: f64) -> bool {
 }
 
 /// Groups results by their properties. Groups smaller than [`MIN_OUTLIER_NODES`] join the largest.
-fn alike<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
+fn group_by_properties<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
         groups
@@ -209,12 +209,12 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
         cases.into_values().flat_map(|[values, delivered]| in_case(values, delivered, looked_at)).collect();
     found.sort_by(|a, b| b.away.total_cmp(&a.away));
     let (worse, better): (Vec<Outlier>, Vec<Outlier>) = found.into_iter().partition(|outlier| outlier.worse);
-    worse.into_iter().map(|outlier| outlier.finding).chain(ahead(&better)).collect()
+    worse.into_iter().map(|outlier| outlier.finding).chain(better_finding(&better)).collect()
 }
 
 /// Returns one finding about results that are better than the rest. They matter if a node promises
 /// what it does not keep, such as a disk that has not written its data yet.
-fn ahead(better: &[Outlier]) -> Option<Finding> {
+fn better_finding(better: &[Outlier]) -> Option<Finding> {
     const MAX_NAMED_CASES: usize = 3;
     let first = better.first()?;
     let named: Vec<&str> =
@@ -242,7 +242,7 @@ struct Outlier {
 /// Returns the outliers of one case; `looked_at` is the number of results of all cases. A node's
 /// `delivered` rate counts only if it is worse and its value in `values` is no outlier.
 fn in_case(values: Vec<NodeFigure<'_>>, delivered: Vec<NodeFigure<'_>>, looked_at: usize) -> Vec<Outlier> {
-    let among = |figures| alike(figures).into_iter().flat_map(|group| among(&group, looked_at));
+    let among = |figures| group_by_properties(figures).into_iter().flat_map(|group| among(&group, looked_at));
     let mut found: Vec<Outlier> = among(values).collect();
     let named: BTreeSet<String> = found.iter().map(|outlier| outlier.node.clone()).collect();
     found.extend(among(delivered).filter(|outlier| outlier.worse && !named.contains(&outlier.node)));
@@ -405,9 +405,9 @@ fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<Stri
     slower
         .map(|share| format!("its core clock is {} lower{heat}", percent(share, 2)))
         .or_else(|| is_hot.then(|| "its processor slowed itself down because it was too hot".to_owned()))
-        .or_else(|| held(figure, usual))
-        .or_else(|| unlike(figure, usual))
-        .or_else(|| elsewhere(figure, usual))
+        .or_else(|| by_shaper(figure, usual))
+        .or_else(|| by_limit_input(figure, usual))
+        .or_else(|| by_device(figure, usual))
 }
 
 /// Describes the node's CPU quota if it is lower than usual and lower than the case needs.
@@ -445,13 +445,13 @@ fn is_hot(figure: &NodeFigure<'_>) -> bool {
 }
 
 /// Describes the device of the test files if most nodes have another one.
-fn elsewhere(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
+fn by_device(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let (own, most) = (figure.device?, usual.device.as_deref()?);
     (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
 }
 
 /// Describes the node's token bucket if it is narrower than usual, or if other nodes have none.
-fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
+fn by_shaper(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
     match usual.shaped {
@@ -466,7 +466,7 @@ fn held(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
 }
 
 /// Describes the first input of the limit that is lower than usual, such as a slower link.
-fn unlike(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
+fn by_limit_input(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let below =
         |input: &&Input| usual.inputs.get(&input.name).is_some_and(|all| input.value < all * (1.0 - SLOWER));
     let input = figure.inputs().iter().find(below)?;

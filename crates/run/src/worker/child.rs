@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
-use plimsoll_bench::{Context, Keep, Options, Parsed, Prepared};
+use plimsoll_bench::{Context, Options, Parsed, Prepared, WorkerCache};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::CannotMeasure;
@@ -24,7 +24,7 @@ pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
         ));
     };
     write(&mut to, &WorkerReply::Done)?;
-    let mut bench = Workbench { machine: *machine, options, keep: Keep::default(), prepared: None };
+    let mut bench = Workbench { machine: *machine, options, keep: WorkerCache::default(), prepared: None };
     while let Some(request) = read::<WorkerRequest>(&mut from)? {
         let reply = bench.answer(request);
         write(&mut to, &reply)?;
@@ -69,7 +69,7 @@ fn waited(before: &HashMap<OsString, u64>, elapsed: f64) -> Option<f64> {
 struct Workbench {
     machine: Machine,
     options: Options,
-    keep: Keep,
+    keep: WorkerCache,
     prepared: Option<Box<dyn Prepared>>,
 }
 

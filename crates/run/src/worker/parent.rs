@@ -56,7 +56,7 @@ impl Workers {
 
     /// Returns these workers with reference tools, which then measure the cases, too.
     #[must_use]
-    pub fn with(mut self, reference_tools: ReferenceTools) -> Self {
+    pub fn with_reference_tools(mut self, reference_tools: ReferenceTools) -> Self {
         self.reference_tools = Some(reference_tools);
         self
     }
@@ -416,7 +416,7 @@ impl WorkerProcess {
         let stderr = self.last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
         let cpu_time = getrlimit(Resource::Cpu);
         let cpu_time = cpu_time.current.into_iter().chain(cpu_time.maximum).min();
-        CannotMeasure::environment(obituary(status, &stderr, cpu_time))
+        CannotMeasure::environment(describe_worker_end(status, &stderr, cpu_time))
     }
 }
 
@@ -446,7 +446,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
 }
 
 /// Describes in one line how a worker ended; `cpu_time` is its limit of CPU time in s, if any.
-fn obituary(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
+fn describe_worker_end(status: Option<ExitStatus>, stderr: &str, cpu_time: Option<u64>) -> String {
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
             let or = if signal == 9 { "; or memory, see `dmesg`" } else { "" };
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_cpu_time_is_named_where_it_may_have_ended_a_worker() {
-        let stderr = |signal, limit| obituary(Some(ExitStatus::from_raw(signal)), "", limit);
+        let stderr = |signal, limit| describe_worker_end(Some(ExitStatus::from_raw(signal)), "", limit);
         assert!(stderr(24, Some(7)).contains("limited to 7 s; raise `ulimit -t`)"));
         let killed = stderr(9, Some(7));
         assert!(killed.contains("`ulimit -t`") && killed.contains("memory"), "{killed}");

@@ -16,9 +16,9 @@ use rustix::net::sockopt;
 
 use super::session::{OpenSession, lacks};
 use super::sessions::Sessions;
-use super::{Happening, SPARE, ServeError, Server, Settings, failed};
+use super::{SPARE, ServeError, Server, ServerEvent, Settings, failed};
 use crate::traffic::is_out_of_descriptors;
-use crate::traffic::socket::set_up;
+use crate::traffic::socket::set_options;
 use crate::wire::handshake::{LENGTH, respond};
 use crate::wire::{Channel, HANDSHAKE, Hex128, Join, Message, REQUEST};
 
@@ -26,11 +26,11 @@ const MAX_PENDING: usize = 16;
 /// Connections accepted before the waiting ones are checked again.
 const AT_ONCE: usize = 64;
 const RESERVED_DESCRIPTORS: usize = 4;
-const REST: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const NOTICE_TIME: Duration = Duration::from_secs(10);
 
 /// Silence after which the kernel closes the connection of a client that is gone.
-const GONE: Duration = Duration::from_secs(24);
+const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(24);
 
 struct PendingClient {
     stage: PendingStage,
@@ -54,7 +54,7 @@ pub(super) struct Door<'env> {
     datagrams: &'env [UdpSocket],
     settings: &'env Settings,
     sessions: &'env Sessions,
-    notify: &'env (dyn Fn(Happening) + Sync),
+    notify: &'env (dyn Fn(ServerEvent) + Sync),
     waiting: Vec<PendingClient>,
     /// Released if no other descriptor is left, so that connections can be accepted and answered.
     reserve: Vec<File>,
@@ -67,7 +67,7 @@ impl<'env> Door<'env> {
     pub(super) fn new(
         server: &'env Server,
         sessions: &'env Sessions,
-        notify: &'env (dyn Fn(Happening) + Sync),
+        notify: &'env (dyn Fn(ServerEvent) + Sync),
         first: File,
     ) -> Self {
         Door {
@@ -85,7 +85,7 @@ impl<'env> Door<'env> {
     }
 
     /// Accepts connections until `until` is readable or closed. Sessions are threads of `scope`.
-    pub(super) fn keep<'s>(
+    pub(super) fn accept_loop<'s>(
         &mut self,
         scope: &'s Scope<'s, 'env>,
         until: BorrowedFd<'_>,
@@ -97,7 +97,7 @@ impl<'env> Door<'env> {
             self.look_at_all(scope);
             self.keep_back();
             self.take_in();
-            self.datagrams.iter().for_each(|port| self.sessions.expected().take_from(port));
+            self.datagrams.iter().for_each(|port| self.sessions.expected().process_datagrams(port));
             let now = Instant::now();
             let before = self.waiting.len();
             self.waiting.retain(|pending| pending.deadline > now);
@@ -108,7 +108,7 @@ impl<'env> Door<'env> {
 
     fn report(&mut self, now: Instant) {
         if self.turned > 0 && now.duration_since(self.notified_at) >= NOTICE_TIME {
-            (self.notify)(Happening::Turned(std::mem::take(&mut self.turned)));
+            (self.notify)(ServerEvent::Turned(std::mem::take(&mut self.turned)));
             self.notified_at = now;
         }
     }
@@ -140,7 +140,7 @@ impl<'env> Door<'env> {
         for pending in std::mem::take(&mut self.waiting) {
             let PendingClient { stage, client, deadline } = pending;
             let answered = matches!(stage, PendingStage::Answered(_));
-            match stage.look(self.settings) {
+            match stage.read_available(self.settings) {
                 PendingState::Wait(stage) => {
                     let anew = !answered && matches!(stage, PendingStage::Answered(_));
                     let deadline = if anew { Instant::now() + REQUEST } else { deadline };
@@ -177,22 +177,22 @@ impl<'env> Door<'env> {
             let _ = channel.send(&Message::Busy { seconds: 5 });
             return;
         };
-        end_when_gone(channel.stream());
+        enable_keepalive(channel.stream());
         let (notify, sessions) = (self.notify, self.sessions);
         let session = OpenSession { channel, client, sessions, lease, udp: Vec::new() };
         let held = Arc::new(Mutex::new(Some(session)));
         let taken = held.clone();
         let thread = Builder::new().name("session".to_owned()).spawn_scoped(scope, move || {
             let Some(session) = taken.lock().ok().and_then(|mut held| held.take()) else { return };
-            notify(Happening::Began(client));
+            notify(ServerEvent::Began(client));
             let ended = session.serve();
-            notify(Happening::Ended(client, ended.transfers, ended.why));
+            notify(ServerEvent::Ended(client, ended.transfers, ended.why));
         });
         if let Err(e) = thread {
             if let Some(mut session) = held.lock().ok().and_then(|mut held| held.take()) {
                 let _ = session.channel.send(&Message::Refused(lacks(&e)));
             }
-            (self.notify)(Happening::Ended(
+            (self.notify)(ServerEvent::Ended(
                 client,
                 0,
                 Some(format!("cannot start a thread for the connection: {e}; see ulimit -u")),
@@ -208,7 +208,7 @@ impl<'env> Door<'env> {
         let joined = ready
             && allowed
             && self.sessions.join(client, join, || {
-                if let Err(e) = set_up(channel.stream(), &join.sockets, ipv4) {
+                if let Err(e) = set_options(channel.stream(), &join.sockets, ipv4) {
                     refused = e.to_string();
                     return None;
                 }
@@ -255,7 +255,7 @@ impl<'env> Door<'env> {
     }
 
     fn let_stand(&mut self, stream: TcpStream, client: SocketAddr) {
-        let client = canonical(client);
+        let client = unmap_ipv4(client);
         let Settings { allow, .. } = self.settings;
         let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(client.ip()));
         if !allowed || stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
@@ -284,13 +284,13 @@ impl<'env> Door<'env> {
         match listener.accept() {
             Ok((stream, client)) => self.let_stand(stream, client),
             // Another thread took the descriptor.
-            Err(e) if is_out_of_descriptors(&e) => self.rests = Some(Instant::now() + REST),
+            Err(e) if is_out_of_descriptors(&e) => self.rests = Some(Instant::now() + ACCEPT_PAUSE),
             Err(_) => {}
         }
     }
 }
 
-fn canonical(client: SocketAddr) -> SocketAddr {
+fn unmap_ipv4(client: SocketAddr) -> SocketAddr {
     match client.ip().to_canonical() {
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, client.port()),
         IpAddr::V6(_) => client,
@@ -298,13 +298,13 @@ fn canonical(client: SocketAddr) -> SocketAddr {
 }
 
 /// Makes the kernel close `stream` about [`GONE`] after the client's machine or link failed.
-fn end_when_gone(stream: &TcpStream) {
-    let (probes, probe_interval) = (3, GONE / 6);
+fn enable_keepalive(stream: &TcpStream) {
+    let (probes, probe_interval) = (3, DEAD_PEER_TIMEOUT / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, GONE / 2);
+    let _ = sockopt::set_tcp_keepidle(stream, DEAD_PEER_TIMEOUT / 2);
     let _ = sockopt::set_tcp_keepintvl(stream, probe_interval);
     let _ = sockopt::set_tcp_keepcnt(stream, probes);
-    let _ = sockopt::set_tcp_user_timeout(stream, GONE.as_millis() as u32);
+    let _ = sockopt::set_tcp_user_timeout(stream, DEAD_PEER_TIMEOUT.as_millis() as u32);
 }
 
 fn somebody_knocks(listener: &TcpListener) -> bool {
@@ -328,7 +328,7 @@ impl PendingClient {
 }
 
 impl PendingStage {
-    fn look(self, settings: &Settings) -> PendingState {
+    fn read_available(self, settings: &Settings) -> PendingState {
         match self {
             PendingStage::Greeting { stream, shown, length } => greeting(stream, shown, length, settings),
             PendingStage::Answered(mut channel) => match channel.try_receive() {
@@ -360,7 +360,7 @@ fn greeting(
     let written = stream.write_all(&answer.message);
     match (written, answer.transport) {
         (Ok(()), Ok(transport)) => {
-            PendingStage::Answered(Box::new(Channel::new(stream, transport))).look(settings)
+            PendingStage::Answered(Box::new(Channel::new(stream, transport))).read_available(settings)
         }
         _ => PendingState::Refuse,
     }

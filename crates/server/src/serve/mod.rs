@@ -56,7 +56,7 @@ pub struct Settings {
 
 /// Event that a server reports to its caller.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happening {
+pub enum ServerEvent {
     /// A session of the client at this address has started.
     Began(SocketAddr),
     /// A session has ended: client, number of transfers, reason unless the client closed it.
@@ -173,7 +173,7 @@ impl Server {
     pub fn run(
         &self,
         until: &(impl rustix::fd::AsFd + ?Sized),
-        notify: &(dyn Fn(Happening) + Sync),
+        notify: &(dyn Fn(ServerEvent) + Sync),
     ) -> Result<(), ServeError> {
         // Each stream needs a descriptor.
         raise_descriptors();
@@ -181,7 +181,7 @@ impl Server {
         let sessions = Sessions::new(&self.settings).map_err(failed("get random bytes"))?;
         std::thread::scope(|scope| {
             let mut door = door::Door::new(self, &sessions, notify, first);
-            let ended = door.keep(scope, until.as_fd());
+            let ended = door.accept_loop(scope, until.as_fd());
             sessions.close();
             ended
         })

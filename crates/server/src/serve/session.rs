@@ -5,15 +5,15 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::Root;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use super::sessions::{Lease, Sessions};
+use super::sessions::{SessionGuard, Sessions};
 use crate::traffic::account::CounterSource;
 use crate::traffic::carrier::Carrier;
 use crate::traffic::tcp::{TcpMeans, transfer};
-use crate::traffic::{LostTransfer, TransferEnd, nanos, plain, route, shaper, trips, udp};
+use crate::traffic::{LostTransfer, TransferEnd, describe_io_error, nanos, route, shaper, trips, udp};
 use crate::wire::{
     Channel, Message, OrderedAmount, TcpOrder, Trip, TripsOrder, UdpOrder, Welcome, WireError,
 };
@@ -33,7 +33,7 @@ pub(super) struct OpenSession<'a> {
     pub(super) channel: Channel,
     pub(super) client: SocketAddr,
     pub(super) sessions: &'a Sessions,
-    pub(super) lease: Lease<'a>,
+    pub(super) lease: SessionGuard<'a>,
     pub(super) udp: Vec<UdpSocket>,
 }
 
@@ -47,7 +47,7 @@ impl OpenSession<'_> {
     pub(super) fn serve(mut self) -> SessionEnd {
         let mut ended = SessionEnd::default();
         let served = match self.welcome() {
-            Ok(()) => self.requests(&mut ended.transfers),
+            Ok(()) => self.serve_requests(&mut ended.transfers),
             Err(e) => Err(e.into()),
         };
         ended.why = served.err().map(|why| plimsoll_units::text::shown_within(&why.to_string(), 300));
@@ -56,21 +56,24 @@ impl OpenSession<'_> {
 
     fn welcome(&mut self) -> Result<(), WireError> {
         let caps = self.sessions.caps();
-        let interface = route::outgoing(self.client);
+        let interface = route::outgoing_interface(self.client);
         let welcome = Welcome {
             session: self.lease.session,
             server: self.sessions.server(),
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
-            shaping: interface.as_deref().map(|name| shaper::of(&Root::live(), name)).unwrap_or_default(),
-            carrier: interface.as_deref().and_then(Carrier::of),
+            shaping: interface
+                .as_deref()
+                .map(|name| shaper::read_shaping(&Root::live(), name))
+                .unwrap_or_default(),
+            carrier: interface.as_deref().and_then(Carrier::of_interface),
         };
         self.channel.send(&Message::Welcome(welcome))
     }
 
-    fn requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
-        let ledger = CounterSource::new(Root::live(), route::outgoing(self.client));
+    fn serve_requests(&mut self, transfers: &mut u64) -> Result<(), LostTransfer> {
+        let ledger = CounterSource::new(Root::live(), route::outgoing_interface(self.client));
         loop {
             let request = match self.channel.receive_request(Instant::now() + IDLE) {
                 // Sent when the transfer had just ended here, but not yet at the client.
@@ -79,7 +82,7 @@ impl OpenSession<'_> {
                 Err(WireError::Closed) => return Ok(()),
                 Err(e) => return Err(e.into()),
             };
-            match self.answer(&request, &ledger) {
+            match self.serve_request(&request, &ledger) {
                 Ok(()) => *transfers += 1,
                 Err(Ok(refusal)) => {
                     let stated = match refusal {
@@ -92,7 +95,7 @@ impl OpenSession<'_> {
                     let reported = match &lost {
                         LostTransfer::Here(e) | LostTransfer::Thread(e) => Some(Message::Refused(lacks(e))),
                         LostTransfer::Silent => Some(Message::Refused(SILENT.to_owned())),
-                        LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far } => {
+                        LostTransfer::Unacknowledged { segment, sender: TransferEnd::Server } => {
                             Some(Message::Unacknowledged { segment: *segment })
                         }
                         _ => None,
@@ -107,7 +110,7 @@ impl OpenSession<'_> {
     }
 
     /// Serves one `request`. `Err(Ok(_))` refuses it within the session; `Err(Err(_))` ends it.
-    fn answer(
+    fn serve_request(
         &mut self,
         request: &Message,
         ledger: &CounterSource,
@@ -135,17 +138,17 @@ impl OpenSession<'_> {
         {
             return no(format!(
                 "{} cannot be divided among {}",
-                counted(n, "message"),
-                counted(work.streams, "stream")
+                format_count(n, "message"),
+                format_count(work.streams, "stream")
             ));
         }
         let sockets = self.streams(work.streams).map_err(Ok)?;
-        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
+        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let message = random_bytes(work.message);
         let caps = self.sessions.caps();
-        let cpus = self.sessions.cpus().from(usize::from(work.place));
+        let cpus = self.sessions.cpus().starting_at(usize::from(work.place));
         let means = TcpMeans {
-            end: TransferEnd::Far,
+            end: TransferEnd::Server,
             sockets: &sockets,
             cpus: &cpus,
             message: &message,
@@ -162,7 +165,7 @@ impl OpenSession<'_> {
         if streams > most {
             let why = format!(
                 "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
-                counted(most, "stream")
+                format_count(most, "stream")
             );
             return Err(Ok(RefusedRequest::No(why)));
         }
@@ -183,10 +186,10 @@ impl OpenSession<'_> {
             return Err(Ok(RefusedRequest::No(why)));
         }
         self.has_ports(work.streams)?;
-        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
+        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let caps = self.sessions.caps();
         let means = udp::UdpMeans {
-            end: TransferEnd::Far,
+            end: TransferEnd::Server,
             sockets: &self.udp,
             cpus: self.sessions.cpus(),
             filler: &random_bytes(work.datagram),
@@ -211,19 +214,19 @@ impl OpenSession<'_> {
             Trip::Connect if work.streams > self.sessions.caps().max_streams => {
                 return Err(Ok(RefusedRequest::No(format!(
                     "the server allows {}, not {}; use fewer --streams, or start it with a higher --max-streams",
-                    counted(self.sessions.caps().max_streams, "stream"),
+                    format_count(self.sessions.caps().max_streams, "stream"),
                     work.streams
                 ))));
             }
             Trip::Connect => Vec::new(),
         };
-        let _turn = self.lease.turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
+        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
         let means = match work.trip {
             Trip::Udp => trips::TripMeans::Udp(&self.udp),
             Trip::Tcp => trips::TripMeans::Tcp(&streams),
             Trip::Connect => trips::TripMeans::Connect,
         };
-        let cpus = self.sessions.cpus().from(usize::from(work.place));
+        let cpus = self.sessions.cpus().starting_at(usize::from(work.place));
         trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
     }
 
@@ -233,7 +236,7 @@ impl OpenSession<'_> {
         }
         Err(Ok(RefusedRequest::No(format!(
             "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
-            counted(streams, "stream"),
+            format_count(streams, "stream"),
             self.udp.len()
         ))))
     }
@@ -258,11 +261,11 @@ impl OpenSession<'_> {
 }
 
 pub(super) fn lacks(error: &io::Error) -> String {
-    format!("it is out of resources: {}", plain(error, "the server"))
+    format!("it is out of resources: {}", describe_io_error(error, "the server"))
 }
 
 fn random_bytes(count: u32) -> Vec<u8> {
     let mut bytes = vec![0; count as usize];
-    ChaCha8Rng::seed_from_u64(plimsoll_system::random::number()).fill_bytes(&mut bytes);
+    ChaCha8Rng::seed_from_u64(plimsoll_system::random::unique_number()).fill_bytes(&mut bytes);
     bytes
 }

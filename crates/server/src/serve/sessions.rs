@@ -13,7 +13,7 @@ use crate::traffic::udp::ports::Expected;
 use crate::wire::{Hex128, Join};
 
 #[derive(Debug)]
-struct SessionRoom {
+struct SessionState {
     client: IpAddr,
     /// Group of sessions that share a turn in the queue.
     group: Hex128,
@@ -28,14 +28,14 @@ pub struct Sessions {
     parallel: bool,
     cpus: PinnedCpus,
     server: Hex128,
-    sessions: Mutex<HashMap<Hex128, SessionRoom>>,
+    sessions: Mutex<HashMap<Hex128, SessionState>>,
     expected: Expected,
     queue: Mutex<SessionQueue>,
 }
 
 /// Guard of a session; dropping it removes the session, even if its thread panics.
 #[derive(Debug)]
-pub(super) struct Lease<'a> {
+pub(super) struct SessionGuard<'a> {
     sessions: &'a Sessions,
     pub(super) session: Hex128,
     group: Hex128,
@@ -88,7 +88,7 @@ impl Sessions {
         client: SocketAddr,
         other_session: Option<Hex128>,
         control: TcpStream,
-    ) -> Option<Lease<'_>> {
+    ) -> Option<SessionGuard<'_>> {
         let mut sessions = locked(&self.sessions);
         if sessions.len() >= self.caps.max_sessions {
             return None;
@@ -99,8 +99,8 @@ impl Sessions {
             other_session.and_then(|other| sessions.get(&other)).filter(|room| room.client == client.ip());
         let group = other.map_or(session, |room| room.group);
         sessions
-            .insert(session, SessionRoom { client: client.ip(), group, streams: BTreeMap::new(), control });
-        Some(Lease { sessions: self, session, group })
+            .insert(session, SessionState { client: client.ip(), group, streams: BTreeMap::new(), control });
+        Some(SessionGuard { sessions: self, session, group })
     }
 
     pub(super) fn has(&self, session: &Hex128, client: IpAddr) -> bool {
@@ -133,12 +133,12 @@ impl Sessions {
     }
 
     /// Returns the number of open sessions.
-    pub fn sessions(&self) -> usize {
+    pub fn open_session_count(&self) -> usize {
         locked(&self.sessions).len()
     }
 }
 
-impl<'a> Lease<'a> {
+impl<'a> SessionGuard<'a> {
     /// Returns the joined streams with the numbers 0 to `count` − 1; `None` if one has not joined.
     pub(super) fn streams(&self, count: u16) -> io::Result<Option<Vec<TcpStream>>> {
         let sessions = locked(&self.sessions.sessions);
@@ -147,7 +147,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Returns a turn to measure, which ends when it is dropped, or the seconds until a next try.
-    pub(super) fn turn(&self) -> Result<MeasuringTurn<'a>, u32> {
+    pub(super) fn take_turn(&self) -> Result<MeasuringTurn<'a>, u32> {
         if !self.sessions.parallel {
             locked(&self.sessions.queue).begin(
                 self.group,
@@ -159,7 +159,7 @@ impl<'a> Lease<'a> {
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for SessionGuard<'_> {
     fn drop(&mut self) {
         locked(&self.sessions.sessions).remove(&self.session);
         if self.group == self.session {

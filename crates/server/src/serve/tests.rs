@@ -23,7 +23,7 @@ use crate::wire::{
 struct Served {
     address: SocketAddr,
     key: SharedKey,
-    reported: Arc<Mutex<Vec<Happening>>>,
+    reported: Arc<Mutex<Vec<ServerEvent>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
@@ -97,7 +97,7 @@ impl Served {
         reported
             .iter()
             .filter_map(|h| match h {
-                Happening::Ended(_, transfers, why) => Some((*transfers, why.clone())),
+                ServerEvent::Ended(_, transfers, why) => Some((*transfers, why.clone())),
                 _ => None,
             })
             .collect()
@@ -129,7 +129,7 @@ impl Near {
         assert_eq!(self.channel.ask(&Message::Tcp(work.clone())).unwrap(), Message::Ready);
         let (cpus, ledger) = (PinnedCpus::default(), CounterSource::new(Root::live(), None));
         let means = TcpMeans {
-            end: TransferEnd::Near,
+            end: TransferEnd::Client,
             sockets: &self.streams,
             cpus: &cpus,
             message: MESSAGE,
@@ -211,7 +211,7 @@ fn a_replayed_first_message_leads_nowhere() {
         stream.write_all(&[7; 20]).unwrap();
         assert!(closed_without_a_word(&mut stream));
     }
-    assert!(far.reported.lock().unwrap().iter().all(|h| !matches!(h, Happening::Began(_))));
+    assert!(far.reported.lock().unwrap().iter().all(|h| !matches!(h, ServerEvent::Began(_))));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn the_ways_to_send_and_receive_carry_the_same_bytes() {
     let mut near = far.ready(2);
     for sending in [Sending::Copy, Sending::ZeroCopy] {
         let outcome = near.transfer(&TcpOrder { sending, receiving: Receiving::Hash, ..work(2) }).unwrap();
-        let expected = (0..150).fold(Fnv::EMPTY, |hash, _| hash.with(MESSAGE)).0;
+        let expected = (0..150).fold(Fnv::EMPTY, |hash, _| hash.append(MESSAGE)).0;
         assert_eq!(outcome.there.unwrap().received.unwrap().hashes, [expected, expected]);
         let outcome = near.transfer(&TcpOrder { sending, receiving: Receiving::Discard, ..work(2) }).unwrap();
         assert_eq!(outcome.there.unwrap().received.unwrap().bytes, 300_000);

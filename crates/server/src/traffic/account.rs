@@ -43,16 +43,16 @@ impl CounterSource {
     }
 
     /// Reads all counters now; those that cannot be read are 0.
-    pub fn look(&self) -> CounterReading {
+    pub fn read(&self) -> CounterReading {
         let snmp = self.root.text("proc/net/snmp").unwrap_or_default();
         let of_nic = |names: [&str; 2]| names.iter().map(|name| self.nic(name)).fold(0, u64::saturating_add);
         CounterReading {
             at: Instant::now(),
-            cpus: cpus(&self.root.text("proc/stat").unwrap_or_default()),
+            cpus: parse_cpu_ticks(&self.root.text("proc/stat").unwrap_or_default()),
             nic_drops: of_nic(["rx_dropped", "tx_dropped"]),
             nic_errors: of_nic(["rx_errors", "tx_errors"]),
-            tcp_retransmits: counter(&snmp, "Tcp:", "RetransSegs"),
-            udp_buffer_errors: counter(&snmp, "Udp:", "RcvbufErrors"),
+            tcp_retransmits: snmp_counter(&snmp, "Tcp:", "RetransSegs"),
+            udp_buffer_errors: snmp_counter(&snmp, "Udp:", "RcvbufErrors"),
             lost_links: self.lost_links(),
         }
     }
@@ -65,7 +65,7 @@ impl CounterSource {
 
 impl CounterReading {
     /// Returns the increase of each counter up to the reading `later`, and its lost links.
-    pub fn until(&self, later: &CounterReading) -> EndAccount {
+    pub fn difference_to(&self, later: &CounterReading) -> EndAccount {
         let busy = |(cpu, (busy, all)): (&u32, &(u64, u64))| {
             let (before_busy, before_all) = self.cpus.get(cpu)?;
             let all = all.saturating_sub(*before_all);
@@ -87,7 +87,7 @@ impl CounterReading {
 }
 
 /// Parses `/proc/stat`: CPU → (busy, total) ticks; idle, iowait and steal are not busy.
-fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
+fn parse_cpu_ticks(stat: &str) -> BTreeMap<u32, (u64, u64)> {
     let cpu = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_whitespace();
         let number: u32 = words.next()?.parse().ok()?;
@@ -101,7 +101,7 @@ fn cpus(stat: &str) -> BTreeMap<u32, (u64, u64)> {
 }
 
 /// Returns counter `name` of `protocol` (`Tcp:`) in `/proc/net/snmp`; 0 if there is none.
-fn counter(snmp: &str, protocol: &str, name: &str) -> u64 {
+fn snmp_counter(snmp: &str, protocol: &str, name: &str) -> u64 {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let mut columns = names.split_whitespace().zip(values.split_whitespace());
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn busy_ticks_are_all_but_idle_waiting_and_stolen() {
-        let read = cpus("cpu  9 9 9 9\ncpu0 10 20 30 400 50 6 7 8 0 0\ncpu1 x\ncpuX 1\nintr 5\n");
+        let read = parse_cpu_ticks("cpu  9 9 9 9\ncpu0 10 20 30 400 50 6 7 8 0 0\ncpu1 x\ncpuX 1\nintr 5\n");
         assert_eq!(read[&0], (73, 531));
         assert_eq!(read[&1], (0, 0));
         assert_eq!(read.len(), 2);
@@ -124,11 +124,11 @@ mod tests {
     fn counters_are_found_by_name() {
         let snmp =
             "Tcp: RtoMin RetransSegs\nTcp: 200 17\nUdp: InDatagrams RcvbufErrors\nUdp: 1 5\nUdpLite: a\n";
-        assert_eq!(counter(snmp, "Tcp:", "RetransSegs"), 17);
-        assert_eq!(counter(snmp, "Udp:", "RcvbufErrors"), 5);
-        assert_eq!(counter(snmp, "Udp:", "None"), 0);
-        assert_eq!(counter("Tcp: a\n", "Tcp:", "a"), 0);
-        assert_eq!(counter("Tcp: a\nTcp: -1\n", "Tcp:", "a"), 0);
+        assert_eq!(snmp_counter(snmp, "Tcp:", "RetransSegs"), 17);
+        assert_eq!(snmp_counter(snmp, "Udp:", "RcvbufErrors"), 5);
+        assert_eq!(snmp_counter(snmp, "Udp:", "None"), 0);
+        assert_eq!(snmp_counter("Tcp: a\n", "Tcp:", "a"), 0);
+        assert_eq!(snmp_counter("Tcp: a\nTcp: -1\n", "Tcp:", "a"), 0);
     }
 
     #[test]
@@ -144,16 +144,16 @@ mod tests {
         };
         let before = look(BTreeMap::from([(0, (10, 100)), (1, (0, 100))]));
         let after = look(BTreeMap::from([(0, (20, 200)), (1, (90, 200)), (2, (5, 5))]));
-        let account = before.until(&after);
+        let account = before.difference_to(&after);
         assert_eq!((account.fullest_cpu, account.fullest_busy, account.nic_drops), (1, 900_000, 0));
-        assert_eq!(after.until(&before).fullest_busy, 0);
+        assert_eq!(after.difference_to(&before).fullest_busy, 0);
     }
 
     #[test]
     fn this_machine_tells() {
         let ledger = CounterSource::new(Root::live(), Some("lo".to_owned()));
-        let look = ledger.look();
+        let look = ledger.read();
         assert!(!look.cpus.is_empty());
-        assert!(look.until(&ledger.look()).fullest_busy <= 1_000_000);
+        assert!(look.difference_to(&ledger.read()).fullest_busy <= 1_000_000);
     }
 }

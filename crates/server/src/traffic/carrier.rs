@@ -30,7 +30,7 @@ pub struct Carrier {
 
 impl Carrier {
     /// Returns the link state of `interface` (`eth0`); `None` if the kernel reports none.
-    pub fn of(interface: &str) -> Option<Self> {
+    pub fn of_interface(interface: &str) -> Option<Self> {
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
         let index = netdevice::name_to_index(&socket, interface).ok()?;
@@ -81,6 +81,6 @@ mod tests {
         reply[24] = 0x02;
         assert_eq!(Carrier::read(&reply).map(|(_, carrier)| carrier.is_up), Some(false));
         assert_eq!(Carrier::read(&reply[..30]), None);
-        assert_eq!(Carrier::of("no-such-interface"), None);
+        assert_eq!(Carrier::of_interface("no-such-interface"), None);
     }
 }

@@ -101,8 +101,8 @@ impl LinkWatch {
     }
 
     /// Starts to monitor the interface of the route to `address`, if any, and those below it.
-    pub fn of_route(address: SocketAddr) -> Self {
-        route::outgoing(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
+    pub fn start_on_route(address: SocketAddr) -> Self {
+        route::outgoing_interface(address).map(|name| Self::start(&Root::live(), &name)).unwrap_or_default()
     }
 
     /// Returns links that were lost since the start or are down; of stacked interfaces the lowest.
@@ -110,7 +110,7 @@ impl LinkWatch {
         let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let now = Instant::now();
         let lost = self.links.iter().zip(&outages).filter_map(|(link, outages)| {
-            let carrier = Carrier::of(&link.interface)?;
+            let carrier = Carrier::of_interface(&link.interface)?;
             Some((link.level, link.loss(outages, carrier, now))).filter(|(_, loss)| loss.times > 0)
         });
         let lost: Vec<(usize, LinkLoss)> = lost.collect();
@@ -164,7 +164,7 @@ fn links(root: &Root, interface: &str) -> Vec<WatchedLink> {
         found.extend(lower.into_iter().take(room).map(|name| (level + 1, is_one, name.to_owned())));
     }
     let link = |(level, carries_all, interface): (usize, bool, String)| {
-        Some(WatchedLink { before: Carrier::of(&interface)?, interface, level, carries_all })
+        Some(WatchedLink { before: Carrier::of_interface(&interface)?, interface, level, carries_all })
     };
     found.into_iter().filter_map(link).collect()
 }

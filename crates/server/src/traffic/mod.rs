@@ -45,7 +45,7 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// Describes an error. A lack of descriptors is attributed to `whose`, such as `this process`.
-pub fn plain(error: &io::Error, whose: &str) -> String {
+pub fn describe_io_error(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
     match error.raw_os_error() {
         Some(errno) if errno == Errno::MFILE.raw_os_error() => format!(
@@ -59,15 +59,15 @@ pub fn plain(error: &io::Error, whose: &str) -> String {
 }
 
 /// Longest transfer of a fixed number of messages; messages left after it are not sent.
-pub const CUT: Duration = Duration::from_secs(60);
+pub const MAX_FIXED_DURATION: Duration = Duration::from_secs(60);
 
 /// One of the two ends of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferEnd {
     /// The client.
-    Near,
+    Client,
     /// The server.
-    Far,
+    Server,
 }
 
 impl TransferEnd {
@@ -75,9 +75,9 @@ impl TransferEnd {
     pub const fn sends(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
-            | (Direction::Up, TransferEnd::Near)
-            | (Direction::Down, TransferEnd::Far) => true,
-            (Direction::Up, TransferEnd::Far) | (Direction::Down, TransferEnd::Near) => false,
+            | (Direction::Up, TransferEnd::Client)
+            | (Direction::Down, TransferEnd::Server) => true,
+            (Direction::Up, TransferEnd::Server) | (Direction::Down, TransferEnd::Client) => false,
         }
     }
 
@@ -85,9 +85,9 @@ impl TransferEnd {
     pub const fn receives(self, direction: Direction) -> bool {
         match (direction, self) {
             (Direction::Both, _)
-            | (Direction::Up, TransferEnd::Far)
-            | (Direction::Down, TransferEnd::Near) => true,
-            (Direction::Up, TransferEnd::Near) | (Direction::Down, TransferEnd::Far) => false,
+            | (Direction::Up, TransferEnd::Server)
+            | (Direction::Down, TransferEnd::Client) => true,
+            (Direction::Up, TransferEnd::Client) | (Direction::Down, TransferEnd::Server) => false,
         }
     }
 }
@@ -137,13 +137,13 @@ pub enum LostTransfer {
     #[error("cannot start a thread for a stream: {0}; see ulimit -u and ulimit -v")]
     Thread(io::Error),
     /// A local operation failed.
-    #[error("{}", plain(.0, "this process"))]
+    #[error("{}", describe_io_error(.0, "this process"))]
     Here(io::Error),
 }
 
 impl LostTransfer {
     /// Converts a socket error: to `Dropped` if the local firewall caused it, else to `Stream`.
-    pub fn of_stream(error: io::Error) -> Self {
+    pub fn from_socket_error(error: io::Error) -> Self {
         match is_dropped_here(&error) {
             true => Self::Dropped,
             false => Self::Stream(error),
@@ -193,7 +193,7 @@ impl SharedTransfer {
     }
 
     /// Stores how much the other end has sent, per stream, in bytes (TCP) or datagrams (UDP).
-    pub fn settle(&self, totals: &[u64]) {
+    pub fn set_totals(&self, totals: &[u64]) {
         for (slot, total) in self.totals.iter().zip(totals) {
             slot.store(*total, Ordering::Release);
         }
@@ -206,13 +206,13 @@ pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
     /// Returns the CPU for a thread; with fewer CPUs than threads they repeat. `None` if empty.
-    pub fn of(&self, thread: usize) -> Option<usize> {
+    pub fn cpu_for_thread(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
 
     /// Returns the same CPUs, rotated so that the one with index `first` comes first.
     #[must_use]
-    pub fn from(&self, first: usize) -> Self {
+    pub fn starting_at(&self, first: usize) -> Self {
         let by = first.checked_rem(self.0.len()).unwrap_or(0);
         let mut cpus = self.0.clone();
         cpus.rotate_left(by);
@@ -221,7 +221,7 @@ impl PinnedCpus {
 
     /// Pins the calling thread to the CPU for `thread` until the result is dropped, if possible.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
-        self.of(thread).and_then(|cpu| pin::Pinned::to(cpu).ok())
+        self.cpu_for_thread(thread).and_then(|cpu| pin::Pinned::pin_to(cpu).ok())
     }
 }
 
@@ -235,7 +235,7 @@ impl Fnv {
 
     /// Returns the hash of the earlier bytes followed by `bytes`.
     #[must_use]
-    pub fn with(self, bytes: &[u8]) -> Self {
+    pub fn append(self, bytes: &[u8]) -> Self {
         Fnv(bytes
             .iter()
             .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
@@ -253,7 +253,7 @@ fn process_cpu() -> Duration {
 }
 
 /// Returns the refusal that the other end sent last; `lost` if none comes, and at the server.
-fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
+fn reported_reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {
             Gone::of(e) == Gone::Closed || e.kind() == io::ErrorKind::ConnectionRefused
@@ -262,7 +262,7 @@ fn reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTr
         _ => false,
     };
     let deadline =
-        Instant::now() + if end == TransferEnd::Near && is_gone { SILENCE } else { Duration::ZERO };
+        Instant::now() + if end == TransferEnd::Client && is_gone { SILENCE } else { Duration::ZERO };
     while Instant::now() < deadline {
         match channel.receive(deadline) {
             Ok(Message::Refused(why)) => return LostTransfer::Refused(plimsoll_units::text::shown(&why)),
@@ -284,34 +284,35 @@ mod tests {
 
     #[test]
     fn the_published_hash() {
-        assert_eq!(Fnv::EMPTY.with(b"foo").with(b"bar"), Fnv(0x8594_4171_f739_67e8));
+        assert_eq!(Fnv::EMPTY.append(b"foo").append(b"bar"), Fnv(0x8594_4171_f739_67e8));
     }
 
     #[test]
     fn an_end_that_says_why_it_ends_is_believed_before_its_streams() {
         use io::ErrorKind::{ConnectionRefused, PermissionDenied, UnexpectedEof};
         let (mut near, mut far) = crate::wire::tests::channels();
-        let mut shown =
-            |end, kind: io::ErrorKind| reason(&mut near, end, LostTransfer::Stream(kind.into())).to_string();
+        let mut shown = |end, kind: io::ErrorKind| {
+            reported_reason(&mut near, end, LostTransfer::Stream(kind.into())).to_string()
+        };
         for kind in [UnexpectedEof, ConnectionRefused] {
             far.send(&Message::Alive).unwrap();
             far.send(&Message::Refused("no thread".to_owned())).unwrap();
-            assert_eq!(shown(TransferEnd::Near, PermissionDenied), "a stream failed: permission denied");
-            assert_eq!(shown(TransferEnd::Far, kind), format!("a stream failed: {kind}"));
-            assert_eq!(shown(TransferEnd::Near, kind), "it refused: no thread");
+            assert_eq!(shown(TransferEnd::Client, PermissionDenied), "a stream failed: permission denied");
+            assert_eq!(shown(TransferEnd::Server, kind), format!("a stream failed: {kind}"));
+            assert_eq!(shown(TransferEnd::Client, kind), "it refused: no thread");
         }
-        assert!(matches!(LostTransfer::of_stream(Errno::PERM.into()), LostTransfer::Dropped));
-        assert!(matches!(LostTransfer::of_stream(Errno::ACCESS.into()), LostTransfer::Stream(_)));
+        assert!(matches!(LostTransfer::from_socket_error(Errno::PERM.into()), LostTransfer::Dropped));
+        assert!(matches!(LostTransfer::from_socket_error(Errno::ACCESS.into()), LostTransfer::Stream(_)));
         drop(far);
-        assert_eq!(shown(TransferEnd::Near, UnexpectedEof), "a stream failed: unexpected end of file");
+        assert_eq!(shown(TransferEnd::Client, UnexpectedEof), "a stream failed: unexpected end of file");
     }
 
     #[test]
     fn threads_take_the_cpus_in_turn() {
         let cpus = PinnedCpus(vec![4, 7]);
-        assert_eq!([0, 1, 2].map(|n| cpus.of(n)), [Some(4), Some(7), Some(4)]);
-        assert_eq!(PinnedCpus::default().of(3), None);
-        assert_eq!(cpus.from(3), PinnedCpus(vec![7, 4]));
-        assert_eq!(PinnedCpus::default().from(3), PinnedCpus::default());
+        assert_eq!([0, 1, 2].map(|n| cpus.cpu_for_thread(n)), [Some(4), Some(7), Some(4)]);
+        assert_eq!(PinnedCpus::default().cpu_for_thread(3), None);
+        assert_eq!(cpus.starting_at(3), PinnedCpus(vec![7, 4]));
+        assert_eq!(PinnedCpus::default().starting_at(3), PinnedCpus::default());
     }
 }

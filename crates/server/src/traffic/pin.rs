@@ -12,7 +12,7 @@ pub struct Pinned {
 
 impl Pinned {
     /// Pins the calling thread to `cpu` until the result is dropped. Fails for a CPU not allowed.
-    pub fn to(cpu: usize) -> io::Result<Self> {
+    pub fn pin_to(cpu: usize) -> io::Result<Self> {
         let before = affinity::allowed()?;
         affinity::keep_on(&[cpu])?;
         Ok(Pinned { before })
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn a_thread_is_pinned_and_released() {
         let before = affinity::allowed().unwrap();
-        let pinned = Pinned::to(before[0]).unwrap();
+        let pinned = Pinned::pin_to(before[0]).unwrap();
         assert_eq!(affinity::allowed().unwrap(), before[..1]);
         drop(pinned);
         assert_eq!(affinity::allowed().unwrap(), before);
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Pinned::to(affinity::MAX_CPUS - 1).is_err());
-        assert!(Pinned::to(usize::MAX).is_err());
+        assert!(Pinned::pin_to(affinity::MAX_CPUS - 1).is_err());
+        assert!(Pinned::pin_to(usize::MAX).is_err());
     }
 }

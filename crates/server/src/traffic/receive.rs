@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::send::hold_back;
+use super::send::limit_rate;
 use super::timeline::Recorder;
 use super::{Fnv, SharedTransfer, thread_cpu};
 use crate::wire::Receiving;
@@ -21,7 +21,7 @@ use crate::wire::Receiving;
 /// Length of one read, bytes. Larger reads save calls, but leave the second-level cache.
 const READ_BYTES: usize = 128 << 10;
 /// Bytes to wait for on a short path; a full window wakes earlier (`tcp_epollin_ready`).
-pub(super) const MUCH: i32 = 512 << 10;
+pub(super) const BATCH_BYTES: i32 = 512 << 10;
 /// Longest round-trip time of a short path, µs. A longer one needs the window for data in flight.
 const SHORT_US: u32 = 1000;
 const WAITING: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -50,13 +50,13 @@ pub(super) struct StreamReceived {
 }
 
 /// Makes reads on a short path wait for [`MUCH`] bytes. Call it before the sender starts.
-pub(super) fn wait_for_much(socket: &TcpStream) -> io::Result<()> {
-    let short = TcpInfo::of(socket)?.path_us() <= SHORT_US;
-    set_read_at_least(socket, if short { MUCH } else { 1 })
+pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
+    let short = TcpInfo::of(socket)?.path_rtt_us() <= SHORT_US;
+    set_read_at_least(socket, if short { BATCH_BYTES } else { 1 })
 }
 
 /// Makes reads of `socket` wait for one byte only, and wakes its thread.
-pub(super) fn wait_for_little(socket: &TcpStream) -> io::Result<()> {
+pub(super) fn set_immediate_reads(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, 1)
 }
 
@@ -103,11 +103,11 @@ pub(super) fn receive(
         }
         done.take(n as u64, &orders);
         if orders.receiving == Receiving::Hash {
-            done.hash = done.hash.with(buffer.bytes().get(..n).unwrap_or_default());
+            done.hash = done.hash.append(buffer.bytes().get(..n).unwrap_or_default());
         }
         if done.bytes - looked >= RATE_LOOK_BYTES {
             looked = done.bytes;
-            hold_back(done.bytes, orders.most, started, &shared.stop);
+            limit_rate(done.bytes, orders.most, started, &shared.stop);
         }
     }
 }

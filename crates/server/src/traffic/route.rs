@@ -22,17 +22,17 @@ pub fn is_local(mut address: SocketAddr) -> bool {
 pub fn interface(root: &Root, address: SocketAddr) -> Option<String> {
     let found = match (address.ip().to_canonical(), address) {
         (IpAddr::V6(_), SocketAddr::V6(scoped)) if scoped.scope_id() > 0 => {
-            scope(&root.text("proc/net/if_inet6").ok()?, scoped.scope_id())
+            interface_by_index(&root.text("proc/net/if_inet6").ok()?, scoped.scope_id())
         }
-        (IpAddr::V4(to), _) => v4(&root.text("proc/net/route").ok()?, to),
-        (IpAddr::V6(to), _) => v6(&root.text("proc/net/ipv6_route").ok()?, to),
+        (IpAddr::V4(to), _) => route_v4(&root.text("proc/net/route").ok()?, to),
+        (IpAddr::V6(to), _) => route_v6(&root.text("proc/net/ipv6_route").ok()?, to),
     };
     let harmless = |name: &String| !name.contains('/') && name != "." && name != "..";
     found.map(|name| plimsoll_units::text::shown_within(&name, 32)).filter(harmless)
 }
 
 /// Returns the interface of packets to `address`: `lo` for an own one; `None` without a route.
-pub fn outgoing(address: SocketAddr) -> Option<String> {
+pub fn outgoing_interface(address: SocketAddr) -> Option<String> {
     match is_local(address) {
         true => Some(LOOPBACK.to_owned()),
         false => interface(&Root::live(), address),
@@ -40,7 +40,7 @@ pub fn outgoing(address: SocketAddr) -> Option<String> {
 }
 
 /// Returns this machine's addresses, read below `root`, except loopback and link-local ones.
-pub fn own(root: &Root) -> Vec<IpAddr> {
+pub fn own_addresses(root: &Root) -> Vec<IpAddr> {
     let v4 = root.text("proc/net/fib_trie").unwrap_or_default();
     let v6 = root.text("proc/net/if_inet6").unwrap_or_default();
     let v4 = local_v4(&v4).into_iter().map(IpAddr::V4);
@@ -73,7 +73,7 @@ fn global_v6(line: &str) -> Option<Ipv6Addr> {
 }
 
 /// Returns the name of the interface with `index` in `/proc/net/if_inet6`, the text `table`.
-fn scope(table: &str, index: u32) -> Option<String> {
+fn interface_by_index(table: &str, index: u32) -> Option<String> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let found = u32::from_str_radix(words.get(1)?, 16).ok()?;
@@ -93,7 +93,7 @@ fn usable(flags: u32) -> bool {
 
 /// Returns the interface of the most specific route to `to`. Columns of `table`, `/proc/net/route`:
 /// interface, destination, gateway, flags, …, mask at 7; addresses in hexadecimal, memory order.
-fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
+fn route_v4(table: &str, to: Ipv4Addr) -> Option<String> {
     let to = u32::from_ne_bytes(to.octets());
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -107,7 +107,7 @@ fn v4(table: &str, to: Ipv4Addr) -> Option<String> {
 
 /// Returns the interface of the most specific route to `to`. Columns of `table`,
 /// `/proc/net/ipv6_route`: destination, prefix length, …, flags at 8, interface at 9.
-fn v6(table: &str, to: Ipv6Addr) -> Option<String> {
+fn route_v6(table: &str, to: Ipv6Addr) -> Option<String> {
     let to = u128::from_be_bytes(to.octets());
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -145,10 +145,10 @@ mod tests {
         if cfg!(target_endian = "big") {
             return;
         }
-        assert_eq!(v4(V4, Ipv4Addr::new(8, 8, 8, 8)).unwrap(), "eth0");
-        assert_eq!(v4(V4, Ipv4Addr::new(10, 9, 9, 9)).unwrap(), "eth1");
-        assert_eq!(v4(V4, Ipv4Addr::new(10, 1, 9, 9)).unwrap(), "eth1", "a route that refuses is none");
-        assert_eq!(v4("", Ipv4Addr::LOCALHOST), None);
+        assert_eq!(route_v4(V4, Ipv4Addr::new(8, 8, 8, 8)).unwrap(), "eth0");
+        assert_eq!(route_v4(V4, Ipv4Addr::new(10, 9, 9, 9)).unwrap(), "eth1");
+        assert_eq!(route_v4(V4, Ipv4Addr::new(10, 1, 9, 9)).unwrap(), "eth1", "a route that refuses is none");
+        assert_eq!(route_v4("", Ipv4Addr::LOCALHOST), None);
     }
 
     #[test]
@@ -159,15 +159,15 @@ mod tests {
              fd000000000000000000000000000000 08 {zero} 00 {zero} 00000100 00000001 00000000 00000001 eth1\n\
              {zero} ff {zero} 00 {zero} 00000400 00000001 00000000 00000001 bad\n"
         );
-        assert_eq!(v6(&table, "2001:db8::1".parse().unwrap()).unwrap(), "eth0");
-        assert_eq!(v6(&table, "fd00::1".parse().unwrap()).unwrap(), "eth1");
+        assert_eq!(route_v6(&table, "2001:db8::1".parse().unwrap()).unwrap(), "eth0");
+        assert_eq!(route_v6(&table, "fd00::1".parse().unwrap()).unwrap(), "eth1");
     }
 
     #[test]
     fn a_link_local_address_names_its_interface() {
         let table = "fe800000000000000000000000000001 0b 40 20 80     eth1\nshort\n";
-        assert_eq!(scope(table, 11).as_deref(), Some("eth1"));
-        assert_eq!(scope(table, 12), None);
+        assert_eq!(interface_by_index(table, 11).as_deref(), Some("eth1"));
+        assert_eq!(interface_by_index(table, 12), None);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_metal::buffer::{Buffer, Pages};
-use plimsoll_metal::tcp::{Returned, allow_lending, returned, send_zerocopy};
+use plimsoll_metal::tcp::{ZerocopyCompletion, enable_zerocopy, read_completion, send_zerocopy};
 
-use super::{CUT, SharedTransfer, thread_cpu};
+use super::{MAX_FIXED_DURATION, SharedTransfer, thread_cpu};
 use crate::wire::Sending;
 
 const TIME_LOOK_BYTES: u64 = 64 << 10;
@@ -64,7 +64,7 @@ pub(super) struct StreamSent {
 }
 
 /// Returns a page-aligned copy of `message`, which the kernel copies faster: see `receive`.
-pub(super) fn on_a_page(message: &[u8]) -> io::Result<Buffer> {
+pub(super) fn page_aligned_copy(message: &[u8]) -> io::Result<Buffer> {
     let mut copy = Buffer::new(message.len(), Pages::Small).map_err(io::Error::other)?;
     copy.bytes_mut().copy_from_slice(message);
     Ok(copy)
@@ -82,11 +82,11 @@ pub(super) fn send(
         Sending::ZeroCopy => Some(ZeroCopySender::new(socket)?),
     };
     let size = orders.message.len() as u64;
-    let stride = stride(size, orders.most);
+    let stride = messages_per_check(size, orders.most);
     let (started, cpu) = (Instant::now(), thread_cpu());
     let end = Cutoff { stop: &shared.stop, deadline: orders.until.deadline(started) };
     let (mut number, mut bytes, mut whole) = (0, 0, true);
-    while whole && !enough(orders.until, number, stride, started) {
+    while whole && !is_done(orders.until, number, stride, started) {
         let written = match &mut lender {
             None => write(socket, orders.message, &end)?,
             Some(lender) => lender.write(orders.message, &end)?,
@@ -95,30 +95,30 @@ pub(super) fn send(
         whole = written == size && !shared.stop.load(Ordering::Relaxed);
         number += 1;
         if number.is_multiple_of(stride) {
-            hold_back(bytes, orders.most, started, &shared.stop);
+            limit_rate(bytes, orders.most, started, &shared.stop);
         }
     }
     // The last messages count too: a transfer is no shorter than the rate limit requires.
-    hold_back(bytes, orders.most, started, &shared.stop);
+    limit_rate(bytes, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
-    let copied = lender.map_or(Ok(0), |lender| lender.settle(shared))?;
+    let copied = lender.map_or(Ok(0), |lender| lender.wait_for_buffers(shared))?;
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 
-fn stride(size: u64, most: f64) -> u64 {
+fn messages_per_check(size: u64, most: f64) -> u64 {
     (TIME_LOOK_BYTES.min((most * AT_MOST) as u64) / size.max(1)).max(1)
 }
 
-fn enough(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
+fn is_done(until: SendEnd, number: u64, stride: u64, started: Instant) -> bool {
     let (most, time) = match until {
-        SendEnd::Messages(n) => (n, CUT),
+        SendEnd::Messages(n) => (n, MAX_FIXED_DURATION),
         SendEnd::Elapsed(time) => (u64::MAX, time),
     };
     number >= most || number > 0 && number.is_multiple_of(stride) && started.elapsed() >= time
 }
 
 /// Sleeps until `bytes`, moved since `started`, are due at `most` bytes/s, or until `stop`.
-pub(super) fn hold_back(bytes: u64, most: f64, started: Instant, stop: &AtomicBool) {
+pub(super) fn limit_rate(bytes: u64, most: f64, started: Instant, stop: &AtomicBool) {
     let due = bytes as f64 / most;
     loop {
         let ahead = due - started.elapsed().as_secs_f64();
@@ -147,13 +147,13 @@ fn write(mut socket: &TcpStream, message: &[u8], end: &Cutoff<'_>) -> io::Result
 struct ZeroCopySender<'a> {
     socket: &'a TcpStream,
     calls: u64,
-    back: Returned,
+    back: ZerocopyCompletion,
 }
 
 impl<'a> ZeroCopySender<'a> {
     fn new(socket: &'a TcpStream) -> io::Result<Self> {
-        allow_lending(socket)?;
-        Ok(ZeroCopySender { socket, calls: 0, back: Returned::default() })
+        enable_zerocopy(socket)?;
+        Ok(ZeroCopySender { socket, calls: 0, back: ZerocopyCompletion::default() })
     }
 
     /// Writes one message without copying. Returns the number of bytes that the kernel accepted.
@@ -184,7 +184,7 @@ impl<'a> ZeroCopySender<'a> {
     fn wait(&mut self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let before = self.back.calls;
-        while let Some(more) = returned(self.socket)? {
+        while let Some(more) = read_completion(self.socket)? {
             self.back.calls += more.calls;
             self.back.copied += more.copied;
         }
@@ -197,7 +197,7 @@ impl<'a> ZeroCopySender<'a> {
     }
 
     /// Waits until the kernel returns all buffers. Returns how many calls copied their data.
-    fn settle(mut self, shared: &SharedTransfer) -> io::Result<u64> {
+    fn wait_for_buffers(mut self, shared: &SharedTransfer) -> io::Result<u64> {
         let deadline = Instant::now() + Duration::from_secs(1);
         while self.back.calls < self.calls
             && Instant::now() < deadline
@@ -215,16 +215,21 @@ mod tests {
 
     #[test]
     fn the_time_is_looked_at_more_often_at_a_low_rate() {
-        assert_eq!([1 << 10, 128 << 10].map(|size| stride(size, f64::INFINITY)), [64, 1]);
-        assert_eq!([1e3, 1e5, 1e7].map(|most| stride(1000, most)), [1, 10, 65]);
+        assert_eq!([1 << 10, 128 << 10].map(|size| messages_per_check(size, f64::INFINITY)), [64, 1]);
+        assert_eq!([1e3, 1e5, 1e7].map(|most| messages_per_check(1000, most)), [1, 10, 65]);
     }
 
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {
         let ago = |time: Duration| Instant::now().checked_sub(time).unwrap();
-        let (all, later) = (SendEnd::Messages(100), SendEnd::Elapsed(2 * CUT));
-        assert!(!enough(all, 99, 1, ago(Duration::ZERO)) && enough(all, 100, 1, ago(Duration::ZERO)));
-        assert!(enough(all, 64, 64, ago(CUT)) && !enough(all, 65, 64, ago(CUT)), "between strides");
-        assert!(!enough(all, 0, 64, ago(CUT)) && !enough(later, 64, 64, ago(CUT)));
+        let (all, later) = (SendEnd::Messages(100), SendEnd::Elapsed(2 * MAX_FIXED_DURATION));
+        assert!(!is_done(all, 99, 1, ago(Duration::ZERO)) && is_done(all, 100, 1, ago(Duration::ZERO)));
+        assert!(
+            is_done(all, 64, 64, ago(MAX_FIXED_DURATION)) && !is_done(all, 65, 64, ago(MAX_FIXED_DURATION)),
+            "between strides"
+        );
+        assert!(
+            !is_done(all, 0, 64, ago(MAX_FIXED_DURATION)) && !is_done(later, 64, 64, ago(MAX_FIXED_DURATION))
+        );
     }
 }

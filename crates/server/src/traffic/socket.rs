@@ -19,17 +19,17 @@ pub fn dial(
     sockets: &Sockets,
     patience: Duration,
 ) -> io::Result<TcpStream> {
-    reach(made(to, from, sockets)?, to, patience)
+    connect_socket(create_socket(to, from, sockets)?, to, patience)
 }
 
 /// Creates a socket for a stream to `to`, bound to `from` if given; it is not connected.
-pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
+pub fn create_socket(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    set_up(&socket, sockets, to.is_ipv4())?;
+    set_options(&socket, sockets, to.is_ipv4())?;
     if let Some(from) = from {
-        bind(&socket, &source(from, to)).map_err(|errno| {
+        bind(&socket, &bind_address(from, to)).map_err(|errno| {
             let why =
                 format!("cannot send from {from}: {errno}; name an address of this machine with --bind");
             io::Error::new(errno.kind(), why)
@@ -39,7 +39,7 @@ pub fn made(to: SocketAddr, from: Option<IpAddr>, sockets: &Sockets) -> io::Resu
 }
 
 /// Returns the address to bind for packets from `from` to `to`: port 0, and the IPv6 scope of `to`.
-pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
+pub fn bind_address(from: IpAddr, to: SocketAddr) -> SocketAddr {
     let mut source = SocketAddr::new(from, 0);
     if let (SocketAddr::V6(source), SocketAddr::V6(to)) = (&mut source, to) {
         source.set_scope_id(to.scope_id());
@@ -48,7 +48,7 @@ pub fn source(from: IpAddr, to: SocketAddr) -> SocketAddr {
 }
 
 /// Connects `socket`, created by [`made`], to `to` within `patience`. Returns the blocking stream.
-pub fn reach(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+pub fn connect_socket(socket: OwnedFd, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     match connect(&socket, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => connected(&socket, Instant::now() + patience)?,
@@ -75,7 +75,7 @@ fn connected(socket: impl AsFd, deadline: Instant) -> io::Result<()> {
 }
 
 /// Sets options of an IPv4 (`ipv4`) or IPv6 socket. The error names the refused option.
-pub fn set_up(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
+pub fn set_options(socket: impl AsFd, sockets: &Sockets, ipv4: bool) -> io::Result<()> {
     let named = |what: &str, done: io::Result<()>| {
         done.map_err(|e| io::Error::new(e.kind(), format!("the kernel refuses the {what}: {e}")))
     };

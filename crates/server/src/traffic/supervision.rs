@@ -49,13 +49,13 @@ impl<'a> Supervision<'a> {
     }
 
     /// Creates a supervision without keep-alives and silence limit, for an end that only answers.
-    pub fn quiet(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
+    pub fn answering_only(channel: &'a mut Channel, shared: &'a SharedTransfer, longest: Duration) -> Self {
         let supervision = Supervision::new(channel, shared, longest);
         Supervision { patience: longest, quiet: true, ..supervision }
     }
 
     /// Sets the longest silence of the other end, after which the transfer fails.
-    pub const fn bear(&mut self, silence: Duration) {
+    pub const fn set_max_silence(&mut self, silence: Duration) {
         self.patience = silence;
     }
 
@@ -83,8 +83,8 @@ impl<'a> Supervision<'a> {
     pub fn begin(&mut self, end: TransferEnd) -> Result<(), LostTransfer> {
         // The client starts its threads first, and nothing is sent to it until then.
         let patience = std::mem::replace(&mut self.patience, RESULTS);
-        self.send(if end == TransferEnd::Near { &Message::Go } else { &Message::Ready })?;
-        if end == TransferEnd::Far {
+        self.send(if end == TransferEnd::Client { &Message::Go } else { &Message::Ready })?;
+        if end == TransferEnd::Server {
             self.await_go()?;
         }
         self.patience = patience;
@@ -133,7 +133,7 @@ impl<'a> Supervision<'a> {
                     return Err(LostTransfer::Refused(plimsoll_units::text::shown(&why)));
                 }
                 Message::Unacknowledged { segment } => {
-                    return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far });
+                    return Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Server });
                 }
                 other => return Ok(Some(ObservedEvent::Message(other))),
             }

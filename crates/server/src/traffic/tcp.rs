@@ -16,7 +16,8 @@ use super::tcp_samples::TcpSamples;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos, reason,
+    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos,
+    reported_reason,
 };
 use crate::wire::{
     Channel, EndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
@@ -68,7 +69,7 @@ pub fn transfer(
     means: &TcpMeans<'_>,
 ) -> Result<TcpOutcome, LostTransfer> {
     let shared = SharedTransfer::new(means.sockets.len()).map_err(LostTransfer::Here)?;
-    let before = means.ledger.look();
+    let before = means.ledger.read();
     let origin = Instant::now();
     let first = AtomicU64::new(u64::MAX);
     let outcome = std::thread::scope(|scope| {
@@ -78,7 +79,7 @@ pub fn transfer(
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
-    outcome.map_err(|lost| reason(channel, means.end, lost))
+    outcome.map_err(|lost| reported_reason(channel, means.end, lost))
 }
 
 struct TcpRun<'env> {
@@ -119,7 +120,7 @@ impl ByteArrivals {
             return Ok(());
         }
         let segment = sockets.first().and_then(|socket| TcpInfo::of(socket).ok()).map_or(0, |i| i.send_mss);
-        Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Far })
+        Err(LostTransfer::Unacknowledged { segment, sender: TransferEnd::Server })
     }
 }
 
@@ -139,7 +140,7 @@ impl<'env> TcpRun<'env> {
         before: &account::CounterReading,
     ) -> Result<TcpOutcome, LostTransfer> {
         if !self.sends() {
-            supervision.bear(RESULTS);
+            supervision.set_max_silence(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
@@ -156,16 +157,16 @@ impl<'env> TcpRun<'env> {
             self.advance(&mut progress, &mut supervision)?;
             if progress.sending.is_none() && progress.receiving.is_none() {
                 match (self.means.end, &progress.outcome.there) {
-                    (TransferEnd::Far, _) => {
+                    (TransferEnd::Server, _) => {
                         progress.outcome.here.account = account_since(self.means, before);
                         supervision.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
                         return Ok(progress.outcome);
                     }
-                    (TransferEnd::Near, Some(_)) => {
+                    (TransferEnd::Client, Some(_)) => {
                         progress.outcome.here.account = account_since(self.means, before);
                         return Ok(progress.outcome);
                     }
-                    (TransferEnd::Near, None) => {}
+                    (TransferEnd::Client, None) => {}
                 }
             }
             match self.expect(supervision.await_next()?)? {
@@ -183,9 +184,9 @@ impl<'env> TcpRun<'env> {
 
     fn return_delay(&self) -> Duration {
         let info =
-            self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Near).map(TcpInfo::of);
+            self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Client).map(TcpInfo::of);
         info.and_then(Result::ok)
-            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_us())))
+            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_rtt_us())))
     }
 
     fn expect(&self, seen: ObservedEvent) -> Result<Option<Message>, LostTransfer> {
@@ -194,15 +195,15 @@ impl<'env> TcpRun<'env> {
             (ObservedEvent::Message(Message::Sent(totals)), _)
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
-                self.shared.settle(&totals);
+                self.shared.set_totals(&totals);
                 self.means
                     .sockets
                     .iter()
-                    .try_for_each(receive::wait_for_little)
+                    .try_for_each(receive::set_immediate_reads)
                     .map_err(LostTransfer::Stream)?;
                 Ok(None)
             }
-            (ObservedEvent::Message(message @ Message::Done(_)), TransferEnd::Near) => Ok(Some(message)),
+            (ObservedEvent::Message(message @ Message::Done(_)), TransferEnd::Client) => Ok(Some(message)),
             (ObservedEvent::Message(_), _) => Err(crate::wire::WireError::OutOfTurn.into()),
         }
     }
@@ -220,7 +221,7 @@ impl<'env> TcpRun<'env> {
             progress.outcome.sent_by_stream = done.iter().map(|d| d.bytes).collect();
             supervision.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
             progress.outcome.here.sent = Some(progress.infos.sent(&done));
-            supervision.bear(RESULTS);
+            supervision.set_max_silence(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.receiving.take()
@@ -241,7 +242,7 @@ impl<'env> TcpRun<'env> {
             let (until, sending, most) = (self.until(number), self.work.sending, self.most());
             let (message, gate) = (self.means.message, gate.clone());
             move || {
-                let message = send::on_a_page(message)?;
+                let message = send::page_aligned_copy(message)?;
                 let _ = gate.recv();
                 if shared.stop.load(Ordering::Relaxed) {
                     return Ok(send::StreamSent::default());
@@ -259,7 +260,11 @@ impl<'env> TcpRun<'env> {
     ) -> Result<TeamThreads<'s, receive::StreamReceived>, LostTransfer> {
         let shared = self.shared;
         if self.is_long() {
-            self.means.sockets.iter().try_for_each(receive::wait_for_much).map_err(LostTransfer::Stream)?;
+            self.means
+                .sockets
+                .iter()
+                .try_for_each(receive::set_batched_reads)
+                .map_err(LostTransfer::Stream)?;
         }
         let works = self.means.sockets.iter().enumerate().map(|(stream, socket)| {
             let orders = receive::ReceiveOrders {
@@ -283,7 +288,7 @@ impl<'env> TcpRun<'env> {
             OrderedAmount::Nanos(_) => true,
             OrderedAmount::Messages(all) => {
                 let each = all / self.means.sockets.len().max(1) as u64;
-                each.saturating_mul(self.means.message.len() as u64) >= 64 * receive::MUCH as u64
+                each.saturating_mul(self.means.message.len() as u64) >= 64 * receive::BATCH_BYTES as u64
             }
         }
     }
@@ -306,7 +311,7 @@ impl<'env> TcpRun<'env> {
 }
 
 fn account_since(means: &TcpMeans<'_>, before: &account::CounterReading) -> crate::wire::EndAccount {
-    before.until(&means.ledger.look())
+    before.difference_to(&means.ledger.read())
 }
 
 fn received(
@@ -335,7 +340,7 @@ fn received(
         nanos: nanos(last.saturating_duration_since(begun)),
         cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
         hashes: streams.iter().map(|s| s.hash.0).collect(),
-        timeline: Recorder::together(streams.iter().map(|s| s.timeline.clone())),
+        timeline: Recorder::sum_streams(streams.iter().map(|s| s.timeline.clone())),
     }
 }
 

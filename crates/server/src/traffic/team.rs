@@ -61,7 +61,7 @@ pub(super) fn joined<T>(threads: TeamThreads<'_, T>) -> Result<Vec<T>, LostTrans
     let ended = || Err(io::Error::other("its thread ended unexpectedly"));
     threads
         .into_iter()
-        .map(|t| t.join().unwrap_or_else(|_| ended()).map_err(LostTransfer::of_stream))
+        .map(|t| t.join().unwrap_or_else(|_| ended()).map_err(LostTransfer::from_socket_error))
         .collect()
 }
 

@@ -24,7 +24,7 @@ impl Default for Recorder {
 impl Recorder {
     /// Records the arrival of `bytes` bytes at `at`, in ns after the start of the transfer.
     pub fn arrive(&mut self, at: u64, bytes: u64) {
-        let place = self.place(at);
+        let place = self.stretch_index(at);
         if self.bytes.len() <= place {
             self.bytes.resize(place + 1, 0);
         }
@@ -35,7 +35,7 @@ impl Recorder {
 
     /// Records a datagram's transit time (`nanos`) at `at` ns; only differences are meaningful.
     pub fn transit(&mut self, at: u64, nanos: u64) {
-        let place = self.place(at);
+        let place = self.stretch_index(at);
         let first = *self.first.get_or_insert(nanos);
         let relative = nanos.wrapping_sub(first).cast_signed();
         if self.transits.len() <= place {
@@ -46,7 +46,7 @@ impl Recorder {
         }
     }
 
-    fn place(&mut self, at: u64) -> usize {
+    fn stretch_index(&mut self, at: u64) -> usize {
         while at / self.width >= MAX_LOOKS as u64 {
             self.double();
         }
@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     /// Sums streams that started together. Delays are relative to each stream's shortest.
-    pub fn together(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
+    pub fn sum_streams(streams: impl IntoIterator<Item = Self>) -> ArrivalTimeline {
         let mut streams: Vec<Self> = streams.into_iter().collect();
         let width = streams.iter().map(|one| one.width).max().unwrap_or(FIRST_STRETCH_NS);
         let mut all = ArrivalTimeline { width, ..ArrivalTimeline::default() };
@@ -103,7 +103,7 @@ mod tests {
                 streams[*stream].arrive(*at, *bytes);
                 streams[*stream].transit(*at, *transit);
             }
-            let timeline = Recorder::together(streams);
+            let timeline = Recorder::sum_streams(streams);
             prop_assert!(timeline.bytes.len() <= MAX_LOOKS);
             prop_assert_eq!(timeline.bytes.iter().sum::<u64>(), arrivals.iter().map(|a| a.1).sum::<u64>());
             prop_assert_eq!(timeline.delays.len(), timeline.bytes.len());
@@ -123,9 +123,9 @@ mod tests {
             one.arrive(at, 1);
             one.transit(at, transit);
         }
-        let timeline = Recorder::together([one]);
+        let timeline = Recorder::sum_streams([one]);
         assert_eq!(timeline.bytes, [2, 0, 0, 2]);
         assert_eq!(timeline.delays, [Some(0), None, None, Some(100)]);
-        assert_eq!(Recorder::together([]), ArrivalTimeline::default());
+        assert_eq!(Recorder::sum_streams([]), ArrivalTimeline::default());
     }
 }

@@ -48,7 +48,7 @@ pub fn serve(
 ) -> Result<(), LostTransfer> {
     let streams = usize::from(work.streams);
     let shared = SharedTransfer::new(streams).map_err(LostTransfer::Here)?;
-    let before = ledger.look();
+    let before = ledger.read();
     let (local, remote) = ends(channel).map_err(LostTransfer::Here)?;
     let listener = match means {
         TripMeans::Connect => Some(listen(local).map_err(LostTransfer::Here)?),
@@ -73,7 +73,7 @@ pub fn serve(
     let echoed = Echoed {
         messages: done.iter().map(|d| d.messages).sum(),
         cpu_nanos: nanos(done.iter().map(|d| d.cpu).sum()),
-        account: before.until(&ledger.look()),
+        account: before.difference_to(&ledger.read()),
     };
     Ok(channel.send(&Message::Echoed(Box::new(echoed)))?)
 }
@@ -103,7 +103,8 @@ fn watch(
         None => Message::Ready,
     };
     channel.send(&ready)?;
-    let mut supervision = Supervision::quiet(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
+    let mut supervision =
+        Supervision::answering_only(channel, shared, Duration::from_nanos(work.longest) + RESULTS);
     while shared.receivers_done.load(Ordering::Acquire) == 0 {
         match supervision.await_next()? {
             ObservedEvent::Local => {}

@@ -90,7 +90,7 @@ impl Channel {
         let mut answer = [0; LENGTH];
         let mut done = 0;
         while done < LENGTH {
-            done += match read_by(&mut stream, &mut answer[done..], deadline) {
+            done += match read_before(&mut stream, &mut answer[done..], deadline) {
                 Err(error) if Gone::of(&error) == Gone::Closed => return Err(HandshakeError::Refused.into()),
                 other => other?,
             };
@@ -127,8 +127,8 @@ impl Channel {
                 return Ok(message);
             }
             let mut piece = [0; 4096];
-            let wanted = self.inbox.wanted()?.min(piece.len());
-            let n = read_by(&mut self.stream, &mut piece[..wanted], deadline)?;
+            let wanted = self.inbox.missing_bytes()?.min(piece.len());
+            let n = read_before(&mut self.stream, &mut piece[..wanted], deadline)?;
             self.inbox.push(&piece[..n]);
         }
     }
@@ -137,7 +137,7 @@ impl Channel {
     pub fn receive_request(&mut self, idle: Instant) -> Result<Message, WireError> {
         if !self.inbox.has_begun() {
             let mut first = [0];
-            let n = read_by(&mut self.stream, &mut first, idle)?;
+            let n = read_before(&mut self.stream, &mut first, idle)?;
             self.inbox.push(&first[..n]);
         }
         self.receive(Instant::now() + REQUEST)
@@ -150,7 +150,7 @@ impl Channel {
                 return Ok(Some(message));
             }
             let mut piece = [0; 4096];
-            let wanted = self.inbox.wanted()?.min(piece.len());
+            let wanted = self.inbox.missing_bytes()?.min(piece.len());
             match recv(&self.stream, &mut piece[..wanted], RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => return Err(WireError::Closed),
                 Ok((_, n)) => self.inbox.push(&piece[..n]),
@@ -162,7 +162,7 @@ impl Channel {
     }
 
     fn next(&mut self) -> Result<Option<Message>, WireError> {
-        let Some(bytes) = self.inbox.take(&mut self.transport)? else { return Ok(None) };
+        let Some(bytes) = self.inbox.next_message(&mut self.transport)? else { return Ok(None) };
         Message::parse(&bytes).map(Some).map_err(WireError::Message)
     }
 
@@ -174,15 +174,15 @@ impl Channel {
     }
 
     /// Returns the time left until `deadline`; zero after it.
-    pub fn left(deadline: Instant) -> Duration {
+    pub fn time_left(deadline: Instant) -> Duration {
         deadline.saturating_duration_since(Instant::now())
     }
 }
 
 /// Reads at least one byte before `deadline`. Returns how many. For the errors see [`Gone`].
-pub fn read_by(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+pub fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
-        let left = Channel::left(deadline);
+        let left = Channel::time_left(deadline);
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }

@@ -35,7 +35,7 @@ impl Inbox {
     }
 
     /// Returns the number of bytes missing for the next frame, which is all that may be read.
-    pub fn wanted(&self) -> Result<usize, FrameError> {
+    pub fn missing_bytes(&self) -> Result<usize, FrameError> {
         let whole = self.length()?.map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
         Ok(whole.saturating_sub(self.bytes.len()))
     }
@@ -55,7 +55,7 @@ impl Inbox {
     }
 
     /// Returns the next decrypted message; `None` while incomplete. An error ends the connection.
-    pub fn take(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
+    pub fn next_message(&mut self, transport: &mut TransportState) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(length) = self.length()? else { return Ok(None) };
         if self.bytes.len() < LENGTH_BYTES + length {
             return Ok(None);
@@ -99,8 +99,8 @@ mod tests {
         for stated in [0u32, 15, 65_536, u32::MAX] {
             let mut inbox = Inbox::default();
             inbox.push(&stated.to_be_bytes());
-            assert_eq!(inbox.wanted(), Err(FrameError::Length(stated)));
-            assert_eq!(inbox.take(&mut ends().1), Err(FrameError::Length(stated)));
+            assert_eq!(inbox.missing_bytes(), Err(FrameError::Length(stated)));
+            assert_eq!(inbox.next_message(&mut ends().1), Err(FrameError::Length(stated)));
         }
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let longest = vec![7; MAX - SEAL];
         let mut inbox = Inbox::default();
         inbox.push(&seal(&mut near, &longest).unwrap());
-        assert_eq!(inbox.take(&mut far).unwrap(), Some(longest));
+        assert_eq!(inbox.next_message(&mut far).unwrap(), Some(longest));
         assert_eq!(seal(&mut near, &vec![7; MAX - SEAL + 1]), Err(FrameError::TooLong(MAX - SEAL + 1)));
     }
 
@@ -121,8 +121,8 @@ mod tests {
         let mut inbox = Inbox::default();
         inbox.push(&frame);
         inbox.push(&frame);
-        assert!(inbox.take(&mut far).unwrap().is_some());
-        assert_eq!(inbox.take(&mut far), Err(FrameError::Seal));
+        assert!(inbox.next_message(&mut far).unwrap().is_some());
+        assert_eq!(inbox.next_message(&mut far), Err(FrameError::Seal));
     }
 
     proptest! {
@@ -136,10 +136,10 @@ mod tests {
             let (mut inbox, mut seen, mut rest) = (Inbox::default(), Vec::new(), bytes.as_slice());
             for cut in cuts.iter().cycle() {
                 if rest.is_empty() { break; }
-                let wanted = inbox.wanted().unwrap();
+                let wanted = inbox.missing_bytes().unwrap();
                 let (piece, after) = rest.split_at((*cut).min(wanted).min(rest.len()));
                 inbox.push(piece);
-                if let Some(message) = inbox.take(&mut far).unwrap() { seen.push(message); }
+                if let Some(message) = inbox.next_message(&mut far).unwrap() { seen.push(message); }
                 rest = after;
             }
             prop_assert_eq!(seen, messages);
@@ -150,7 +150,7 @@ mod tests {
         fn noise_is_no_frame(bytes in prop::collection::vec(any::<u8>(), 20..200)) {
             let mut inbox = Inbox::default();
             inbox.push(&bytes);
-            prop_assert!(!matches!(inbox.take(&mut ends().1), Ok(Some(_))));
+            prop_assert!(!matches!(inbox.next_message(&mut ends().1), Ok(Some(_))));
         }
     }
 }

@@ -57,7 +57,7 @@ pub enum KeyError {
 impl SharedKey {
     /// Creates a random key. Fails if the system provides no random bytes.
     pub fn random() -> io::Result<Self> {
-        plimsoll_system::random::secret().map(SharedKey)
+        plimsoll_system::random::secret_bytes().map(SharedKey)
     }
 
     /// Returns the well-known key of servers without a secret, which protects nothing.

@@ -91,7 +91,7 @@ pub struct Hex128([u8; 16]);
 impl Hex128 {
     /// Creates a random value. Fails if the system provides no random bytes.
     pub fn random() -> std::io::Result<Self> {
-        plimsoll_system::random::secret().map(Hex128)
+        plimsoll_system::random::secret_bytes().map(Hex128)
     }
 
     /// Creates a value from bytes.

@@ -11,7 +11,7 @@ mod timeline;
 
 use std::time::Duration;
 
-pub use channel::read_by;
+pub use channel::read_before;
 pub use channel::{Channel, Gone, WireError};
 pub use datagrams::{Echoed, Trip, TripsOrder, UdpOrder, UdpReceived, UdpReport, UdpSent, WaitMode};
 pub use key::SharedKey;

@@ -25,7 +25,7 @@ pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
 /// Returns the inflation of the variance of a long mean by autocorrelation: (1 + ρ) ÷ (1 − ρ) for
 /// AR(1) noise (Box, Jenkins & Reinsel, "Time Series Analysis", ch. 3). ρ is the lower of two
 /// estimates that may be too high, from differences and from residuals, plus a standard error.
-pub(super) fn long_run_variance(values: &[f64], residuals: &[f64]) -> f64 {
+pub(super) fn variance_inflation(values: &[f64], residuals: &[f64]) -> f64 {
     let n = values.len() as f64;
     let of_differences = difference_correlation(values) + (2.0 / n).sqrt();
     // Fitted means lower the correlation of residuals by about 1 ÷ n each (Kendall 1954).

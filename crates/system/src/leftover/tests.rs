@@ -44,11 +44,11 @@ fn killed(made: Scratch) -> PathBuf {
 fn what_a_killed_maker_left_is_removed_and_what_a_living_one_has_is_not() {
     let place = place();
     let (left, used) = (place.left(), place.made());
-    let reaped = place.registry.reap();
+    let reaped = place.registry.remove_abandoned();
     assert_eq!(reaped, Reaped { removed: vec![left.display().to_string()], left: Vec::new() });
     assert!(!left.exists() && used.path().join("below/data").exists());
     assert_eq!(place.entries(), 1);
-    assert_eq!(place.registry.reap(), Reaped::default());
+    assert_eq!(place.registry.remove_abandoned(), Reaped::default());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_maker_that_ends_takes_its_entry_out() {
     let entry = &made._entry.as_ref().unwrap().path;
     assert_eq!((mode(&place.registry.directories[0]), mode(entry), mode(made.path())), (0o700, 0o600, 0o700));
     drop(made);
-    assert_eq!((place.entries(), place.registry.reap()), (0, Reaped::default()));
+    assert_eq!((place.entries(), place.registry.remove_abandoned()), (0, Reaped::default()));
     assert_eq!(fs::read_dir(&place.parent).unwrap().count(), 0);
 }
 
@@ -72,7 +72,7 @@ fn what_was_not_made_by_plimsoll_stays() {
         fs::create_dir(&precious).unwrap();
         fs::write(precious.join("data"), "x").unwrap();
         change(&path);
-        let reaped = place.registry.reap();
+        let reaped = place.registry.remove_abandoned();
         assert_eq!(reaped.removed, Vec::<String>::new());
         assert_eq!(reaped.left.len(), 1, "{reaped:?}");
         assert!(precious.join("data").exists());
@@ -117,7 +117,7 @@ fn links_in_it_are_removed_and_not_followed() {
     fs::write(outside.join("data"), "x").unwrap();
     symlink(&outside, path.join("link")).unwrap();
     symlink(&outside, path.join("below/link")).unwrap();
-    assert_eq!(place.registry.reap().removed.len(), 1);
+    assert_eq!(place.registry.remove_abandoned().removed.len(), 1);
     assert!(outside.join("data").exists() && !path.exists());
 }
 
@@ -130,7 +130,7 @@ fn entries_that_say_nothing_are_left_alone_while_they_are_young() {
         fs::write(directory.join(format!("{UNFINISHED_PREFIX}{name}.json")), text).unwrap();
     }
     symlink("/etc/passwd", directory.join(format!("{UNFINISHED_PREFIX}e.json"))).unwrap();
-    assert_eq!(place.registry.reap().removed.len(), 1);
+    assert_eq!(place.registry.remove_abandoned().removed.len(), 1);
     assert_eq!(place.entries(), 5);
 }
 
@@ -146,7 +146,7 @@ fn killed_between_entry_and_directory_nothing_or_an_empty_one_goes() {
             fs::remove_dir(place.parent.join(&name)).unwrap();
         }
     }
-    let reaped = place.registry.reap();
+    let reaped = place.registry.remove_abandoned();
     assert_eq!((reaped.removed.len(), reaped.left.len(), place.entries()), (1, 0, 0));
     assert_eq!(fs::read_dir(&place.parent).unwrap().count(), 0);
 }
@@ -160,7 +160,7 @@ fn a_directory_that_was_not_recorded_goes_only_while_it_is_empty() {
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     fs::write(path.join("data"), "x").unwrap();
     drop(entry);
-    assert_eq!(place.registry.reap().left.len(), 1);
+    assert_eq!(place.registry.remove_abandoned().left.len(), 1);
     assert!(path.join("data").exists());
 }
 
@@ -172,7 +172,7 @@ fn an_entry_of_another_user_is_not_used() {
     if std::os::unix::fs::chown(entry, Some(65_533), None).is_err() {
         return;
     }
-    assert_eq!(place.registry.reap(), Reaped::default());
+    assert_eq!(place.registry.remove_abandoned(), Reaped::default());
     assert!(left.exists());
 }
 
@@ -183,7 +183,7 @@ fn an_entry_is_made_in_the_first_directory_that_takes_it() {
     let registry = Registry { directories: vec!["/proc/none".into(), second.clone()] };
     let left = killed(registry.directory_in(&place.parent).unwrap());
     assert_eq!(fs::read_dir(second).unwrap().count(), 1);
-    assert_eq!(registry.reap().removed.len(), 1);
+    assert_eq!(registry.remove_abandoned().removed.len(), 1);
     assert!(!left.exists());
     drop(Registry::default().directory_in(&place.parent).unwrap());
 }
@@ -219,7 +219,7 @@ fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
         let (_, path) = file.keep().unwrap();
         change(&path);
         drop(_entry);
-        let gone = place.registry.reap().removed == [path.display().to_string()];
+        let gone = place.registry.remove_abandoned().removed == [path.display().to_string()];
         assert_eq!(gone, path.symlink_metadata().is_err());
         gone
     };
@@ -237,7 +237,7 @@ fn files_that_were_not_finished_are_removed_and_nothing_else_of_their_name() {
     }));
     let made = place.registry.file_in(&place.parent, 0o600, OFlags::empty()).unwrap();
     let before = place.entries();
-    assert_eq!(place.registry.reap().removed, Vec::<String>::new(), "its maker lives");
+    assert_eq!(place.registry.remove_abandoned().removed, Vec::<String>::new(), "its maker lives");
     let finished = place.parent.join("finished");
     made.finish(&finished).unwrap();
     assert!(finished.exists() && place.entries() == before - 1);
@@ -260,7 +260,7 @@ fn names_that_others_may_have_given_are_none_of_ours() {
     let entry = fs::read_dir(directory).unwrap().next().unwrap().unwrap().path();
     for other in ["disk.json", "plimsoll-.json", "history.json", "plimsoll-peer-"] {
         fs::rename(&entry, directory.join(other)).unwrap();
-        assert_eq!(place.registry.reap(), Reaped::default(), "{other}");
+        assert_eq!(place.registry.remove_abandoned(), Reaped::default(), "{other}");
         fs::rename(directory.join(other), &entry).unwrap();
     }
     assert!(path.exists() && place.parent.exists());

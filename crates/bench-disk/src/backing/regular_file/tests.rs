@@ -140,7 +140,7 @@ fn where_everybody_may_rename_a_name_is_refused_and_with_the_sticky_bit_it_is_no
     let (dir, facts) = directory();
     for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o755, false)] {
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).expect("chmod");
-        let refused = guarded(&opened(dir.path()), &facts);
+        let refused = check_sticky_bit(&opened(dir.path()), &facts);
         assert_eq!(matches!(refused, Err(TargetError::Planted { .. })), is_refused, "{mode:o}: {refused:?}");
     }
 }

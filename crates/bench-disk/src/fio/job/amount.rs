@@ -25,7 +25,7 @@ impl<'a> JobReader<'a> {
                 return self.refuse(given, "there is one directory and one file");
             }
             if given.value.is_empty() || given.unset.is_some() {
-                return self.not(given, "a path");
+                return self.record_invalid(given, "a path");
             }
         }
         let plain = |given: &GivenOption| given.value.replace("\\:", ":");
@@ -34,8 +34,8 @@ impl<'a> JobReader<'a> {
         self.job.files.named.clone_from(&file);
         // fio prepends the directory even to an absolute name.
         let whole = match (&directory, &file) {
-            (Some(directory), Some(file)) => Some(single_slashes(&format!("{directory}/{file}"))),
-            (None, file) => file.as_deref().map(single_slashes),
+            (Some(directory), Some(file)) => Some(normalize_path(&format!("{directory}/{file}"))),
+            (None, file) => file.as_deref().map(normalize_path),
             (Some(_), None) => None,
         };
         self.job.place = match (whole, directory) {
@@ -53,7 +53,7 @@ impl<'a> JobReader<'a> {
     }
 
     /// Records an error if the job trims a file: fio only trims devices (ENOTTY).
-    pub(super) fn trims(&mut self) {
+    pub(super) fn check_trims(&mut self) {
         let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
             self.refuse_job(
@@ -91,7 +91,7 @@ impl<'a> JobReader<'a> {
                         None
                     }
                     (None, _) => {
-                        self.not(given, "a number of bytes or a percentage");
+                        self.record_invalid(given, "a number of bytes or a percentage");
                         None
                     }
                 }
@@ -102,7 +102,7 @@ impl<'a> JobReader<'a> {
             }
             (Some(given), _) => self.size(given).and_then(|size| {
                 if size == 0 {
-                    self.not(given, "at least 1 byte");
+                    self.record_invalid(given, "at least 1 byte");
                 }
                 (size > 0).then_some(size)
             }),
@@ -160,7 +160,7 @@ impl<'a> JobReader<'a> {
                     self.note_runtime();
                 }
                 if !searches {
-                    let (samples, time) = in_samples(runtime);
+                    let (samples, time) = split_into_samples(runtime);
                     (self.job.samples, self.job.sample_time) = (Some(samples), Some(time));
                 }
             }
@@ -234,7 +234,7 @@ impl<'a> JobReader<'a> {
 }
 
 /// Divides a run time into samples of 0.2 s to 10 s; returns their number and duration.
-fn in_samples(runtime: Duration) -> (u32, Duration) {
+fn split_into_samples(runtime: Duration) -> (u32, Duration) {
     let seconds = runtime.as_secs_f64();
     let samples = (seconds / (seconds / 30.0).clamp(0.2, 10.0)).round().clamp(1.0, 1e6);
     let time = Duration::from_micros((seconds / samples * 1e6).round() as u64);
@@ -242,7 +242,7 @@ fn in_samples(runtime: Duration) -> (u32, Duration) {
 }
 
 /// Returns the path without empty parts and `.`: `a//./b` becomes `a/b`.
-fn single_slashes(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
 }
 

@@ -33,7 +33,7 @@ impl<'a> JobReader<'a> {
                 return self
                     .get("rw")
                     .into_iter()
-                    .for_each(|given| self.not(given, "a kind of load such as randread"));
+                    .for_each(|given| self.record_invalid(given, "a kind of load such as randread"));
             }
         };
         self.load = JobLoad { op, random };
@@ -42,7 +42,7 @@ impl<'a> JobReader<'a> {
             self.read_share();
         }
         let pattern = match step {
-            Some(step) => self.stepped(step),
+            Some(step) => self.stepped_pattern(step),
             None if random => self.distribution(),
             None if op == "mixed" => Some("sequential-each".to_owned()),
             None => Some("sequential".to_owned()),
@@ -57,7 +57,7 @@ impl<'a> JobReader<'a> {
             Some(given) => match value::count(&given.value).filter(|share| *share <= 100) {
                 Some(share) if given.row.name == "rwmixwrite" => 100 - share,
                 Some(share) => share,
-                None => return self.not(given, "between 0 and 100"),
+                None => return self.record_invalid(given, "between 0 and 100"),
             },
             None => 50,
         };
@@ -71,7 +71,7 @@ impl<'a> JobReader<'a> {
 
     /// Returns the pattern (`backward`, `random` …) for the suffix `step` of `rw`: bytes to skip
     /// (`read:-8k`) or transfers per random offset (`randread:8`). Records an error if unsupported.
-    fn stepped(&mut self, step: &str) -> Option<String> {
+    fn stepped_pattern(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {
             if value::count(step) == Some(1) {
@@ -96,14 +96,14 @@ impl<'a> JobReader<'a> {
     /// load, from `random_distribution` and `percentage_random`.
     fn distribution(&mut self) -> Option<String> {
         if let Some(given) = self.get("percentage_random") {
-            let shares = self.own_of(given);
+            let shares = self.values_per_direction(given);
             match shares.iter().map(|share| share.and_then(value::count)).collect::<Option<Vec<u64>>>() {
                 Some(shares) if shares.iter().all(|share| *share == 100) => {}
                 Some(shares) if shares.iter().all(|share| *share == 0) && !self.load.mixed() => {
                     return Some("sequential".to_owned());
                 }
                 Some(_) => self.refuse(given, "a load is random or sequential"),
-                None => self.not(given, "a percentage"),
+                None => self.record_invalid(given, "a percentage"),
             }
         }
         let given = self.get("random_distribution");
@@ -146,7 +146,7 @@ impl<'a> JobReader<'a> {
             return;
         };
         let all: Vec<Option<Value>> = self
-            .own_of(given)
+            .values_per_direction(given)
             .into_iter()
             .map(|text| match (given.row.name, text) {
                 (_, None) => Some(Value::Size(FIO_BLOCK_BYTES)),
@@ -159,7 +159,7 @@ impl<'a> JobReader<'a> {
             [Some(one)] => self.set("block", one.clone(), given.row.name),
             [Some(one), Some(other)] if one == other => self.set("block", one.clone(), given.row.name),
             [Some(_), Some(_)] => self.refuse_job(given, "reads and writes of a mix have the same blocks"),
-            _ if given.row.name == "bs" => self.not(given, "a number of bytes such as 4k"),
+            _ if given.row.name == "bs" => self.record_invalid(given, "a number of bytes such as 4k"),
             _ => self.refuse_job(
                 given,
                 "blocks must be at most 16 sizes with whole percentages, or a range of at most 16 sizes",
@@ -174,7 +174,7 @@ impl<'a> JobReader<'a> {
     }
 
     /// Records an error if fio's map of random blocks would cut blocks of several sizes.
-    pub(super) fn cuts_blocks(&mut self) {
+    pub(super) fn check_block_map(&mut self) {
         let is_mix = matches!(self.job.lists.get("block"), Some(Value::Mix(_)));
         let is_mapped = self.job.lists.get("pattern") == Some(&Value::Word("random".to_owned()))
             && !self.has_no_map()
@@ -199,14 +199,15 @@ impl<'a> JobReader<'a> {
         let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
         let given = self.get("ba");
         let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
-        let all: Option<Vec<u64>> =
-            given.map_or(Some(vec![least]), |given| self.own_of(given).into_iter().map(read).collect());
+        let all: Option<Vec<u64>> = given.map_or(Some(vec![least]), |given| {
+            self.values_per_direction(given).into_iter().map(read).collect()
+        });
         let asked = match (all.as_deref(), given) {
             (Some([first, rest @ ..]), _) if rest.iter().all(|other| other == first) => (*first).max(1),
             (Some(_), Some(given)) => {
                 return self.refuse(given, "reads and writes of a mix begin at multiples of the same");
             }
-            (_, Some(given)) => return self.not(given, "a number of bytes such as 4k"),
+            (_, Some(given)) => return self.record_invalid(given, "a number of bytes such as 4k"),
             _ => return,
         };
         match given {
@@ -292,7 +293,7 @@ impl<'a> JobReader<'a> {
                 "0" | "none" => {}
                 "1" | "sync" => all.push((given, "o_sync".to_owned())),
                 "dsync" => all.push((given, "each".to_owned())),
-                _ => self.not(given, "none, sync or dsync"),
+                _ => self.record_invalid(given, "none, sync or dsync"),
             }
         }
         all.dedup_by(|one, other| one.1 == other.1);
@@ -325,8 +326,8 @@ impl<'a> JobReader<'a> {
             self.refuse(other, "there is one rate, that of rate_iops");
         }
         let read = |text: Option<&str>| text.map_or(Some(0), |text| value::size(text, self.base));
-        let all: Option<Vec<u64>> = self.own_of(given).into_iter().map(read).collect();
-        let Some(all) = all else { return self.not(given, "a number per second") };
+        let all: Option<Vec<u64>> = self.values_per_direction(given).into_iter().map(read).collect();
+        let Some(all) = all else { return self.record_invalid(given, "a number per second") };
         let sum: u64 = all.iter().fold(0, |sum, one| sum.saturating_add(*one));
         if sum == 0 {
             return;
@@ -350,7 +351,7 @@ impl<'a> JobReader<'a> {
         let arrivals = match (process.map(|given| given.value.as_str()), process) {
             (None | Some("linear"), _) => "even",
             (Some("poisson"), _) => "poisson",
-            (_, Some(given)) => return self.not(given, "linear or poisson"),
+            (_, Some(given)) => return self.record_invalid(given, "linear or poisson"),
             _ => return,
         };
         self.word("arrivals", arrivals, "rate_process");
@@ -377,7 +378,7 @@ impl<'a> JobReader<'a> {
             }
             Ok(_) => self
                 .refuse(given, "it must hold for all transfers; write a latency_percentile from 1 to 99.99"),
-            Err(_) => percentile.into_iter().for_each(|given| self.not(given, "a percentage")),
+            Err(_) => percentile.into_iter().for_each(|given| self.record_invalid(given, "a percentage")),
         }
     }
 }

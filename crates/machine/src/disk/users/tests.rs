@@ -322,7 +322,7 @@ fn what_serves_a_network_device_is_looked_at_where_it_is_here() -> Result<(), Fa
     );
     // Another process with the file is a user, even if it is a server itself.
     let fixture = Fixture::unpack(&format!("{DISKS}{own}{}", serves(99, "qemu-nbd")))?;
-    let holder = openers::holder(&fixture.root, &examine(&fixture.root, NBD).watched).holder;
+    let holder = openers::find_holder(&fixture.root, &examine(&fixture.root, NBD).watched).holder;
     assert_eq!(holder.map(|(opener, _)| opener.process), Some(99));
     // Behind a client the server is unknown.
     let client = format!("{MOUNTS}{}proc/77/comm = nbd-client\n", nbd("nbd0", "43:0", 77));
@@ -358,7 +358,7 @@ fn the_server_of_a_ublk_device_is_who_holds_its_control_device() -> Result<(), F
 #[test]
 fn the_server_of_a_file_on_fuse_is_looked_at() -> Result<(), Fault> {
     let fixture = Fixture::unpack("srv/disk.img = bytes\n")?;
-    let Some(Thing::File(file)) = Thing::at(&fixture.root, Path::new("/srv/disk.img")) else {
+    let Some(FileOrDevice::File(file)) = FileOrDevice::at(&fixture.root, Path::new("/srv/disk.img")) else {
         return Err("no file".into());
     };
     let mounts = format!("proc/self/mountinfo = 5 1 {} / /srv rw - fuse.bindfs bindfs rw\n", file.system);

@@ -20,7 +20,7 @@ proptest! {
 fn what_a_case_leaves_out_has_its_default() {
     let plain = transfers("block=4K").expect("a job");
     assert_eq!((plain.operation, plain.order), (DiskOperation::Read, BlockOrder::Random));
-    assert_eq!((plain.depth, plain.threads, plain.in_flight(), plain.is_lone()), (1, 1, 1.0, true));
+    assert_eq!((plain.depth, plain.threads, plain.in_flight(), plain.has_one_in_flight()), (1, 1, 1.0, true));
     assert_eq!((plain.engine, plain.cache, plain.shared), (DiskEngine::PLAIN, CacheMode::Direct, false));
     assert_eq!((plain.through, plain.flush), (WriteThrough::No, Flush::Never));
     assert_eq!((plain.open_loop, plain.target, plain.amount), (None, None, None));

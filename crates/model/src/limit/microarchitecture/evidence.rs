@@ -138,7 +138,10 @@ impl<'a> CpuEvidence<'a> {
         {
             return Some("has another width by CPUID 8000_001a".to_owned());
         }
-        row.caches.as_ref().and_then(|caches| self.other_cache(caches)).or_else(|| self.more_than(row))
+        row.caches
+            .as_ref()
+            .and_then(|caches| self.impossible_cache(caches))
+            .or_else(|| self.exceeded_rate(row))
     }
 
     /// Returns `cannot have FEATURE` for the first feature that chips of the row cannot have.
@@ -149,7 +152,7 @@ impl<'a> CpuEvidence<'a> {
 
     /// Returns in words the first rate of the row that a similar core was measured to exceed. Lower
     /// rates prove nothing, as a neighbour or throttling slows a core down.
-    pub(super) fn more_than(&self, row: &Microarchitecture) -> Option<String> {
+    pub(super) fn exceeded_rate(&self, row: &Microarchitecture) -> Option<String> {
         self.capabilities.iter().find_map(|one| {
             let rate = match one.ability {
                 Ability::Fma => rate::FMA,
@@ -173,7 +176,7 @@ impl<'a> CpuEvidence<'a> {
     }
 
     /// Returns `has no CACHE of SIZE` for the first cache that no chip of the row has.
-    fn other_cache(&self, caches: &Caches) -> Option<String> {
+    fn impossible_cache(&self, caches: &Caches) -> Option<String> {
         let levels = [
             ("level 1 data cache", self.l1d, &caches.l1d),
             ("level 1 instruction cache", self.l1i, &caches.l1i),

@@ -344,8 +344,9 @@ fn masked(
     evidence: &CpuEvidence<'_>,
 ) -> Vec<&'static Microarchitecture> {
     let is_masked = |row: &&Microarchitecture| named.iter().any(|shown| shown.mask_of.contains(&row.name));
-    let is_possible =
-        |row: &&Microarchitecture| evidence.impossible(row).is_none() && evidence.more_than(row).is_none();
+    let is_possible = |row: &&Microarchitecture| {
+        evidence.impossible(row).is_none() && evidence.exceeded_rate(row).is_none()
+    };
     rows.iter().filter(is_masked).filter(is_possible).collect()
 }
 

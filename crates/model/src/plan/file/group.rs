@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::value::{self, bounded, items, text};
 use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, TextOrigin, spelled};
 use crate::case::{KEYS, Key, Value};
-use crate::plan::{Exclude, Group, KeyPosition, Places, Position};
+use crate::plan::{Exclude, Group, KeyPosition, PlanPositions, Position};
 
 /// Keys of a group, in addition to the parameters of cases.
 pub const GROUP_KEYS: &[&str] = &[
@@ -50,8 +50,11 @@ pub(super) fn group(
     let DeValue::Table(table) = node.get_ref() else {
         return Err(PlanMistake::value("group must be written as [[group]], with double brackets"));
     };
-    let places =
-        Places { file: source.file.to_owned(), group: source.position(&node.span()), ..Places::default() };
+    let places = PlanPositions {
+        file: source.file.to_owned(),
+        group: source.position(&node.span()),
+        ..PlanPositions::default()
+    };
     let mut group = Group { places, ..Group::default() };
     let before = wrong.len();
     for (key, value) in table {

@@ -1,7 +1,7 @@
 //! Cases that a comparison could not compare, grouped by reason.
 
 use plimsoll_bench::label;
-use plimsoll_compare::{Comparison, Has, Standing, Uncompared, UncomparedKind, letter};
+use plimsoll_compare::{Comparison, SideStatus, Standing, Uncompared, UncomparedKind, letter};
 use plimsoll_units::quantity::Quantity;
 
 use crate::report::style::TextRole;
@@ -55,10 +55,10 @@ pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
 
 /// Describes why a case is not compared, per side: `failed in B`; a complete side is omitted.
 fn what(one: &Uncompared) -> String {
-    let whole = |standing: &Standing| standing.status == Has::Ok && standing.reason.is_none();
+    let whole = |standing: &Standing| standing.status == SideStatus::Ok && standing.reason.is_none();
     let second = letter(one.side);
-    let both = |standing| on(standing, &format!("A and {second}"));
-    match [on(&one.a, "A"), on(&one.b, &second)] {
+    let both = |standing| describe_standing(standing, &format!("A and {second}"));
+    match [describe_standing(&one.a, "A"), describe_standing(&one.b, &second)] {
         _ if both(&one.a) == both(&one.b) => both(&one.a),
         [_, b] if whole(&one.a) => b,
         [a, _] if whole(&one.b) => a,
@@ -91,10 +91,10 @@ fn name(one: &Uncompared) -> String {
 }
 
 /// Formats a side's state: `failed in B (no space)` or `ok (9 of 10) in B (invalid: …)`.
-fn on(standing: &Standing, side: &str) -> String {
+fn describe_standing(standing: &Standing, side: &str) -> String {
     let word = standing.status.word();
     let count = match standing.status {
-        Has::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
+        SideStatus::Ok if standing.ok < standing.of => format!(" ({} of {})", standing.ok, standing.of),
         _ => String::new(),
     };
     let reason =

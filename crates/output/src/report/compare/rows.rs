@@ -1,7 +1,7 @@
 //! Comparison as a table: a row per metric, or per side of a metric for ranks and prices.
 
-use plimsoll_bench::is_of_all;
 use plimsoll_bench::label;
+use plimsoll_bench::spans_all_machines;
 use plimsoll_compare::{ComparedMetric, Comparison, DifferenceVerdict, Ranked, RankedSide, letter};
 use plimsoll_model::case::Case;
 use plimsoll_units::quantity::{Quantity, percent, significant};
@@ -209,7 +209,7 @@ pub(in crate::report) fn name_of(row: &Ranked) -> String {
 
 /// Returns the label of a case, with the node if one node measured it, and with `metric` if given.
 pub(super) fn name(case: &Case, node: Option<&str>, metric: Option<&String>) -> String {
-    let of_one = node.filter(|_| !is_of_all(case));
+    let of_one = node.filter(|_| !spans_all_machines(case));
     let node = of_one.map(|node| format!("{}: ", plimsoll_units::text::shown_within(node, 20)));
     let metric = metric.map(|metric| format!(", {metric}"));
     node.unwrap_or_default() + &label::label(case) + &metric.unwrap_or_default()

@@ -43,8 +43,8 @@ fn comparison() -> Comparison {
     compare(&[side("before", a), side("after", b)], &[floors], &CompareOptions::default())
 }
 
-fn held() -> Vec<Holds> {
-    vec![Holds {
+fn held() -> Vec<RequirementResult> {
+    vec![RequirementResult {
         requirement: "cpu rate >= 95% of limit".to_owned(),
         case: Some("cpu.peak/op=fma".to_owned()),
         met: false,

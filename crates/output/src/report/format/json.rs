@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use plimsoll_compare::{Comparison, Holds};
+use plimsoll_compare::{Comparison, RequirementResult};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
 use rustix::fs::OFlags;
@@ -39,7 +39,7 @@ fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {
         schema: &'static str,
         #[serde(flatten)]
         comparison: &'a Comparison,
-        requirements: &'a [Holds],
+        requirements: &'a [RequirementResult],
     }
     let document =
         Document { schema: "plimsoll.comparison/1", comparison: of.comparison, requirements: of.held };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plimsoll_compare::Holds;
+use plimsoll_compare::RequirementResult;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Quantity, percent};
@@ -17,7 +17,7 @@ pub(super) static FORMAT: Format = Format {
     ..Format::NONE
 };
 
-fn text(run: &Run, held: &[Holds]) -> String {
+fn text(run: &Run, held: &[RequirementResult]) -> String {
     let is_bad = |m: &&Measurement| matches!(m.status, Status::Failed | Status::Invalid);
     let (errors, failures): (Vec<_>, Vec<_>) =
         run.measurements.iter().filter(is_bad).partition(|m| m.wrong_answer.is_some());
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn measurements_and_requirements_are_cases() {
-        let held = [Holds {
+        let held = [RequirementResult {
             requirement: "cpu rate >= \"80%\" <of> limit".to_owned(),
             case: None,
             met: false,

@@ -2,10 +2,10 @@
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::Format;
-use crate::report::context::of_whom;
+use crate::report::context::host_or_count;
 use crate::report::escape::markdown as escaped;
 use crate::report::row::MeasurementRow;
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
@@ -25,13 +25,13 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn text(run: &Run) -> String {
-    let host = of_whom(run).unwrap_or_else(|| "this machine".to_owned());
+    let host = host_or_count(run).unwrap_or_else(|| "this machine".to_owned());
     let mut text = format!("## {} on {}\n\n", escaped(&run.plan.name), escaped(&host));
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
     text += &format!(
         "{}, {} · plimsoll {} · {}\n\n",
         escaped(model),
-        counted(run.machine.cpu.threads, "CPU"),
+        format_count(run.machine.cpu.threads, "CPU"),
         escaped(&run.version),
         escaped(&run.started)
     );

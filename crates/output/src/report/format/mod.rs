@@ -17,7 +17,7 @@ mod text;
 use std::fmt;
 use std::io::{self, Write};
 
-use plimsoll_compare::{ComparedSide, Comparison, Holds, Missing};
+use plimsoll_compare::{ComparedSide, Comparison, Missing, RequirementResult};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
 
@@ -102,7 +102,7 @@ pub struct OneRun<'a> {
     /// The run.
     pub run: &'a Run,
     /// Requirements evaluated against it.
-    pub held: &'a [Holds],
+    pub held: &'a [RequirementResult],
     /// Style of the terminal or file.
     pub style: &'a Style,
 }
@@ -114,7 +114,7 @@ pub struct Sides<'a> {
     /// Compared sides.
     pub sides: &'a [ComparedSide],
     /// Requirements evaluated against each side except the first.
-    pub held: &'a [Holds],
+    pub held: &'a [RequirementResult],
     /// Metrics shown by formats for people.
     pub shown: ShownMetrics,
     /// Whether lost cases count as failures.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use plimsoll_compare::Holds;
+use plimsoll_compare::RequirementResult;
 use plimsoll_model::limit::{Limit, LimitKind};
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_result::document::Run;
@@ -47,7 +47,7 @@ fn several(runs: &[Run], out: &mut dyn Write) -> io::Result<()> {
 
 struct JudgedRun<'a> {
     run: &'a Run,
-    held: &'a [Holds],
+    held: &'a [RequirementResult],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -270,7 +270,7 @@ impl Families {
     }
 
     /// Adds a state per requirement and case: met only if all results of the case meet it.
-    fn requirements(&mut self, held: &[Holds]) {
+    fn requirements(&mut self, held: &[RequirementResult]) {
         let mut met: BTreeMap<(&str, &str), bool> = BTreeMap::new();
         for one in held {
             let key = (one.requirement.as_str(), one.case.as_deref().unwrap_or_default());
@@ -373,8 +373,8 @@ mod tests {
         run
     }
 
-    fn required() -> Vec<Holds> {
-        let one = |case: Option<&str>, met| Holds {
+    fn required() -> Vec<RequirementResult> {
+        let one = |case: Option<&str>, met| RequirementResult {
             requirement: "cpu rate >= 80% of \"limit\"\n".to_owned(),
             case: case.map(str::to_owned),
             met,

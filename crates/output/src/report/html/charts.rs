@@ -14,12 +14,12 @@ use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, Ser
 use super::stated::StatedCases;
 
 #[derive(Clone, Copy)]
-struct Along {
+struct XAxisParameter {
     key: &'static Key,
     axis: case::Axis,
 }
 
-impl Along {
+impl XAxisParameter {
     /// Returns all parameters that can be an axis, numbers of workers first.
     fn all() -> Vec<Self> {
         let all = KEYS.iter().filter_map(|key| Some(Self { key, axis: key.axis? }));
@@ -56,7 +56,7 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
     let usable: Vec<ChartedMetric<'_>> = of.flat_map(drawn).collect();
     let stated = StatedCases::of(run);
     let mut charts = Vec::new();
-    for along in &Along::all() {
+    for along in &XAxisParameter::all() {
         let mut left = usable.clone();
         for sizes in [AreaSizes::Each, AreaSizes::InAll] {
             let all = std::mem::take(&mut left);
@@ -98,7 +98,7 @@ enum AreaSizes {
 impl AreaSizes {
     /// Formats the total working set, `size 4 GiB in all`, if sizes are per thread and `along` is
     /// the number of threads; else `None`.
-    fn total(self, case: &Case, along: &Along) -> Option<String> {
+    fn total(self, case: &Case, along: &XAxisParameter) -> Option<String> {
         let each = plimsoll_bench::subsystem_of(case).of_each_thread.contains(&"size");
         let counts = self == Self::InAll && along.key.name == "threads" && each;
         let bytes = case.number("size").filter(|_| counts)?.checked_mul(case.number("threads")?)?;
@@ -126,7 +126,7 @@ impl<'a> Facet<'a> {
 
 fn facets<'a>(
     all: &[ChartedMetric<'a>],
-    along: &Along,
+    along: &XAxisParameter,
     sizes: AreaSizes,
     stated: &StatedCases,
 ) -> Vec<Facet<'a>> {
@@ -189,7 +189,7 @@ struct MetricLines<'a> {
 type ChartPoints = Vec<Vec<Option<f64>>>;
 
 impl Facet<'_> {
-    fn charts(&self, run: &Run, along: &Along, references: &[ReferenceFigure]) -> Vec<Chart> {
+    fn charts(&self, run: &Run, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<Chart> {
         let lines = self.lines(along, references);
         let places: BTreeSet<u64> = lines.iter().flat_map(|l| &l.points).map(|(x, _)| x.to_bits()).collect();
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
@@ -203,7 +203,7 @@ impl Facet<'_> {
     }
 
     /// Returns the results along the x axis: one line per combination of overlaid parameters.
-    fn lines(&self, along: &Along, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
+    fn lines(&self, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<MetricLines<'_>> {
         let differs =
             |key: &&Key| key.overlaid && key.name != along.key.name && self.values(key.name).len() > 1;
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
@@ -254,7 +254,7 @@ impl Facet<'_> {
         self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
     }
 
-    fn title(&self, along: &Along) -> String {
+    fn title(&self, along: &XAxisParameter) -> String {
         let of = self.benchmarks().into_iter().collect::<Vec<_>>().join(", ");
         let single = |key: &&str| self.values(key).into_iter().next().filter(|_| self.values(key).len() == 1);
         let titled = KEYS.iter().filter(|key| key.titled).map(|key| key.name);
@@ -268,7 +268,7 @@ impl Facet<'_> {
 
     /// Builds the chart of results, with limits, reference tools and, over threads, perfect
     /// scaling.
-    fn rates(&self, lines: &[MetricLines<'_>], along: &Along, run: &Run) -> Chart {
+    fn rates(&self, lines: &[MetricLines<'_>], along: &XAxisParameter, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
             series.push(ChartSeries::new(
@@ -320,7 +320,7 @@ impl Facet<'_> {
 
     /// Builds the chart of shares of the limit in percent, also those of tools; `None` without
     /// limits.
-    fn shares(&self, lines: &[MetricLines<'_>], along: &Along) -> Option<Chart> {
+    fn shares(&self, lines: &[MetricLines<'_>], along: &XAxisParameter) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
             let of = |value: f64, m: &MetricResult| {

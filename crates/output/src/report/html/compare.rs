@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use plimsoll_bench::Better;
 use plimsoll_bench::label;
-use plimsoll_compare::{ComparedSide, Comparison, Holds, Ranked, RankedSide, Tone, letter};
+use plimsoll_compare::{ComparedSide, Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
 
 use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
 use super::{document, machines, what_differs};
@@ -15,7 +15,7 @@ use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, note
 pub fn comparison(
     comparison: &Comparison,
     sides: &[ComparedSide],
-    held: &[Holds],
+    held: &[RequirementResult],
     shown: ShownMetrics,
 ) -> Result<String, serde_json::Error> {
     let shown = ComparisonTable::of(comparison, shown);
@@ -29,7 +29,12 @@ pub fn comparison(
     Ok(document(&bodies, &island(&charts)?, &machines.held, &title))
 }
 
-fn body(comparison: &Comparison, held: &[Holds], shown: &ComparisonTable<'_>, charts: &[Chart]) -> Markup {
+fn body(
+    comparison: &Comparison,
+    held: &[RequirementResult],
+    shown: &ComparisonTable<'_>,
+    charts: &[Chart],
+) -> Markup {
     html! {
         header {
             div.name { h1 { "Comparison" } p.machine { (title(comparison)) } }
@@ -71,7 +76,7 @@ fn counted(comparison: &Comparison) -> Markup {
     }
 }
 
-fn requirement(one: &Holds) -> Markup {
+fn requirement(one: &RequirementResult) -> Markup {
     let (class, word) = if one.met { ("good", "met") } else { ("poor", "not met") };
     html! {
         div.verdict.(class) {

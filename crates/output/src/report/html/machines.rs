@@ -9,7 +9,7 @@ use plimsoll_model::case::KEYS;
 use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_result::document::{IN_PAGE, Node, RUN_SCHEMA, Run};
 use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, MOSTLY_EXCLUDED};
-use plimsoll_units::text::{counted, shown_within};
+use plimsoll_units::text::{format_count, shown_within};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Resul
         section #compare hidden {
             h2 { "Compare machines" }
             @if machines > MAX_SIDES {
-                p.remark { (counted(machines, "machine")) " are too many to be compared here: at most " (MAX_SIDES) " have room." }
+                p.remark { (format_count(machines, "machine")) " are too many to be compared here: at most " (MAX_SIDES) " have room." }
             }
         }
         p.remark { (documents_note(&held, all)) }
@@ -213,7 +213,7 @@ fn column_name(named: &NamedRun<'_>, node: &Node) -> String {
 }
 
 fn measured(one: &Measurement, cpus: usize) -> MachineCase {
-    let (status, reason) = one.standing();
+    let (status, reason) = one.effective_status();
     MachineCase {
         id: one.case.id().as_str().to_owned(),
         label: label::full(&one.case),

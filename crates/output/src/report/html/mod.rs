@@ -26,10 +26,10 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use sha2::{Digest, Sha256};
 
-use crate::report::context::of_whom;
+use crate::report::context::host_or_count;
 use crate::report::published::{FilledReport, replays, with_tables};
 
 /// A result from outside this run, shown for comparison.
@@ -96,7 +96,7 @@ fn published(run: &Run) -> Vec<ReferenceFigure> {
             name: report.title(),
             case: m.case.id().as_str().to_owned(),
             metric: metric.to_owned(),
-            value: report.of(&m.case, metric)?.believed()?,
+            value: report.own_figure(&m.case, metric)?.believed()?,
         })
     };
     let of = |m: &Measurement| -> Vec<ReferenceFigure> {
@@ -225,15 +225,14 @@ fn made_of(
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
     match runs.len() {
         0 | 1 => bodies.push(html! { main { (machines.section) } }),
-        many => {
-            bodies.insert(0, html! { header { h1 { (counted(many, "run")) } } main { (machines.section) } })
-        }
+        many => bodies
+            .insert(0, html! { header { h1 { (format_count(many, "run")) } } main { (machines.section) } }),
     }
     Ok(PageParts { bodies, island, held: machines.held })
 }
 
 fn title(runs: &[Run]) -> String {
-    let host = runs.first().and_then(of_whom).unwrap_or_else(|| "this machine".to_owned());
+    let host = runs.first().and_then(host_or_count).unwrap_or_else(|| "this machine".to_owned());
     format!("plimsoll: {}", plimsoll_units::text::shown_within(&host, 80))
 }
 

@@ -21,7 +21,7 @@ const STRIP_WIDTH: f64 = 0.7;
 const FAR_LIMIT_RATIO: f64 = 3.0;
 const OUTLIER: &str = "outlier";
 
-struct Across<'a> {
+struct NodesOfCase<'a> {
     like: &'a Measurement,
     metric: &'a MetricResult,
     values: BTreeMap<&'a str, f64>,
@@ -29,7 +29,7 @@ struct Across<'a> {
     median: f64,
 }
 
-impl Across<'_> {
+impl NodesOfCase<'_> {
     /// Returns how many times better `value` is than the median of the nodes; below 1 is worse.
     fn better_by(&self, value: f64) -> f64 {
         match self.metric.better {
@@ -76,13 +76,13 @@ pub(super) fn first(run: &Run) -> Run {
     }
 }
 
-fn across(run: &Run) -> Vec<Across<'_>> {
-    let mut found: Vec<Across<'_>> = Vec::new();
+fn across(run: &Run) -> Vec<NodesOfCase<'_>> {
+    let mut found: Vec<NodesOfCase<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for measurement in run.measurements.iter().filter(|m| m.status == Status::Ok) {
         let Some(metric) = measurement.metrics.first() else { continue };
         let place = *places.entry(measurement.case.id().to_string()).or_insert_with(|| {
-            found.push(Across {
+            found.push(NodesOfCase {
                 like: measurement,
                 metric,
                 values: BTreeMap::new(),
@@ -104,7 +104,7 @@ fn across(run: &Run) -> Vec<Across<'_>> {
 }
 
 /// Returns the nodes that differ most from the median, as many as are drawn, in the run's order.
-fn furthest<'a>(run: &'a Run, all: &[Across<'_>]) -> Vec<&'a str> {
+fn furthest<'a>(run: &'a Run, all: &[NodesOfCase<'_>]) -> Vec<&'a str> {
     let away = |name: &str| {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
         shares.fold(0.0, f64::max)
@@ -125,7 +125,7 @@ fn shown(name: &str) -> String {
     plimsoll_units::text::shown_within(name, 64)
 }
 
-fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
+fn heat(run: &Run, all: &[NodesOfCase<'_>], names: &[&str]) -> Option<Chart> {
     let mut points = Vec::new();
     for (row, one) in all.iter().enumerate() {
         for (column, name) in names.iter().enumerate() {
@@ -155,7 +155,7 @@ fn heat(run: &Run, all: &[Across<'_>], names: &[&str]) -> Option<Chart> {
 
 /// Builds the chart of one case: a point per node, median and limit per kind of node, outliers with
 /// names. `kinds` has the nodes by kind.
-fn strip(run: &Run, one: &Across<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
+fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&str>>) -> Chart {
     let id = one.like.case.id();
     let found = run.findings.iter().filter(|finding| finding.code == OUTLIER);
     let found = found.filter_map(Finding::evidence_as::<OutlierEvidence>);
@@ -239,7 +239,7 @@ pub(super) fn table(run: &Run) -> Markup {
     let kinds = fleet::kinds(run);
     let kind_of: BTreeMap<&str, &str> =
         kinds.iter().flat_map(|(kind, names)| names.iter().map(move |name| (*name, kind.as_str()))).collect();
-    let cell = |one: &Across<'_>, name: &str| match one.values.get(name) {
+    let cell = |one: &NodesOfCase<'_>, name: &str| match one.values.get(name) {
         Some(value) => html! {
             td.n data-value=(value) { (Quantity { value: *value, unit: one.metric.unit }) }
         },

@@ -12,7 +12,7 @@ use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
 use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use crate::report::conditions;
 use crate::report::context::title;
@@ -43,7 +43,7 @@ pub(super) fn verdict(name: &str, reported: &VerdictText) -> Markup {
 pub(super) fn header(run: &Run) -> Markup {
     let host = match run.nodes.len() {
         0 | 1 => run.machine.host.clone().unwrap_or_else(|| "this machine".to_owned()),
-        many => counted(many, "machine"),
+        many => format_count(many, "machine"),
     };
     html! {
         header {
@@ -70,7 +70,7 @@ pub(super) fn header(run: &Run) -> Markup {
 
 pub(super) fn machine_line(machine: &Machine) -> String {
     let mut stated = vec![machine.cpu.model_name.clone().unwrap_or_else(|| "unknown processor".to_owned())];
-    stated.push(counted(machine.cpu.threads, "CPU"));
+    stated.push(format_count(machine.cpu.threads, "CPU"));
     stated.extend(machine.memory.total_bytes.map(|b| Quantity::new(b as f64, Unit::Byte).to_string()));
     stated.extend(machine.virtualisation.hypervisor.clone());
     stated.extend(machine.kernel.release.as_ref().map(|r| format!("Linux {r}")));
@@ -147,9 +147,10 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
     let (grade, word) = match (&worst, disturbed) {
         (None, _) => (Grade::Unknown, "not recorded".to_owned()),
         (Some(l), 0) if l.share < DISTURBED => (Grade::Good, "quiet".to_owned()),
-        (Some(_), n) => {
-            (Grade::Poor, format!("{} of {} lost time", n.max(1), counted(run.measurements.len(), "case")))
-        }
+        (Some(_), n) => (
+            Grade::Poor,
+            format!("{} of {} lost time", n.max(1), format_count(run.measurements.len(), "case")),
+        ),
     };
     VerdictText { grade, word, why: reported.unwrap_or_default() }
 }
@@ -234,19 +235,19 @@ fn points(run: &Run) -> Vec<FirstScreenLine> {
     if run.status == RunStatus::Partial {
         let (cases, planned) = (run.measurements.len(), run.plan.cases);
         points.push(bad(match run.nodes.len() {
-            0 | 1 => format!("partial: the run ended after {cases} of {}", counted(planned, "case")),
+            0 | 1 => format!("partial: the run ended after {cases} of {}", format_count(planned, "case")),
             _ => "partial: the run ended before all machines had measured all cases".to_owned(),
         }));
     }
     points.extend(conditions::whole(&run.machine).into_iter().map(|note| bad(note.text)));
     let (of_machines, others): (Vec<&Finding>, Vec<&Finding>) =
-        run.findings.iter().partition(|finding| fleet::is_of_a_machine(finding));
+        run.findings.iter().partition(|finding| fleet::is_about_nodes(finding));
     let point = |finding: &Finding| {
-        let is_bad = fleet::is_of_a_lack(finding) || finding.is_for_the_worse();
+        let is_bad = fleet::reports_missing_part(finding) || finding.is_for_the_worse();
         FirstScreenLine { is_bad, is_open: is_an_outlier(finding), text: finding.text.clone() }
     };
     let (lacks, differ): (Vec<&Finding>, Vec<&Finding>) =
-        of_machines.into_iter().partition(|finding| fleet::is_of_a_lack(finding));
+        of_machines.into_iter().partition(|finding| fleet::reports_missing_part(finding));
     points.extend(differ.into_iter().map(point));
     points.extend(lacks.into_iter().map(point));
     let lost = if run.nodes.len() > 1 { lost_on_machines(run) } else { lost(run) };
@@ -285,7 +286,7 @@ fn lost_on_machines(run: &Run) -> Vec<String> {
     let reported = |LostCase { word, machines, first }: LostCase<'_>| {
         let reason = first.reason.as_deref().unwrap_or("no reason given");
         let of = plimsoll_units::text::shown_within(&first.node, 64);
-        let machines = counted(machines, "machine");
+        let machines = format_count(machines, "machine");
         format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
     };
     by_case.into_iter().map(reported).collect()
@@ -313,7 +314,7 @@ fn lost(run: &Run) -> Vec<String> {
 }
 
 fn is_an_outlier(finding: &Finding) -> bool {
-    fleet::is_of_a_machine(finding) && finding.is_for_the_worse()
+    fleet::is_about_nodes(finding) && finding.is_for_the_worse()
 }
 
 /// Builds the list of findings; the first ones and all outliers are unfolded.

@@ -110,7 +110,7 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let size = |m: &Measurement| {
         let size = KEYS
             .iter()
-            .filter(|key| key.of_one)
+            .filter(|key| key.is_transfer_size)
             .find_map(|key| Some(format!("{} {}", key.name, human(m.case.get(key.name)?))));
         size.filter(|_| split_by_size).unwrap_or_default()
     };

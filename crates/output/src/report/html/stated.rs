@@ -17,7 +17,7 @@ impl StatedCases {
     pub(super) fn of(run: &Run) -> Self {
         let file = file::parse_kept("plan", &run.plan.text).ok();
         let groups = file.map(|file| file.groups).unwrap_or_default();
-        let unscaled = Unscaled::new(&groups, run.plan.scale, plimsoll_bench::on_files);
+        let unscaled = Unscaled::new(&groups, run.plan.scale, plimsoll_bench::uses_test_files);
         let cases = run.measurements.iter().filter(|_| run.plan.scale != 1.0);
         let cases = cases.map(|m| (m.case.id().as_str().to_owned(), unscaled.case(&m.case))).collect();
         Self { groups, cases }

@@ -2,7 +2,7 @@
 
 use plimsoll_machine::Cpu;
 use plimsoll_machine::cpu::{CacheKind, CpuCache};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::{FactSection, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
 
@@ -60,9 +60,9 @@ fn model(cpu: &Cpu) -> String {
 
 fn topology(cpu: &Cpu) -> String {
     let known =
-        |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN_VALUE} {one}s"), |n| counted(n, one));
+        |n: Option<usize>, one: &str| n.map_or(format!("{UNKNOWN_VALUE} {one}s"), |n| format_count(n, one));
     let (sockets, cores) = (known(cpu.sockets, "socket"), known(cpu.cores, "core"));
-    format!("{sockets}, {cores}, {}", counted(cpu.threads, "thread"))
+    format!("{sockets}, {cores}, {}", format_count(cpu.threads, "thread"))
 }
 
 pub(super) fn caches(cpu: &Cpu) -> FactSection {
@@ -92,7 +92,7 @@ fn one(cache: &CpuCache) -> String {
     sharers.sort_unstable();
     match (sharers.first(), sharers.last()) {
         (Some(&least), Some(&most)) if least == most => {
-            text += &format!(", each for {}", counted(most, "CPU"))
+            text += &format!(", each for {}", format_count(most, "CPU"))
         }
         (Some(least), Some(most)) => text += &format!(", each for {least} to {most} CPUs"),
         _ => {}

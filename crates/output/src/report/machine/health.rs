@@ -3,7 +3,7 @@
 use plimsoll_machine::Health;
 use plimsoll_machine::health::{Drive, PcieLink, Sensor, Throttled};
 use plimsoll_units::quantity::significant;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 use super::FactSection;
 
@@ -88,8 +88,8 @@ fn throttle_counts(throttled: &Throttled) -> String {
                 throttled.cores.values().chain(throttled.packages.values()).max().copied().unwrap_or(0);
             format!(
                 "{} and {} since boot, at most {most} times each",
-                counted(cores, "core"),
-                counted(packages, "package")
+                format_count(cores, "core"),
+                format_count(packages, "package")
             )
         }
     }

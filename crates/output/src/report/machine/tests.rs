@@ -59,7 +59,7 @@ fn every_unknown_fact_has_a_cost() -> Result<(), Fault> {
     for tree in ["", &std::fs::read_to_string(plimsoll_machine::fixture::tree_file("garbage"))?] {
         let fixture = Fixture::unpack(tree)?;
         let mut machine = fixture.machine();
-        machine.look_behind(&fixture.root, Path::new("/"));
+        machine.set_storage_behind(&fixture.root, Path::new("/"));
         let behind = machine.storage.iter().flat_map(|s| &s.unknown);
         for unknown in machine.unknown.iter().chain(behind) {
             assert!(cost::of(&unknown.what).is_some(), "{}", unknown.what);
@@ -71,7 +71,7 @@ fn every_unknown_fact_has_a_cost() -> Result<(), Fault> {
 #[test]
 fn this_machine_is_described() {
     let mut machine = Machine::discover(&Root::live());
-    machine.look_behind(&Root::live(), Path::new("."));
+    machine.set_storage_behind(&Root::live(), Path::new("."));
     let sections = describe(&machine);
     let titles: Vec<&str> = sections.iter().map(|section| section.title).collect();
     for title in ["system", "CPU", "memory", "storage", "state at discovery"] {

@@ -205,7 +205,7 @@ fn of_text<'a>(
     let points: Vec<(&PublishedFigure, &Matched)> = baseline
         .figures
         .iter()
-        .filter(|f| f.is_own_point() && !f.is_of_text() && f.is_what(figure))
+        .filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(figure))
         .filter_map(|f| Some((f, f.matched.as_ref()?)))
         .collect();
     match part {
@@ -258,7 +258,7 @@ fn of_program<'a>(
     if !cases.is_empty() {
         return runs.best(&cases, program);
     }
-    let points = baseline.figures.iter().filter(|f| f.is_own_point() && f.is_what(figure));
+    let points = baseline.figures.iter().filter(|f| f.is_own_point() && f.matches_text(figure));
     let points: Vec<&Matched> = points.filter_map(|f| f.matched.as_ref()).collect();
     let Some(metric) = points.first().map(|m| m.metric) else {
         return MeasuredPoint::absent(figure.unmatched);

@@ -157,7 +157,7 @@ fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Op
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
     let limit = all()
         .find(|f| f.is_of_point(figure))
-        .or_else(|| all().find(|f| f.is_of_text() && figure.is_what(f)))?;
+        .or_else(|| all().find(|f| f.is_of_text() && figure.matches_text(f)))?;
     let (limit, _) = limit.base?;
     Some(if is_time(figure.metric) { limit / value } else { value / limit })
 }
@@ -364,7 +364,7 @@ impl PointGroup<'_> {
         };
         let of = |side: FigureSide| {
             let found = self.ratios(side, has(one), has(other), same);
-            let count = plimsoll_units::text::counted(found.len(), "point");
+            let count = plimsoll_units::text::format_count(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
         };
         let stated = self.sides(of)?;
@@ -381,7 +381,7 @@ impl PointGroup<'_> {
         let doubted = if doubted > 0 {
             format!(
                 "; {} with no published figure to divide by",
-                plimsoll_units::text::counted(doubted, "point")
+                plimsoll_units::text::format_count(doubted, "point")
             )
         } else {
             String::new()

@@ -191,7 +191,7 @@ fn theory(baseline: &PublishedReport, cell: &FilledCell<'_>) -> Option<f64> {
     let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
     let found = all()
         .find(|f| f.is_of_point(cell.figure))
-        .or_else(|| all().find(|f| f.is_of_text() && cell.figure.is_what(f)))?;
+        .or_else(|| all().find(|f| f.is_of_text() && cell.figure.matches_text(f)))?;
     let (value, _) = found.base?;
     Some(value / cell.unit.scale)
 }

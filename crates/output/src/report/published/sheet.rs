@@ -460,7 +460,8 @@ fn of_text(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Option<Strin
         "efficiency-reference" => !filled.has(ComparablePart::ProgramShare),
         _ => !filled.has(ComparablePart::Program) && filled.table.kind == TableKind::Own,
     };
-    let about = |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.is_what(text));
+    let about =
+        |text: &&PublishedFigure| filled.cells().filter(is_own).any(|cell| cell.figure.matches_text(text));
     let stated = |text: &PublishedFigure| {
         let what = match text.source {
             "theoretical" => "limit",

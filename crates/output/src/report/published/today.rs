@@ -116,7 +116,7 @@ impl<'a> ReplayRuns<'a> {
     /// `tool` (program and operation). Without a result, it has the reason.
     pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
-            let here = run.measurements.iter().filter(|m| matched.is(&m.case, run.plan.scale));
+            let here = run.measurements.iter().filter(|m| matched.measures_same(&m.case, run.plan.scale));
             let here: Vec<&Measurement> = here.collect();
             MeasuredPoint::new(run, &here, matched.metric, tool).or_condition(matched, &here).counted(matched)
         });
@@ -136,7 +136,9 @@ impl<'a> ReplayRuns<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
             for measurement in &run.measurements {
-                let Some(matched) = points.iter().find(|m| m.is(&measurement.case, run.plan.scale)) else {
+                let Some(matched) =
+                    points.iter().find(|m| m.measures_same(&measurement.case, run.plan.scale))
+                else {
                     continue;
                 };
                 if cases.iter().any(|today| today.case == Some(&measurement.case)) {

@@ -4,7 +4,7 @@ use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
 use sha2::{Digest, Sha256};
 
-use crate::report::context::{context, of_whom, title};
+use crate::report::context::{context, host_or_count, title};
 use crate::report::row::MeasurementRow;
 use crate::report::style::Style;
 use crate::report::terminal::{tally, when};
@@ -18,7 +18,7 @@ const MAX_HEADLINES: usize = 8;
 /// Formats a run as a short card: machine, conditions, headlines, tally, hash of the document.
 /// Fails if a number cannot be represented in JSON.
 pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
-    let host = of_whom(run).map(|host| format!(" on {host}")).unwrap_or_default();
+    let host = host_or_count(run).map(|host| format!(" on {host}")).unwrap_or_default();
     let when = when(&run.started, style);
     let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));

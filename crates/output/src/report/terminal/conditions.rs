@@ -4,7 +4,7 @@ use plimsoll_machine::Machine;
 use plimsoll_machine::virtualisation::GVISOR;
 use plimsoll_model::measurement::Note;
 use plimsoll_units::quantity::percent;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// CPU pressure over the last ten seconds (share of time) from which the machine is busy.
 const BUSY_SHARE: f64 = 0.1;
@@ -44,7 +44,7 @@ fn quota(machine: &Machine) -> Option<Note> {
         format!(
             "CPU quota: the control group allows {quota:.2} of {}, so figures are those of the quota; raise it (cpu.max, \
              cpu.cfs_quota_us) to measure the machine",
-            counted(cpus, "CPU")
+            format_count(cpus, "CPU")
         ),
     ))
 }
@@ -59,7 +59,7 @@ fn busy(machine: &Machine) -> Option<Note> {
         None => {
             let load =
                 machine.state.load.map(|load| load.minute_1).filter(|load| *load >= LOADED * cpus as f64)?;
-            format!("the load is {load:.1} on {}", counted(cpus, "CPU"))
+            format!("the load is {load:.1} on {}", format_count(cpus, "CPU"))
         }
     };
     Some(note("preempted", format!("busy machine: {evidence}; measure when it is idle")))

@@ -3,13 +3,13 @@
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 /// Returns the host name, or the number of machines; `None` if a single machine has no name.
-pub(crate) fn of_whom(run: &Run) -> Option<String> {
+pub(crate) fn host_or_count(run: &Run) -> Option<String> {
     match run.nodes.len() {
         0 | 1 => run.machine.host.clone(),
-        count => Some(counted(count, "machine")),
+        count => Some(format_count(count, "machine")),
     }
 }
 

@@ -7,11 +7,11 @@ use plimsoll_bench::label::label;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
 use plimsoll_model::measurement::{
-    Alike, Delivered, LossCause, Matrix, Measurement, MetricResult, Note, Status,
+    Delivered, LabelMedian, LossCause, Matrix, Measurement, MetricResult, Note, Status,
 };
 use plimsoll_model::metric::{Also, Better, Form};
 use plimsoll_units::quantity::{Quantity, Unit, percent, relative_half_width};
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
@@ -255,10 +255,10 @@ fn tail(metric: &MetricResult) -> Option<String> {
 
 /// Formats the medians of a matrix per kind of CPU or node pair: `l3 50.0 ns (4 pairs)`.
 fn between(metric: &MetricResult) -> Vec<String> {
-    let alike = metric.matrix.as_ref().map(Matrix::alike).unwrap_or_default();
-    let one = |kind: &Alike<'_>| {
+    let alike = metric.matrix.as_ref().map(Matrix::medians_by_label).unwrap_or_default();
+    let one = |kind: &LabelMedian<'_>| {
         let value = human(kind.median, metric.unit);
-        format!("{} {value} ({})", kind.mark.unwrap_or("apart"), counted(kind.pairs, "pair"))
+        format!("{} {value} ({})", kind.mark.unwrap_or("apart"), format_count(kind.pairs, "pair"))
     };
     alike.iter().map(one).collect()
 }

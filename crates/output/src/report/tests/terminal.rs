@@ -115,7 +115,7 @@ fn a_live_run_reads_like_a_stored_one() {
 fn a_named_store_is_named_again() {
     let (mut out, run) = (Vec::new(), fixture::run());
     let mut live = Live::new(&mut out, io::sink(), Style::plain(200), &run);
-    let location = Location::named(Path::new("my runs"));
+    let location = Location::from_directory(Path::new("my runs"));
     live.finish(&run, Some(&RunPlace { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     assert!(

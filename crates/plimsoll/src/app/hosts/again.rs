@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_cluster::ssh::pairs::ConnectedMachines;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
-use plimsoll_result::finding::{self, SuspectFigure, Tried};
+use plimsoll_result::finding::{self, OutlierRetest, SuspectFigure};
 
 use super::Together;
 
@@ -26,13 +26,13 @@ pub(super) fn measured(
     let mut tried = Vec::new();
     let (begun, mut interrupted) = (Instant::now(), false);
     loop {
-        let suspects = finding::next(run, &tried);
+        let suspects = finding::next_retests(run, &tried);
         let before = tried.len();
         if suspects.is_empty() || interrupted || begun.elapsed() > most {
             break;
         }
         machines.controls.clear();
-        (_, interrupted) = together.fleet.heeded(|goes_on| {
+        (_, interrupted) = together.fleet.run_supervised(|goes_on| {
             let all = suspects.len();
             for (index, suspect) in suspects.into_iter().enumerate() {
                 let line =
@@ -40,14 +40,14 @@ pub(super) fn measured(
                 if begun.elapsed() > most || !goes_on(Some(line)) {
                     break;
                 }
-                tried.extend(machines.tried(suspect));
+                tried.extend(machines.retest(suspect));
             }
         });
         if tried.len() == before {
             break;
         }
     }
-    finding::judged(run, &tried);
+    finding::apply_retests(run, &tried);
     interrupted
 }
 
@@ -59,7 +59,7 @@ struct RetestMachines<'a, 'b> {
 
 impl RetestMachines<'_, '_> {
     /// Measures an outlier on its node, then on the control node; `None` if either fails.
-    fn tried(&mut self, suspect: SuspectFigure) -> Option<Tried> {
+    fn retest(&mut self, suspect: SuspectFigure) -> Option<OutlierRetest> {
         let own = self.again(&suspect.node, &suspect.case)?;
         let key = (suspect.control.clone(), suspect.case.clone());
         let control = match self.controls.get(&key) {
@@ -67,7 +67,7 @@ impl RetestMachines<'_, '_> {
             None => self.again(&suspect.control, &suspect.case)?,
         };
         self.controls.insert(key, control.clone());
-        Some(Tried { suspect, own, control })
+        Some(OutlierRetest { suspect, own, control })
     }
 
     /// Measures a case on a node again; `None` if that fails.

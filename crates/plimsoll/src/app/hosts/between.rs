@@ -26,8 +26,8 @@ use plimsoll_result::document::{Finding, Run};
 use plimsoll_result::finding::evidence::{SlowNodeEvidence, SlowPairEvidence};
 use plimsoll_result::finding::{self, PairPath};
 use plimsoll_result::fleet;
-use plimsoll_run::Alone;
 use plimsoll_run::Planned;
+use plimsoll_run::SingleNodePace;
 use plimsoll_server::serve::{Caps, Server, Settings};
 use plimsoll_server::traffic::{PinnedCpus, route};
 use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
@@ -100,7 +100,7 @@ impl Neighbour {
     fn over_network(&self, place: &ServingPlace) -> Result<Vec<PairAnswer>, CannotMeasure> {
         let key = SharedKey::from_hex(&place.key, "the other machine's key");
         let key = key.map_err(|e| CannotMeasure::server_failed(e.to_string()))?;
-        let address = reached(place)?;
+        let address = first_reachable(place)?;
         self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
     }
 
@@ -112,7 +112,7 @@ impl Neighbour {
         }
         let mut machine_run =
             MachineRun::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
-        machine_run.carry_out(&prepared, &mut Alone, &mut drop);
+        machine_run.carry_out(&prepared, &mut SingleNodePace, &mut drop);
         let answer = |planned: &Planned| {
             let found = machine_run.document.measurements.iter().find(|m| m.case == planned.candidate.case);
             answer_of(found)
@@ -129,7 +129,7 @@ impl Neighbour {
             caps: Caps { max_rate: 1e15, max_streams: MAX_STREAMS, ..Caps::default() },
             allow: Vec::new(),
             parallel: true,
-            cpus: PinnedCpus(plimsoll_bench::place(machine, machine.cpu.allowed.len())),
+            cpus: PinnedCpus(plimsoll_bench::spread_cpus(machine, machine.cpu.allowed.len())),
         };
         let cannot = |why: String| {
             CannotMeasure::environment(format!("the other machines cannot connect to it: {why}"))
@@ -169,7 +169,7 @@ fn answer_of(found: Option<&Measurement>) -> PairAnswer {
 
 /// Returns at most [`ADDRESSES`] addresses of this node for other nodes, fastest interface first.
 fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
-    let mut found = route::own(root);
+    let mut found = route::own_addresses(root);
     let speed = |address: &IpAddr| {
         let name = route::interface(root, SocketAddr::new(*address, 0))?;
         machine.network.iter().find(|nic| nic.name == name)?.speed_bit_per_s
@@ -180,7 +180,7 @@ fn own_addresses(root: &Root, machine: &Machine) -> Vec<IpAddr> {
 }
 
 /// Connects to the addresses of another node. Returns the first that answers; fails if none does.
-fn reached(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
+fn first_reachable(place: &ServingPlace) -> Result<SocketAddr, CannotMeasure> {
     let mut tried = Vec::new();
     for address in place.addresses.iter().take(ADDRESSES) {
         // Hosts may have local networks with the same addresses, such as those of containers.
@@ -235,7 +235,7 @@ pub(super) fn measurements(
             let case = planned.candidate.case.clone().with_word(SERVER, kind);
             let outcome = match kind {
                 ALL_PAIRS => each(case, &all, names),
-                _ => at_once(case, &all),
+                _ => simultaneous_sum(case, &all),
             };
             made.extend(outcome.map(|outcome| maker.measurement(&outcome, LimitEvidence::default())));
         }
@@ -244,7 +244,11 @@ pub(super) fn measurements(
 }
 
 /// Returns outlier pairs to retest, the furthest of each case first; two for a slow node.
-pub(super) fn suspects(prepared: &PreparedRun, names: &[String], made: &[PairResults]) -> Vec<MachinePair> {
+pub(super) fn outlier_pairs(
+    prepared: &PreparedRun,
+    names: &[String],
+    made: &[PairResults],
+) -> Vec<MachinePair> {
     let measured = measurements(prepared, names, made);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let number = |name: &String| names.iter().position(|known| known == name);
@@ -272,7 +276,7 @@ pub(super) fn added(run: &mut Run, shared: Vec<Measurement>, paths: &BTreeMap<Ca
         finding::pairs(measurement, &names, known)
     });
     let slow: Vec<_> = slow.collect();
-    let after = run.findings.iter().take_while(|finding| fleet::is_of_a_lack(finding)).count();
+    let after = run.findings.iter().take_while(|finding| fleet::reports_missing_part(finding)).count();
     run.findings.splice(after..after, slow);
     run.measurements.extend(shared);
 }
@@ -314,13 +318,13 @@ pub(super) fn each(case: Case, all: &[(&PairResults, &PairAnswer)], names: &[Str
 
 fn alike(figures: &[(&PairResults, &PairFigure)]) -> Conditions {
     let all: Vec<&Conditions> = figures.iter().map(|(_, figure)| &figure.conditions).collect();
-    Conditions::alike(&all)
+    Conditions::common_to_all(&all)
 }
 
 const PAIRS_AT_ONCE: CaseFact<usize> = CaseFact::new("pairs", "pairs of machines that measured at once");
 
 /// Returns a case's sum over simultaneous pairs, an error if one pair failed; `None` if not a rate.
-fn at_once(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
+fn simultaneous_sum(case: Case, all: &[(&PairResults, &PairAnswer)]) -> Option<Outcome> {
     let metric = headline(&case).filter(|metric| metric.better == Better::Higher && !all.is_empty())?;
     let name = metric.name;
     let figures: Option<Vec<(&PairResults, &PairFigure)>> =

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use plimsoll_command::cli::Gather;
 use plimsoll_output::report::html::{self, PageExtras};
 use plimsoll_output::report::target::OutputTarget;
-use plimsoll_output::report::{Style, Wishes, terminal};
+use plimsoll_output::report::{Style, StyleOptions, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
 use plimsoll_result::fleet;
-use plimsoll_units::text::{counted, shown_bytes, shown_within};
+use plimsoll_units::text::{format_count, shown_bytes, shown_within};
 use serde_json::json;
 
 use crate::app::{Failure, code, complain, ending, target, unwritten};
@@ -41,7 +41,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     }
     written(&run, to_json.as_ref(), to_html.as_ref())?;
     if ![&to_json, &to_html].into_iter().flatten().any(OutputTarget::is_stdout) {
-        let style = Style::detect(Wishes::default());
+        let style = Style::detect(StyleOptions::default());
         let printed = terminal::print(&run, io::stdout(), &style);
         printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
     }
@@ -119,7 +119,7 @@ impl ReadDocuments {
             all.wrong.extend(part.wrong);
         }
         if all.runs.len() > MAX_WHOLE_DOCUMENTS {
-            all.runs.iter_mut().for_each(slim);
+            all.runs.iter_mut().for_each(drop_histograms);
         }
         Ok(all)
     }
@@ -145,7 +145,7 @@ impl ReadDocuments {
                 Ok(mut run) => {
                     self.are_many |= self.runs.len() >= MAX_WHOLE_DOCUMENTS;
                     if self.are_many {
-                        slim(&mut run);
+                        drop_histograms(&mut run);
                     }
                     self.runs.push(run);
                 }
@@ -159,7 +159,7 @@ impl ReadDocuments {
 }
 
 /// Removes latency histograms and spare capacity, to save memory.
-fn slim(run: &mut Run) {
+fn drop_histograms(run: &mut Run) {
     run.measurements.shrink_to_fit();
     for measurement in &mut run.measurements {
         measurement.metrics.shrink_to_fit();
@@ -230,15 +230,15 @@ pub(crate) fn together(
     lost: Vec<Finding>,
 ) -> Result<Run, Failure> {
     let (kept, others) = alike(runs);
-    let (mut parts, twice) = fleet::once_each(kept);
+    let (mut parts, twice) = fleet::latest_run_per_node(kept);
     print_lines(&twice);
-    print_lines(&fleet::renamed(&mut parts));
+    print_lines(&fleet::make_names_unique(&mut parts));
     let all = [
-        fleet::of_parts(&parts),
+        fleet::missing_node_findings(&parts),
         others.iter().flat_map(wrong_answers).collect(),
-        others.iter().filter_map(|run| Some(left_out(run, parts.first()?))).collect(),
-        parts.iter().filter_map(faulty).collect(),
-        missing(expected, &parts, &others),
+        others.iter().filter_map(|run| Some(other_plan_finding(run, parts.first()?))).collect(),
+        parts.iter().filter_map(incomplete_finding).collect(),
+        missing_findings(expected, &parts, &others),
         lost,
     ];
     let mut parts = parts.into_iter();
@@ -284,7 +284,7 @@ fn about(code: &str, text: String, run: &Run) -> Finding {
 }
 
 /// Returns the finding that `run` has another plan or version than `usual`, as most runs have.
-fn left_out(run: &Run, usual: &Run) -> Finding {
+fn other_plan_finding(run: &Run, usual: &Run) -> Finding {
     let why = |what: &str, own: &str, most: &str| {
         format!("its document is of {what} {}, most are of {}", shown_within(own, 60), shown_within(most, 60))
     };
@@ -306,7 +306,7 @@ fn wrong_answers(run: &Run) -> impl Iterator<Item = Finding> {
 }
 
 /// Returns the finding that a machine's run ended early or has no result; `None` if it is complete.
-fn faulty(run: &Run) -> Option<Finding> {
+fn incomplete_finding(run: &Run) -> Option<Finding> {
     let nodes = join_names(names(run));
     let text = match nothing_measured(run) {
         _ if run.measurements.is_empty() => format!("{nodes}: its run ended before its first case did"),
@@ -314,7 +314,7 @@ fn faulty(run: &Run) -> Option<Finding> {
         None if run.status == RunStatus::Partial && run.nodes.len() == 1 => format!(
             "{nodes}: its run ended early, with {} of {}",
             run.measurements.len(),
-            counted(run.plan.cases, "case")
+            format_count(run.plan.cases, "case")
         ),
         None => return None,
     };
@@ -322,7 +322,7 @@ fn faulty(run: &Run) -> Option<Finding> {
 }
 
 /// Returns findings about expected machines without a document. Prints unexpected ones to stderr.
-fn missing(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
+fn missing_findings(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run]) -> Vec<Finding> {
     let here: BTreeSet<&str> = runs.iter().chain(left_out).flat_map(names).collect();
     let others: Vec<&str> = here.iter().copied().filter(|name| !expected.contains(*name)).collect();
     if !expected.is_empty() && !others.is_empty() {
@@ -343,7 +343,7 @@ fn unreadable(wrong: &[String]) -> Option<Finding> {
         code: "unreadable".to_owned(),
         text: format!(
             "{} cannot be read, so machines may be missing. The first: {first}",
-            counted(wrong.len(), "document")
+            format_count(wrong.len(), "document")
         ),
         evidence: json!({ "documents": wrong.len() }),
     })

@@ -16,7 +16,7 @@ use plimsoll_cluster::ssh::{
 use plimsoll_command::cli::{self, Common, Measurable, TypedCommand};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_result::document::Run;
-use plimsoll_run::Alone;
+use plimsoll_run::SingleNodePace;
 use plimsoll_server::wire::SharedKey;
 use rustix::process::{Signal, kill_process};
 
@@ -71,7 +71,7 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let document = fs::read_to_string(&file).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
     if let (Ok(asked), true) = (&asked, stays) {
-        asked.attend(&lines)?;
+        asked.follow_orders(&lines)?;
     }
     Ok(ExitCode::from(ended.code))
 }
@@ -235,7 +235,7 @@ impl HostedOrder {
         let document = crate::app::document(&prepared, &plimsoll_system::wall::run_id(), None);
         let machine_run = MachineRun::new(&prepared, document, self.interrupts.clone(), None);
         let measured = machine_run.and_then(|mut machine_run| {
-            machine_run.carry_out(&prepared, &mut Alone, &mut drop);
+            machine_run.carry_out(&prepared, &mut SingleNodePace, &mut drop);
             serde_json::to_string(&machine_run.document).map_err(|e| Failure::environment(e.to_string()))
         });
         match measured {
@@ -245,7 +245,7 @@ impl HostedOrder {
     }
 
     /// Carries out follow-up orders from `lines` until these end. Fails if one cannot be parsed.
-    fn attend(&self, lines: &Receiver<String>) -> Result<(), Failure> {
+    fn follow_orders(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());
         while let Ok(line) = lines.recv() {

@@ -20,7 +20,7 @@ use plimsoll_model::sample::{
     CannotMeasure, CaseFact, Conditions, Facts, FailureCause, Offer, Outcome, Sample, SampleAmount,
 };
 use plimsoll_reference::{
-    Against, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection, Through, fact,
+    Against, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection, ToolLauncher, fact,
 };
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
@@ -323,7 +323,7 @@ fn through(
     launcher: &str,
     hosts: &[&HostName],
     limit: f64,
-) -> Result<Through, CannotMeasure> {
+) -> Result<ToolLauncher, CannotMeasure> {
     let (name, export, arguments) = match launcher {
         "ssh" | "mpirun" => ("mpirun", Some("-x"), words_of_mpirun(&addresses(hosts)?)),
         "srun" => ("srun", None, words_of_srun(&addresses(hosts)?)),
@@ -337,7 +337,7 @@ fn through(
     let is_its_own =
         |name: &OsStr| OF_LAUNCHERS.iter().any(|lead| name.as_encoded_bytes().starts_with(lead.as_bytes()));
     let variables = std::env::vars_os().filter(|(name, _)| is_its_own(name)).collect();
-    Ok(Through { program, arguments, export, variables, limit })
+    Ok(ToolLauncher { program, arguments, export, variables, limit })
 }
 
 /// Returns addresses without user and port, as MPI launchers require. Fails if a host has either.

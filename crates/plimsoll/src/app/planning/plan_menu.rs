@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use plimsoll_command::cli::{self, Common, DEFAULT_PLAN, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::Machine;
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 
 use crate::app::{Failure, plans, prepared};
 
@@ -38,7 +38,7 @@ fn is_in_foreground() -> bool {
 
 fn chosen(common: &Common) -> Result<&'static str, Failure> {
     let rows = cli::built_in_rows();
-    let width = Style::detect(Wishes::default()).width;
+    let width = Style::detect(StyleOptions::default()).width;
     let mut out = io::stderr().lock();
     let asked = write!(out, "{}", menu(&rows, common, &plans::discovered(), width));
     let names: Vec<&'static str> = rows.iter().map(|(name, _)| *name).collect();

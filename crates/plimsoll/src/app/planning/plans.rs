@@ -14,11 +14,11 @@ use plimsoll_model::limit::user::{UserLimitError, UserLimits};
 use plimsoll_model::plan::file::{PlanFile, SERVER};
 use plimsoll_model::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use plimsoll_model::plan::{Plan, write};
-use plimsoll_output::report::{Style, Wishes};
+use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_run::Planned;
 use plimsoll_run::expected_seconds;
 use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::{counted, shown_bytes};
+use plimsoll_units::text::{format_count, shown_bytes};
 
 use crate::app::{Failure, code, complain, printed};
 
@@ -27,7 +27,7 @@ pub(crate) fn execute(work: PlanWork) -> Result<ExitCode, Failure> {
         PlanWork::List => {
             // One plan per line, for programs.
             printed(&match std::io::stdout().is_terminal() {
-                true => cli::built_in_list(Style::detect(Wishes::default()).width) + "\n",
+                true => cli::built_in_list(Style::detect(StyleOptions::default()).width) + "\n",
                 false => cli::rows(&cli::built_in_rows(), usize::MAX),
             })
         }
@@ -56,7 +56,7 @@ pub(crate) fn usage(error: UsageError) -> Failure {
     match error.lines().len() {
         n if n > 1 && error.is_of_file() => Failure::usage(format!(
             "{line}; {} (plimsoll plan check FILE lists them)",
-            counted(n - 1, "further mistake")
+            format_count(n - 1, "further mistake")
         )),
         _ => Failure::usage(line),
     }
@@ -91,7 +91,7 @@ fn unconsented(device: &Path, job: &str) -> Failure {
 }
 
 /// Fails, for a run on hosts, if --target is typed or a job file names a directory or device.
-pub(crate) fn places_nothing(what: &Measurable, common: &Common) -> Result<(), Failure> {
+pub(crate) fn refuse_targets(what: &Measurable, common: &Common) -> Result<(), Failure> {
     if common.target.is_some() {
         return Err(Failure::usage("--target is not supported with --hosts: a device is of one machine"));
     }
@@ -115,7 +115,7 @@ fn job_file(what: &Measurable, common: &Common) -> Result<Option<JobFile>, Failu
 pub(crate) fn discovered() -> Machine {
     let root = Root::live();
     let mut machine = Machine::discover(&root);
-    machine.look_behind(&root, Path::new("."));
+    machine.set_storage_behind(&root, Path::new("."));
     machine
 }
 
@@ -167,7 +167,7 @@ fn checked(name: &str, machine: &Machine) -> Result<String, Vec<String>> {
         0 => String::new(),
         n => format!("; {n} cannot be measured on this machine (plimsoll run PLAN --list says why)"),
     };
-    Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), counted(all, "case")))
+    Ok(format!("{}: valid, {}{not}\n", plimsoll_units::text::shown(name), format_count(all, "case")))
 }
 
 pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits, Failure> {

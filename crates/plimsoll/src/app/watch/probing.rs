@@ -12,7 +12,7 @@ use plimsoll_output::report::Style;
 use plimsoll_result::event::RunEvent;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::Workers;
-use plimsoll_run::{Alone, Harness, Planned};
+use plimsoll_run::{Harness, Planned, SingleNodePace};
 use plimsoll_system::wall;
 use plimsoll_units::quantity::Unit;
 use plimsoll_watch::{
@@ -183,7 +183,7 @@ impl<'a> Probing<'a> {
 
     fn passed_over(&mut self, busy: f64) -> Option<Ending> {
         let spent = SpentShares { cpu: self.cpu_spent(), ..SpentShares::default() };
-        self.schedule.took(spent);
+        self.schedule.record_use(spent);
         let at = self.last.unwrap_or_default();
         self.write(&JournalEntry::Passed(SkippedProbe { at, busy, spent }));
         None
@@ -215,7 +215,7 @@ impl<'a> Probing<'a> {
         let ProbeResults { outcomes, seconds, left_out, interrupted } = measured;
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
         let spent = SpentShares { cpu: self.cpu_spent(), disk, network };
-        self.schedule.took(spent);
+        self.schedule.record_use(spent);
         self.snapshot = self.state.snapshot();
         if outcomes.is_empty() && interrupted {
             return Some(Ending::Asked);
@@ -273,7 +273,7 @@ impl<'a> Probing<'a> {
         let ran = Harness {
             station: &mut station,
             clock: &mut clock,
-            pace: &mut Alone,
+            pace: &mut SingleNodePace,
             emit: &mut |event| {
                 if let RunEvent::Preparing { .. } = event {
                     begun.push(wall::monotonic());
@@ -291,11 +291,14 @@ impl<'a> Probing<'a> {
     }
 
     fn shown(&self, next: Option<f64>) {
-        let left = plimsoll_output::report::watch::lasting(self.seconds - self.now());
+        let left = plimsoll_output::report::watch::format_duration(self.seconds - self.now());
         let next = next.map_or_else(String::new, |next| {
-            format!(", the next one in {}", plimsoll_output::report::watch::lasting(next - self.now()))
+            format!(
+                ", the next one in {}",
+                plimsoll_output::report::watch::format_duration(next - self.now())
+            )
         });
-        let probes = plimsoll_units::text::counted(self.probes, "probe");
+        let probes = plimsoll_units::text::format_count(self.probes, "probe");
         self.progress().show(&format!("watch: {probes}{next}, {left} left"));
     }
 

@@ -75,10 +75,10 @@ impl FioJobReport {
         const BUSY: f64 = 0.02;
         let Self { read, write, .. } = self;
         let runtime = read.runtime.unwrap_or(0.0).max(write.runtime.unwrap_or(0.0));
-        let seconds = Seconds::whole(runtime).times(1e-3);
+        let seconds = Seconds::whole(runtime).scale(1e-3);
         let transfers = read.transfers() + write.transfers();
         match metric {
-            "latency" => Account::of(transfers / in_flight, seconds.filled(BUSY)),
+            "latency" => Account::of(transfers / in_flight, seconds.scale_lower_bound(BUSY)),
             "rate" => Account::of(transfers, seconds),
             _ => Account::of(read.io_bytes.unwrap_or(0.0) + write.io_bytes.unwrap_or(0.0), seconds),
         }

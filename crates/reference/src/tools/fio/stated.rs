@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::TOOL;
 use super::report::{FioDisk, FioJobReport, FioReport, FioSide};
-use crate::stated::{DiskCounters, DiskUse, Like, MAX_FIGURES, Stated, StatedFigure, Subject, too_many};
+use crate::stated::{
+    DiskCounters, DiskUse, EquivalentCase, MAX_FIGURES, Stated, StatedFigure, Subject, too_many,
+};
 use crate::{Account, Seconds, json};
 
 /// Name of a client's entry that sums over all servers (client.c).
@@ -221,7 +223,7 @@ impl JobFigures<'_> {
         let case = self.case(direction, side);
         let like = |metric| match self.job.jobname == ALL_CLIENTS {
             true => Err("it is the sum over all servers of a client, each with disks of its own".to_owned()),
-            false => Ok(Like::of(case.clone(), metric)),
+            false => Ok(EquivalentCase::of(case.clone(), metric)),
         };
         let mut figures = Vec::new();
         if let Some(bandwidth) = stated(bandwidth(side)) {
@@ -496,7 +498,7 @@ fn bytes(side: &FioSide) -> Option<f64> {
 }
 
 fn duration(side: &FioSide) -> Option<Seconds> {
-    side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).times(1e-3))
+    side.runtime.filter(|ms| *ms > 0.0).map(|ms| Seconds::whole(ms).scale(1e-3))
 }
 
 fn moved(report: &FioReport, direction: &FioDirection) -> f64 {
@@ -571,8 +573,12 @@ fn sum(group: i64, all: &[JobFigures<'_>], direction: &FioDirection) -> Option<S
     used.reads_directly &= used.cached == Some(false);
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", direction.name);
     let case = first.case(direction, (direction.side)(first.job));
-    let mut figure =
-        StatedFigure::new(&name, total / seconds, Unit::BytePerSecond, Ok(Like::of(case, "throughput")));
+    let mut figure = StatedFigure::new(
+        &name,
+        total / seconds,
+        Unit::BytePerSecond,
+        Ok(EquivalentCase::of(case, "throughput")),
+    );
     figure.void =
         all.iter().any(|job_figures| job_figures.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);

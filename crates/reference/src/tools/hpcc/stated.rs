@@ -8,7 +8,7 @@ use super::{TOOL, summary};
 use crate::documents::line_starts;
 use crate::plausible::BoundedEvent;
 use crate::stated::{
-    AS_MANY_AS_CPUS, CoreUse, Like, MemoryUse, Stated, StatedFigure, StatedMachine, Subject,
+    AS_MANY_AS_CPUS, CoreUse, EquivalentCase, MemoryUse, Stated, StatedFigure, StatedMachine, Subject,
 };
 use crate::{Account, Seconds};
 
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> StatedFigure {
-    let mut figure = StatedFigure::new(key, rate, Unit::FlopPerSecond, Ok(Like::of(case, "rate")));
+    let mut figure = StatedFigure::new(key, rate, Unit::FlopPerSecond, Ok(EquivalentCase::of(case, "rate")));
     let threads = number("CommWorldProcs").unwrap_or(1.0);
     figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
     figure
@@ -96,7 +96,7 @@ fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<StatedFigure> {
             let key = format!("{part}_{kernel}");
             let Some(rate) = number(&key) else { continue };
             let case = Case::of("memory.bandwidth").with_word("op", op);
-            let like = Ok(Like::of(case.with_count("threads", processes as u64), "bandwidth"));
+            let like = Ok(EquivalentCase::of(case.with_count("threads", processes as u64), "bandwidth"));
             let mut figure = StatedFigure::new(&key, rate * 1e9, Unit::BytePerSecond, like);
             let array = array.map(|bytes| bytes * processes);
             let footprint = array.map(|bytes| bytes * 3.0);

@@ -9,7 +9,7 @@ use plimsoll_units::text::shown_within;
 use super::TOOL;
 use crate::documents::line_starts;
 use crate::plausible::Messages;
-use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
+use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
 use crate::{Account, Seconds};
 
 const DATAGRAM: f64 = 1470.0;
@@ -253,7 +253,7 @@ impl IperfRows {
             false => format!("{kind}, stream {}, as {end}", row.id.trim_start_matches('*')),
         };
         let mut figure =
-            StatedFigure::new(&name, row.rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
+            StatedFigure::new(&name, row.rate, Unit::BitPerSecond, Ok(EquivalentCase::of(case, "goodput")));
         let seconds = row.seconds.value();
         figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
             .then(|| Account::of(row.bytes * 8.0, row.seconds));

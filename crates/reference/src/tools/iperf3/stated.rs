@@ -10,7 +10,7 @@ use plimsoll_units::text::shown_within;
 use serde::Deserialize;
 
 use super::TOOL;
-use crate::stated::{Like, LinkUse, Stated, StatedFigure, StatedMachine, Subject};
+use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, StatedMachine, Subject};
 use crate::{Account, Seconds, json};
 
 #[derive(Default, Deserialize)]
@@ -331,7 +331,7 @@ fn figure(report: &StatedReport, name: &str, sum: &IntervalSum, is_sent: bool) -
         case = case.with_size("message", message as u64);
     }
     let like = match protocol.to_ascii_uppercase().as_str() {
-        "TCP" | "UDP" | "" => Ok(Like::of(case, "goodput")),
+        "TCP" | "UDP" | "" => Ok(EquivalentCase::of(case, "goodput")),
         other => Err(format!("plimsoll derives no limit for {}", shown_within(other, 20))),
     };
     let mut figure = StatedFigure::new(name, rate, Unit::BitPerSecond, like);

@@ -3,7 +3,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
 use crate::documents::line_starts;
-use crate::stated::{CoreUse, Like, MemoryUse, Stated, StatedFigure, Subject};
+use crate::stated::{CoreUse, EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
@@ -46,7 +46,7 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
         let each = bytes.map(|bytes| (bytes / threads) as u64);
         let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));
         let case = each.map_or(case.clone(), |each| case.with_size("size", each));
-        let like = Ok(Like::of(case.with_count("threads", threads as u64), "bandwidth"));
+        let like = Ok(EquivalentCase::of(case.with_count("threads", threads as u64), "bandwidth"));
         let name = format!("{kernel}: bandwidth");
         let mut figure = StatedFigure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
         figure.account =
@@ -75,7 +75,7 @@ fn op(kernel: &str) -> &'static str {
 }
 
 /// Returns plimsoll's case for the peak of an FMA kernel. Fails for a kernel with other operations.
-fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
+fn peak(kernel: &str, threads: f64) -> Result<EquivalentCase, String> {
     let no = || "plimsoll derives no limit for the operations of this kernel".to_owned();
     let rest = kernel.strip_prefix("peakflops").ok_or_else(no)?;
     let (single, rest) = rest.strip_prefix("_sp").map_or((false, rest), |rest| (true, rest));
@@ -86,5 +86,5 @@ fn peak(kernel: &str, threads: f64) -> Result<Like, String> {
     };
     let case =
         Case::of("cpu.peak").with_word("op", "fma").with_word("type", if single { "f32" } else { "f64" });
-    Ok(Like::of(case.with_word("isa", isa).with_count("threads", threads as u64), "rate"))
+    Ok(EquivalentCase::of(case.with_word("isa", isa).with_count("threads", threads as u64), "rate"))
 }

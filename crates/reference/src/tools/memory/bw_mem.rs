@@ -9,7 +9,8 @@ use plimsoll_model::job::MemoryStream;
 
 use crate::tools::words;
 use crate::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
+    ToolFigure, fact,
 };
 
 pub(crate) struct BwMem;
@@ -75,7 +76,7 @@ impl RefTool for BwMem {
         })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let operation = operation(ask.case).ok_or("it has no such operation")?;
         if operation.bytes <= MIN_WORKING_SET_BYTES {
             return Err("its areas are larger than 512 bytes".to_owned());

@@ -13,8 +13,8 @@ use crate::tools::bw_mem::{DIRECTORIES, environment};
 use crate::tools::last_level_bytes;
 use crate::tools::words;
 use crate::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 
 pub(crate) struct LatMemRd;
@@ -85,7 +85,7 @@ impl RefTool for LatMemRd {
         Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
         let stride = stride(size);
         // The working set is whole MiB; all smaller sizes are lines of its output.
@@ -132,7 +132,7 @@ impl RefTool for LatMemRd {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

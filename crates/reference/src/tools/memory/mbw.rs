@@ -9,7 +9,8 @@ use plimsoll_model::job::MemoryStream;
 
 use crate::tools::{number_after, word_after};
 use crate::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 
 pub(crate) struct Mbw;
@@ -47,7 +48,7 @@ impl RefTool for Mbw {
         Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
         let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
         Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
@@ -79,7 +80,7 @@ impl RefTool for Mbw {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

@@ -10,7 +10,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use crate::tools::last_level_bytes;
 use crate::tools::words;
 use crate::{
-    Account, Ask, Invocation, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
+    ToolFigure, fact,
 };
 
 pub(crate) struct Pmbw;
@@ -58,7 +59,7 @@ impl PmbwWalk {
     }
 
     /// Returns how the walk differs from `memory.block`, as a phrase.
-    fn paired_read(self) -> &'static str {
+    fn difference_note(self) -> &'static str {
         match self {
             Self::Read => {
                 "it copies nothing and knows no blocks: scans that read an area as large, 16 or 32 bytes a load"
@@ -146,7 +147,7 @@ impl RefTool for Pmbw {
         let (metric, definition, note) = match case.word("op") {
             _ if case.benchmark() == "memory.block" => {
                 let metric = if is_time(case) { "latency" } else { "throughput" };
-                (metric, Match::Related, walk.paired_read())
+                (metric, Match::Related, walk.difference_note())
             }
             Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
             Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
@@ -157,7 +158,7 @@ impl RefTool for Pmbw {
         Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let kernel = PmbwWalk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
         let area = nearest(area(ask.case));
         let allocated = allocated(area, ask.case.threads() as u64);

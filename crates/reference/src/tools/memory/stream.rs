@@ -11,7 +11,8 @@ use plimsoll_units::quantity::Unit;
 
 use crate::tools::number_after;
 use crate::{
-    Account, Ask, Invocation, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    ToolFigure, fact,
 };
 
 pub(crate) struct StreamBenchmark;
@@ -128,7 +129,7 @@ impl RefTool for StreamBenchmark {
         })
     }
 
-    fn invocation(&self, ask: &Ask<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let environment =
             vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
         Ok(Invocation {
@@ -165,7 +166,7 @@ impl RefTool for StreamBenchmark {
         stated::starts(text)
     }
 
-    fn stated(&self, text: &str) -> Result<Stated, String> {
+    fn parse_results(&self, text: &str) -> Result<Stated, String> {
         stated::read(text)
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_units::text::shown_within;
 
 use super::TOOL;
 use crate::plausible::BoundedEvent;
-use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
+use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
 use crate::tools::NO_ECHO;
 use crate::{Account, Seconds};
 use fields::Fields;
@@ -202,7 +202,8 @@ fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bo
         .with_size("message", message.unwrap_or(1.0).max(1.0) as u64)
         .with_count("streams", 1)
         .with_word("direction", "up");
-    let mut figure = StatedFigure::new(name, rate, Unit::BitPerSecond, Ok(Like::of(case, "goodput")));
+    let mut figure =
+        StatedFigure::new(name, rate, Unit::BitPerSecond, Ok(EquivalentCase::of(case, "goodput")));
     if is_udp && message.is_none() {
         figure.like = Err("the file does not show the size of its datagrams".to_owned());
     }

@@ -6,7 +6,7 @@ use plimsoll_units::quantity::Unit;
 use super::TOOL;
 use crate::documents::line_starts;
 use crate::plausible::{BoundedEvent, Messages};
-use crate::stated::{Like, LinkUse, Stated, StatedFigure, Subject};
+use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
 use crate::tools::{NO_ECHO, number_after, word_after};
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
@@ -80,7 +80,7 @@ fn throughput(text: &str, rate: f64) -> StatedFigure {
         .with_count("streams", 1)
         .with_word("direction", "up")
         .with_size("message", 1);
-    let like = Ok(Like::of(case, "goodput"));
+    let like = Ok(EquivalentCase::of(case, "goodput"));
     let mut figure =
         StatedFigure::new("bandwidth, as sent", rate * BYTES_PER_MIB * 8.0, Unit::BitPerSecond, like);
     let to = word_after(text, " IP = ").ok().map(str::to_owned);

@@ -5,7 +5,7 @@ use plimsoll_model::case::Case;
 use plimsoll_units::quantity::Unit;
 
 use super::TOOL;
-use crate::stated::{CoreUse, DiskUse, Like, MemoryUse, Stated, StatedFigure, Subject};
+use crate::stated::{CoreUse, DiskUse, EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::{number_after, word_after};
 use crate::{Account, Seconds};
 
@@ -111,7 +111,7 @@ fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     let local = text.contains("scope: local") || text.contains("memory scope type: local");
     let footprint = block.map(|block| if local { block * general.threads } else { block });
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
-    let like = Ok(Like::of(case, "bandwidth"));
+    let like = Ok(EquivalentCase::of(case, "bandwidth"));
     let mut figure = StatedFigure::new(&format!("memory: {op}"), rate, Unit::BytePerSecond, like);
     figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
     figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
@@ -156,7 +156,7 @@ fn fileio(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
         case = case.with_word("pattern", if random { "random" } else { "sequential" });
         case = block.map_or(case.clone(), |block| case.with_size("block", block as u64));
         case = case.with_count("depth", 1).with_count("threads", general.threads as u64);
-        let like = |metric| Ok(Like::of(case.clone().with_word("cache", "direct"), metric));
+        let like = |metric| Ok(EquivalentCase::of(case.clone().with_word("cache", "direct"), metric));
         let moved = mib.zip(seconds).map_or(0.0, |(mib, seconds)| mib * BYTES_PER_MIB * seconds.value());
         let used = DiskUse { cached, writes: op == "write", moved, file_bytes, ..DiskUse::default() };
         let bandwidth = mib.map(|mib| {

@@ -7,7 +7,7 @@ use plimsoll_units::text::shown_within;
 
 use super::{TOOL, hpl};
 use crate::documents::line_starts;
-use crate::stated::{AS_MANY_AS_CPUS, CoreUse, Like, Stated, StatedFigure, Subject};
+use crate::stated::{AS_MANY_AS_CPUS, CoreUse, EquivalentCase, Stated, StatedFigure, Subject};
 use crate::{Account, Seconds};
 
 /// Lower-case words that occur only in results of builds for accelerators.
@@ -61,7 +61,7 @@ fn solved(words: &[&str], is_accelerated: bool) -> Result<StatedFigure, String> 
     let case = Case::of("cpu.linpack").with_count("threads", AS_MANY_AS_CPUS);
     let like = match is_accelerated {
         true => Err("accelerators made it, and plimsoll derives no limit for them".to_owned()),
-        false => Ok(Like::of(case, "rate")),
+        false => Ok(EquivalentCase::of(case, "rate")),
     };
     let mut figure =
         StatedFigure::new(&format!("N={n} NB={nb} P={p} Q={q}"), rate * 1e9, Unit::FlopPerSecond, like);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_stats::{FALSE_ALARMS, Sequential, SequentialDecision};
 use plimsoll_units::quantity::percent;
-use plimsoll_units::text::counted;
+use plimsoll_units::text::format_count;
 use serde_json::{Value, json};
 
 use super::super::evidence::{OutlierEvidence, RetestEvidence};
@@ -34,7 +34,7 @@ pub struct SuspectFigure {
 
 /// A completed retest.
 #[derive(Clone, Debug)]
-pub struct Tried {
+pub struct OutlierRetest {
     /// The retested outlier.
     pub suspect: SuspectFigure,
     /// New measurement of the outlier node.
@@ -109,12 +109,12 @@ struct Retested<'a> {
     near: usize,
     unusable: usize,
     nearest: Option<Second<'a>>,
-    last: Option<&'a Tried>,
+    last: Option<&'a OutlierRetest>,
     decided: SequentialDecision,
 }
 
 impl<'a> Retested<'a> {
-    fn new(run: &Run, suspect: SuspectFigure, tried: &'a [Tried]) -> Self {
+    fn new(run: &Run, suspect: SuspectFigure, tried: &'a [OutlierRetest]) -> Self {
         let (mut times, mut far, mut near, mut unusable) = (0, 0, 0, 0);
         let (mut nearest, mut last): (Option<Second<'a>>, _) = (None, None);
         for one in tried.iter().filter(|one| one.suspect.finding == suspect.finding) {
@@ -139,7 +139,7 @@ impl<'a> Retested<'a> {
 
 /// Returns the outliers, each with the decision from its retests. Once a benchmark is confirmed low
 /// on a node, other outliers of this benchmark and node need one retest each.
-fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
+fn retested<'a>(run: &Run, tried: &'a [OutlierRetest]) -> Vec<Retested<'a>> {
     let mut all: Vec<Retested<'a>> =
         suspects(run).into_iter().map(|suspect| Retested::new(run, suspect, tried)).collect();
     let mut looked_at: BTreeMap<String, usize> = BTreeMap::new();
@@ -156,7 +156,7 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
         let by_chance = by_chance.get(&one.suspect.case).copied().unwrap_or(allowed);
         let looked_at = looked_at.get(&one.suspect.case).copied().unwrap_or(1);
         if let Some(test) = Sequential::of_outlier(by_chance, looked_at, allowed) {
-            one.decided = test.within(MAX_RETESTS).decided(one.far, 0, one.far + one.near);
+            one.decided = test.with_max_low(MAX_RETESTS).decide(one.far, 0, one.far + one.near);
         }
     }
     let low = all.iter().filter(|one| one.decided == SequentialDecision::Low);
@@ -173,7 +173,7 @@ fn retested<'a>(run: &Run, tried: &'a [Tried]) -> Vec<Retested<'a>> {
 
 /// Returns the outliers to retest next: those without a retest; if there are none, one undecided
 /// outlier per benchmark and node. Empty when all are decided.
-pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
+pub fn next_retests(run: &Run, tried: &[OutlierRetest]) -> Vec<SuspectFigure> {
     let all = retested(run, tried).into_iter();
     let open = all.filter(|one| one.decided == SequentialDecision::Open && one.times < MAX_RETESTS);
     let (new, mut more): (Vec<_>, Vec<_>) = open.partition(|one| one.times == 0);
@@ -189,7 +189,7 @@ pub fn next(run: &Run, tried: &[Tried]) -> Vec<SuspectFigure> {
 /// Writes the outcome of all retests into the findings of `run`. Confirmed outliers keep their
 /// finding; one finding lists those that did not repeat, with those of the same benchmark and node
 /// that were not retested if none of these was confirmed.
-pub fn judged(run: &mut Run, tried: &[Tried]) {
+pub fn apply_retests(run: &mut Run, tried: &[OutlierRetest]) {
     let all = retested(run, tried);
     let (mut gone, mut kept): (BTreeMap<usize, &Retested<'_>>, BTreeSet<(&str, &str)>) = Default::default();
     for one in &all {
@@ -239,7 +239,7 @@ struct Second<'a> {
 
 impl<'a> Second<'a> {
     /// Compares the outlier with its control node in a retest; `None` if either has no result.
-    fn of(outlier: &OutlierEvidence, tried: &'a Tried) -> Option<Self> {
+    fn of(outlier: &OutlierEvidence, tried: &'a OutlierRetest) -> Option<Self> {
         let watched = watched(outlier);
         let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
         // The first distance is in logarithms.
@@ -301,7 +301,8 @@ fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     let named: Vec<String> =
         nodes.iter().take(MAX_NAMED_RETESTS).map(|(node, count)| format!("{count} of {node}")).collect();
     let more = nodes.len().saturating_sub(MAX_NAMED_RETESTS);
-    let more = if more > 0 { format!(" and of {}", counted(more, "more machine")) } else { String::new() };
+    let more =
+        if more > 0 { format!(" and of {}", format_count(more, "more machine")) } else { String::new() };
     let without = once.iter().filter(|one| one.last.is_none()).count();
     let without = match without {
         0 => String::new(),
@@ -309,7 +310,7 @@ fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     };
     let text = format!(
         "{} stood out at first, and {} not when measured again alone{without}: {}{more}",
-        counted(once.len(), "figure"),
+        format_count(once.len(), "figure"),
         if once.len() == 1 { "does" } else { "do" },
         named.join(", "),
     );
@@ -340,9 +341,9 @@ mod tests {
         Run { measurements, findings, ..fixture::run() }
     }
 
-    fn tried(suspect: SuspectFigure, [own, control]: [f64; 2]) -> Tried {
+    fn tried(suspect: SuspectFigure, [own, control]: [f64; 2]) -> OutlierRetest {
         let (own, control) = (on(&suspect.node, own), on(&suspect.control, control));
-        Tried { suspect, own, control }
+        OutlierRetest { suspect, own, control }
     }
 
     #[test]
@@ -374,7 +375,7 @@ mod tests {
         let [once, slow] = suspects(&all).try_into().unwrap();
         let mut slow = tried(slow, [52.0, 104.0]);
         slow.own.conditions.throttled = Some(0.5);
-        judged(&mut all, &[tried(once, [101.0, 100.0]), slow]);
+        apply_retests(&mut all, &[tried(once, [101.0, 100.0]), slow]);
         let texts: Vec<&str> = all.findings.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(
             texts,
@@ -396,11 +397,11 @@ mod tests {
     fn where_the_other_machine_differs_each_time_nothing_is_confirmed() {
         let mut all = run([100.0, 100.1, 100.4, 50.0, 99.0, 99.9]);
         let mut made = Vec::new();
-        while let [suspect, ..] = next(&all, &made).as_slice() {
+        while let [suspect, ..] = next_retests(&all, &made).as_slice() {
             made.push(tried(suspect.clone(), [50.0, 60.0]));
         }
         assert_eq!(made.len(), 6);
-        judged(&mut all, &made);
+        apply_retests(&mut all, &made);
         assert_eq!((all.findings.len(), all.findings[0].code.as_str()), (1, NOT_CONFIRMED));
         assert!(
             all.findings[0].text.contains("differed as well. Chance is not ruled out"),
@@ -425,13 +426,13 @@ mod tests {
         let all = Run { measurements, findings, ..fixture::run() };
         let mut made = Vec::new();
         let mut rounds = Vec::new();
-        while let suspects @ [_, ..] = next(&all, &made).as_slice() {
+        while let suspects @ [_, ..] = next_retests(&all, &made).as_slice() {
             rounds.push(suspects.iter().map(|s| s.case.ends_with("threads=2")).collect::<Vec<bool>>());
             made.extend(suspects.iter().map(|suspect| tried(suspect.clone(), [50.0, 100.0])));
         }
         assert!(rounds.len() == 1 && rounds[0].len() == 2, "twice is enough: {rounds:?}");
         let mut run = all;
-        judged(&mut run, &made);
+        apply_retests(&mut run, &made);
         assert!(run.findings.iter().all(|finding| finding.code == OUTLIER), "{:?}", run.findings);
     }
 
@@ -443,14 +444,14 @@ mod tests {
             rates.iter().enumerate().map(|(index, rate)| on(&format!("n{index}"), *rate)).collect();
         let findings = find(&measurements, &Machines::new());
         let mut all = Run { measurements, findings, ..fixture::run() };
-        let [suspect] = next(&all, &[]).try_into().unwrap();
+        let [suspect] = next_retests(&all, &[]).try_into().unwrap();
         // Unusable retest: the control node was slow.
         let mut made = vec![tried(suspect, [50.0, 60.0])];
-        let [suspect] = next(&all, &made).try_into().unwrap();
+        let [suspect] = next_retests(&all, &made).try_into().unwrap();
         made.push(tried(suspect, [55.0, 100.0]));
-        assert_eq!(next(&all, &made), []);
+        assert_eq!(next_retests(&all, &made), []);
         let mut refuted = (all.clone(), made.clone());
-        judged(&mut all, &made);
+        apply_retests(&mut all, &made);
         let text = &all.findings[0].text;
         assert!(text.ends_with("alone: 55.0 FLOP/s, 45 % below n1. Cause unknown"), "{text}");
         assert_eq!(
@@ -458,7 +459,7 @@ mod tests {
             (OUTLIER, &1.into())
         );
         refuted.1[1].own = on("n3", 100.0);
-        judged(&mut refuted.0, &refuted.1);
+        apply_retests(&mut refuted.0, &refuted.1);
         assert_eq!((refuted.0.findings.len(), refuted.0.findings[0].code.as_str()), (1, NOT_CONFIRMED));
     }
 
@@ -475,7 +476,7 @@ mod tests {
         all.findings = find(&all.measurements, &Machines::new());
         let first = suspects(&all).remove(0);
         let mut usual = all.clone();
-        judged(&mut usual, &[tried(first.clone(), [100.0, 100.0])]);
+        apply_retests(&mut usual, &[tried(first.clone(), [100.0, 100.0])]);
         let texts: Vec<&str> = usual.findings.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(texts[0].starts_with("n4: "), "another machine keeps its finding: {texts:?}");
@@ -483,7 +484,7 @@ mod tests {
             texts[1].starts_with("2 figures stood out at first") && texts[1].contains("(1 of them without"),
             "{texts:?}"
         );
-        judged(&mut all, &[tried(first, [50.0, 100.0])]);
+        apply_retests(&mut all, &[tried(first, [50.0, 100.0])]);
         assert_eq!(all.findings.len(), 3, "{:?}", all.findings);
     }
 
@@ -495,11 +496,11 @@ mod tests {
         let mut without = tried(suspect.clone(), [50.0, 100.0]);
         without.own.metrics.clear();
         let before = all.findings.clone();
-        judged(&mut all, &[without]);
+        apply_retests(&mut all, &[without]);
         assert_eq!(all.findings, before);
-        judged(&mut all, &[tried(suspect, [150.0, 100.0])]);
+        apply_retests(&mut all, &[tried(suspect, [150.0, 100.0])]);
         assert!(all.findings.len() == 1 && all.findings[0].code == NOT_CONFIRMED, "{:?}", all.findings);
-        judged(&mut all, &[]);
+        apply_retests(&mut all, &[]);
         assert_eq!(all.findings.len(), 1);
     }
 }

@@ -193,7 +193,7 @@ fn what_was_measured_makes_no_kind() {
         made
     };
     let group = |all: &[Measurement]| {
-        alike(all.iter().map(|m| NodeFigure::of(m, &m.metrics[0])).collect())
+        group_by_properties(all.iter().map(|m| NodeFigure::of(m, &m.metrics[0])).collect())
             .iter()
             .map(Vec::len)
             .collect::<Vec<_>>()

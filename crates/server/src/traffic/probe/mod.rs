@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_stats::Times;
 
 use super::team::share;
-use super::{CUT, thread_cpu};
+use super::{MAX_FIXED_DURATION, thread_cpu};
 use path::{TripPath, Wait};
 use payload::{Judgement, Payload};
 
@@ -22,7 +22,7 @@ const GONE: u64 = 20;
 
 /// Parameters of round trips.
 #[derive(Clone, Copy, Debug)]
-pub struct TripManner {
+pub struct RoundTripOptions {
     /// How this end waits.
     pub wait: Wait,
     /// Time after which a message counts as lost.
@@ -107,7 +107,7 @@ pub fn round_trips(
     path: &mut impl TripPath,
     payload: &mut Payload,
     first: u64,
-    manner: TripManner,
+    manner: RoundTripOptions,
     stop: &AtomicBool,
 ) -> io::Result<TripResults> {
     let mut trips = TripResults::none();
@@ -134,7 +134,7 @@ pub fn round_trips(
         now = loop {
             let came = path.receive(&mut echo)?;
             let now = Instant::now();
-            match came.map(|count| payload.judge(&echo[..count])) {
+            match came.map(|count| payload.classify(&echo[..count])) {
                 Some(Judgement::Right) => {
                     trips.came_back(now.duration_since(began));
                     in_a_row = 0;
@@ -178,7 +178,7 @@ fn nobody(messages: u64, timeout: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-fn pause(due: Instant, mut now: Instant, manner: TripManner, stop: &AtomicBool) -> Instant {
+fn pause(due: Instant, mut now: Instant, manner: RoundTripOptions, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
             Wait::Block => std::thread::sleep(due.duration_since(now).min(END_LOOK_TIME)),
@@ -206,7 +206,7 @@ impl TripsEnd {
 
     /// Returns the end of path `part` (from 0) of `parts`: a share of the trips, or the same time.
     #[must_use]
-    pub fn part(self, parts: u64, part: u64) -> Self {
+    pub fn share_of_path(self, parts: u64, part: u64) -> Self {
         match self {
             TripsEnd::Trips(all) => TripsEnd::Trips(share(all, parts, part)),
             TripsEnd::Elapsed(time) => TripsEnd::Elapsed(time),
@@ -215,7 +215,7 @@ impl TripsEnd {
 
     fn is_over(self, sent: u64, elapsed: Duration) -> bool {
         match self {
-            TripsEnd::Trips(all) => sent >= all || sent > 0 && elapsed >= CUT,
+            TripsEnd::Trips(all) => sent >= all || sent > 0 && elapsed >= MAX_FIXED_DURATION,
             // At least one, or there is no result.
             TripsEnd::Elapsed(time) => sent > 0 && elapsed >= time,
         }

@@ -47,10 +47,10 @@ impl Payload {
         }
         // Not derived from the run's seed, which may be known.
         if let Some(place) = filler.get_mut(TOKEN_AT) {
-            place.copy_from_slice(&plimsoll_system::random::distinct::<TOKEN>());
+            place.copy_from_slice(&plimsoll_system::random::unique_bytes::<TOKEN>());
         }
         let rest = filler.get(NUMBER + CHECK..).unwrap_or_default();
-        let hash = Fnv::EMPTY.with(rest).0;
+        let hash = Fnv::EMPTY.append(rest).0;
         let mut payload = Payload { bytes: filler, filler: hash, number: 0, missing: 0 };
         payload.stamp(0);
         payload
@@ -60,7 +60,7 @@ impl Payload {
     pub fn stamp(&mut self, number: u64) {
         self.number = number;
         let numbered = self.bytes.len().min(NUMBER);
-        let check = check(self.filler, number);
+        let check = check_value(self.filler, number);
         self.bytes[..numbered].copy_from_slice(&number.to_le_bytes()[..numbered]);
         if let Some(place) = self.bytes.get_mut(NUMBER..NUMBER + CHECK) {
             place.copy_from_slice(&check.to_le_bytes());
@@ -73,7 +73,7 @@ impl Payload {
     }
 
     /// Classifies an echo: equal to the current message, an earlier one, a changed one, or foreign.
-    pub fn judge(&self, echo: &[u8]) -> Judgement {
+    pub fn classify(&self, echo: &[u8]) -> Judgement {
         if echo == self.bytes {
             return Judgement::Right;
         }
@@ -84,7 +84,7 @@ impl Payload {
             (Some(number), Some(sum)) => {
                 let number = u64::from_le_bytes(*number);
                 let whole = echo[NUMBER + CHECK..] == self.bytes[NUMBER + CHECK..];
-                whole && number < self.number && sum == check(self.filler, number).to_le_bytes()
+                whole && number < self.number && sum == check_value(self.filler, number).to_le_bytes()
             }
             // Without a check, only the bytes after the number can be compared.
             _ => echo.iter().skip(NUMBER).eq(self.bytes.iter().skip(NUMBER)),
@@ -102,7 +102,7 @@ impl Payload {
 }
 
 /// Mixes number and filler (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
-fn check(filler: u64, number: u64) -> u32 {
+fn check_value(filler: u64, number: u64) -> u32 {
     let mut z = filler ^ number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -126,16 +126,16 @@ mod tests {
             let earlier = payload(size, u64::from(first));
             let mut now = earlier.clone();
             now.stamp(u64::from(first) + later);
-            prop_assert_eq!(now.judge(now.bytes()), Judgement::Right);
-            prop_assert_eq!(now.judge(earlier.bytes()), Judgement::Late);
-            prop_assert_eq!(earlier.judge(now.bytes()), Judgement::Wrong, "from the future");
+            prop_assert_eq!(now.classify(now.bytes()), Judgement::Right);
+            prop_assert_eq!(now.classify(earlier.bytes()), Judgement::Late);
+            prop_assert_eq!(earlier.classify(now.bytes()), Judgement::Wrong, "from the future");
             for sent in [&earlier, &now] {
                 let mut changed = sent.bytes().to_vec();
                 changed[at.index(size)] ^= 1 << bit;
-                prop_assert_eq!(now.judge(&changed), Judgement::Wrong);
+                prop_assert_eq!(now.classify(&changed), Judgement::Wrong);
             }
             let shorter = &now.bytes()[..Payload::WITH_TOKEN - usize::from(bit)];
-            prop_assert_eq!(now.judge(shorter) == Judgement::Foreign, bit > 0);
+            prop_assert_eq!(now.classify(shorter) == Judgement::Foreign, bit > 0);
         }
 
         #[test]
@@ -143,16 +143,16 @@ mod tests {
             let own = payload(size, u64::from(number));
             // Another program with the same seed, at the same message: only the token differs.
             let mut another = payload(size, u64::from(number));
-            prop_assert_eq!(own.judge(another.bytes()) == Judgement::Foreign, size >= Payload::WITH_TOKEN);
+            prop_assert_eq!(own.classify(another.bytes()) == Judgement::Foreign, size >= Payload::WITH_TOKEN);
             another.stamp(u64::from(number) + 1);
-            prop_assert!(own.judge(another.bytes()) != Judgement::Wrong);
-            prop_assert!(own.judge(&bytes) != Judgement::Wrong);
+            prop_assert!(own.classify(another.bytes()) != Judgement::Wrong);
+            prop_assert!(own.classify(&bytes) != Judgement::Wrong);
         }
 
         #[test]
         fn any_echo_of_any_length_is_judged(size in 1usize..40, echo in prop::collection::vec(any::<u8>(), 0..40)) {
             let now = payload(size, 1);
-            let judgement = now.judge(&echo);
+            let judgement = now.classify(&echo);
             prop_assert_eq!(judgement == Judgement::Right, echo == now.bytes());
             prop_assert!(echo.len() == size || matches!(judgement, Judgement::Wrong | Judgement::Foreign));
         }
@@ -161,8 +161,8 @@ mod tests {
     #[test]
     fn one_byte_still_has_a_number() {
         let (one, two) = (payload(1, 1), payload(1, 2));
-        assert_eq!(two.judge(two.bytes()), Judgement::Right);
-        assert_eq!(two.judge(one.bytes()), Judgement::Late);
+        assert_eq!(two.classify(two.bytes()), Judgement::Right);
+        assert_eq!(two.classify(one.bytes()), Judgement::Late);
         assert_eq!(Payload::new(Vec::new()).bytes().len(), 1);
     }
 }

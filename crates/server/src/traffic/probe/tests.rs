@@ -70,8 +70,8 @@ impl TripPath for Fated {
     }
 }
 
-fn manner(trips: u64, timeout: Duration) -> TripManner {
-    TripManner { wait: Wait::Block, timeout, interval: Duration::ZERO, until: TripsEnd::Trips(trips) }
+fn manner(trips: u64, timeout: Duration) -> RoundTripOptions {
+    RoundTripOptions { wait: Wait::Block, timeout, interval: Duration::ZERO, until: TripsEnd::Trips(trips) }
 }
 
 const SOON: Duration = Duration::from_micros(50);
@@ -102,14 +102,14 @@ fn every_fate_is_counted_as_what_it_is() {
 fn messages_leave_an_interval_apart_however_quick_the_echo() {
     let interval = Duration::from_millis(2);
     for wait in [Wait::Block, Wait::Poll] {
-        let manner = TripManner { wait, interval, ..manner(5, Duration::from_secs(20)) };
+        let manner = RoundTripOptions { wait, interval, ..manner(5, Duration::from_secs(20)) };
         let mut path = Fated::new(&[Fate::Echo]);
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner, &NEVER).unwrap();
         assert_eq!((trips.sent, trips.returned()), (5, 5));
         assert!(trips.elapsed >= interval * 4, "{:?}", trips.elapsed);
         assert!(trips.total < trips.elapsed, "the pauses are not in the times");
         // At least one, however short the time.
-        let short = TripManner { until: TripsEnd::Elapsed(Duration::ZERO), ..manner };
+        let short = RoundTripOptions { until: TripsEnd::Elapsed(Duration::ZERO), ..manner };
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, short, &NEVER).unwrap();
         assert_eq!(trips.sent, 1);
     }
@@ -169,7 +169,7 @@ fn udp_messages_of_all_sizes_come_back_in_both_modes() {
     let (near, stop) = echo_udp();
     for size in [1, 1024, 8192, 65_507] {
         for wait in [Wait::Block, Wait::Poll] {
-            let manner = TripManner { wait, ..manner(20, Duration::from_secs(20)) };
+            let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
             let trips = round_trips(&mut UdpPath(&near), &mut Payload::new(vec![7; size]), 5, manner, &NEVER)
                 .unwrap();
             assert_eq!((trips.sent, trips.lost, trips.wrong), (20, 0, 0), "{size} {wait:?}");
@@ -187,7 +187,7 @@ fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
     for size in [1, 1024, 65_536, 1 << 20] {
         for wait in [Wait::Block, Wait::Poll] {
             // The echo server returns data in pieces: both directions are never full at once.
-            let manner = TripManner { wait, ..manner(5, Duration::from_secs(20)) };
+            let manner = RoundTripOptions { wait, ..manner(5, Duration::from_secs(20)) };
             let mut path = TcpPath::new(&near).unwrap();
             let trips = round_trips(&mut path, &mut Payload::new(vec![7; size]), 5, manner, &NEVER).unwrap();
             assert_eq!((trips.sent, trips.lost, trips.wrong), (5, 0, 0), "{size} {wait:?}");
@@ -208,7 +208,7 @@ fn a_new_connection_for_each_message() {
         }
     });
     for wait in [Wait::Block, Wait::Poll] {
-        let manner = TripManner { wait, ..manner(20, Duration::from_secs(20)) };
+        let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
         let mut path = ConnectPath::new(address);
         let trips = round_trips(&mut path, &mut Payload::new(vec![7; 100]), 0, manner, &NEVER).unwrap();
         assert_eq!((trips.sent, trips.lost, trips.late, trips.wrong), (20, 0, 0, 0), "{wait:?}");
@@ -247,11 +247,17 @@ fn the_kernel_answers_icmp_where_this_user_may_ask() {
 
 #[test]
 fn a_fixed_number_is_divided_and_cut_when_it_takes_too_long() {
-    let parts: Vec<TripsEnd> = (0..4).map(|part| TripsEnd::Trips(10).part(4, part)).collect();
+    let parts: Vec<TripsEnd> = (0..4).map(|part| TripsEnd::Trips(10).share_of_path(4, part)).collect();
     assert_eq!(parts, [3, 3, 2, 2].map(TripsEnd::Trips));
-    assert_eq!(TripsEnd::Elapsed(CUT).part(4, 1), TripsEnd::Elapsed(CUT));
+    assert_eq!(
+        TripsEnd::Elapsed(MAX_FIXED_DURATION).share_of_path(4, 1),
+        TripsEnd::Elapsed(MAX_FIXED_DURATION)
+    );
     assert!(
         !TripsEnd::Trips(10).is_over(9, Duration::ZERO) && TripsEnd::Trips(10).is_over(10, Duration::ZERO)
     );
-    assert!(TripsEnd::Trips(10).is_over(1, CUT) && !TripsEnd::Elapsed(2 * CUT).is_over(1, CUT));
+    assert!(
+        TripsEnd::Trips(10).is_over(1, MAX_FIXED_DURATION)
+            && !TripsEnd::Elapsed(2 * MAX_FIXED_DURATION).is_over(1, MAX_FIXED_DURATION)
+    );
 }

@@ -32,7 +32,7 @@ const MAX_INTERFACE_DEPTH: usize = 4;
 const LEVELS: usize = 8;
 
 /// Returns the kernel's rate limits of `interface`, bit/s; none if it does not report them.
-pub fn of(root: &Root, interface: &str) -> Shaping {
+pub fn read_shaping(root: &Root, interface: &str) -> Shaping {
     let mut all = Shaping::default();
     let mut name = interface.to_owned();
     for _ in 0..MAX_INTERFACE_DEPTH {
@@ -116,9 +116,9 @@ impl KnownInterface {
     fn shaping(&self) -> Shaping {
         let of_root = self.root().map(|root| self.passed(root)).unwrap_or_default();
         Shaping {
-            out: least(of_root.out, policed(&self.leaving)),
+            out: least(of_root.out, lowest_policer_rate(&self.leaving)),
             each_out: of_root.each_out,
-            into: policed(&self.coming),
+            into: lowest_policer_rate(&self.coming),
         }
     }
 
@@ -131,7 +131,7 @@ impl KnownInterface {
                 Some(ShaperKind::Bucket(rate)) => out(least(own, Some(rate))),
                 _ => out(own),
             },
-            ShaperKind::Classes(default) => out(self.class(root, default)),
+            ShaperKind::Classes(default) => out(self.class_rate(root, default)),
             // The highest rate of the queues: the kernel chooses a connection's queue.
             ShaperKind::Queues => {
                 let each =
@@ -145,7 +145,7 @@ impl KnownInterface {
 
     /// Returns the highest rate, bit/s, of class `default` of `root`, or of all classes if filters
     /// select among them. `None` without a default class or if a class has no limit.
-    fn class(&self, root: &Discipline, default: u32) -> Option<u64> {
+    fn class_rate(&self, root: &Discipline, default: u32) -> Option<u64> {
         let default = self.classes.iter().find(|one| one.handle == root.handle & MAJOR | default)?;
         if !self.sorted {
             return self.ceiling(default);
@@ -169,7 +169,7 @@ impl KnownInterface {
 }
 
 /// Returns the lowest rate, bit/s, of the policers that all packets pass; `None` if there are none.
-fn policed(filters: &[Filter]) -> Option<u64> {
+fn lowest_policer_rate(filters: &[Filter]) -> Option<u64> {
     filters.iter().filter_map(|filter| filter.policed).min()
 }
 

@@ -122,7 +122,7 @@ pub(super) fn discipline(message: &[u8]) -> Option<Discipline> {
             rate(options, TCA_TBF_RATE64, TCA_TBF_PARMS, 8).map_or(ShaperKind::Other, ShaperKind::Bucket)
         }
         b"cake\0" => wide(options, TCA_CAKE_BASE_RATE64).map_or(ShaperKind::Other, ShaperKind::Bucket),
-        b"fq\0" => each(options).map_or(ShaperKind::Other, ShaperKind::Each),
+        b"fq\0" => per_connection_rate(options).map_or(ShaperKind::Other, ShaperKind::Each),
         b"netem\0" => {
             let options = options.get(NETEM..).unwrap_or_default();
             ShaperKind::Delay(rate(options, TCA_NETEM_RATE64, TCA_NETEM_RATE, 0))
@@ -185,22 +185,24 @@ fn police(options: &[u8]) -> Option<u64> {
 
 /// Returns a rate, bit/s, from the attribute `in_64`, else from 32 bits at `at` of `structure`.
 fn rate(options: &[u8], in_64: u16, structure: u16, at: usize) -> Option<u64> {
-    let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(bits);
+    let narrow = || u32_at(attribute(options, structure)?, at).map(u64::from).and_then(to_bits_per_second);
     wide(options, in_64).or_else(narrow)
 }
 
 fn wide(options: &[u8], wanted: u16) -> Option<u64> {
-    attribute(options, wanted).and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?))).and_then(bits)
+    attribute(options, wanted)
+        .and_then(|b| Some(u64::from_ne_bytes(b.try_into().ok()?)))
+        .and_then(to_bits_per_second)
 }
 
 /// Returns the rate, bit/s, to which `fq` limits each connection; `None` without a limit.
-fn each(options: &[u8]) -> Option<u64> {
+fn per_connection_rate(options: &[u8]) -> Option<u64> {
     let rate = u32_at(attribute(options, TCA_FQ_FLOW_MAX_RATE)?, 0)?;
-    (rate != u32::MAX).then(|| bits(u64::from(rate)))?
+    (rate != u32::MAX).then(|| to_bits_per_second(u64::from(rate)))?
 }
 
 /// Converts bytes/s to bit/s; `None` for the kernel's "no limit" (0 or all ones).
-fn bits(bytes: u64) -> Option<u64> {
+fn to_bits_per_second(bytes: u64) -> Option<u64> {
     const MAX_RATE: u64 = 1_000_000_000_000_000;
     bytes.checked_mul(8).filter(|bits| (1..=MAX_RATE).contains(bits))
 }

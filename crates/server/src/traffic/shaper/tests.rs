@@ -138,7 +138,7 @@ fn policers_of_all_packets_are_found() {
         with(1, &one)
     };
     let matchall = |rate, action| message(3, 1, COMING, b"matchall\0", &with(2, &police(rate, action)));
-    let found = |filters: &[Vec<u8>]| policed(&read_all(filters, read::filter));
+    let found = |filters: &[Vec<u8>]| lowest_policer_rate(&read_all(filters, read::filter));
     assert_eq!(found(&[matchall(25, 2), matchall(30, 2)]), Some(200));
     assert_eq!(found(&[matchall(25, 0)]), None, "what is over the rate passes");
     let selector = |mask| [structure(16, &[(0, 1 << 16)]), structure(16, &[(0, mask)])].concat();
@@ -154,7 +154,7 @@ fn policers_of_all_packets_are_found() {
 
 #[test]
 fn an_interface_that_is_not_there_is_held_to_nothing() {
-    assert_eq!(of(&Root::live(), "no-such-interf"), Shaping::default());
+    assert_eq!(read_shaping(&Root::live(), "no-such-interf"), Shaping::default());
 }
 
 proptest! {

@@ -134,7 +134,7 @@ pub struct DatagramTally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the sender reports {}, but number {seen} arrived: client and server must be the same build",
-    plimsoll_units::text::counted(*stated, "datagram")
+    plimsoll_units::text::format_count(*stated, "datagram")
 )]
 pub struct Impossible {
     stated: u64,

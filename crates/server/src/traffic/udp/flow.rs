@@ -12,7 +12,7 @@ use rustix::net::sockopt;
 
 use super::account::{DatagramLayout, StreamAccount};
 use super::pace::{DatagramPace, OpenLoopTurn};
-use crate::traffic::{CUT, nanos, thread_cpu};
+use crate::traffic::{MAX_FIXED_DURATION, nanos, thread_cpu};
 
 const IDLE_LOOK_TIME: Duration = Duration::from_millis(20);
 /// Time without arrivals after which no more datagrams are expected from the path.
@@ -125,7 +125,7 @@ pub fn send(socket: &UdpSocket, shape: FlowShape, filler: &[u8], stop: &AtomicBo
                 0
             }
         };
-        sent += sender.burst(due, sent, nanos(elapsed))?;
+        sent += sender.send_burst(due, sent, nanos(elapsed))?;
         elapsed = started.elapsed();
         if shape.is_over(elapsed, sent) {
             break;
@@ -145,7 +145,7 @@ impl FlowShape {
 
     fn is_over(&self, elapsed: Duration, sent: u64) -> bool {
         match self.until {
-            FlowEnd::Datagrams(all) => sent >= all || elapsed >= CUT,
+            FlowEnd::Datagrams(all) => sent >= all || elapsed >= MAX_FIXED_DURATION,
             FlowEnd::Elapsed(time) => elapsed >= time,
         }
     }
@@ -187,7 +187,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends up to `due` datagrams, numbered from `first`, at `now` ns. Returns how many were sent.
-    fn burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
+    fn send_burst(&mut self, due: u64, first: u64, now: u64) -> io::Result<u64> {
         let count = due.min(self.batch.capacity() as u64) as usize;
         for index in 0..count {
             self.shape.layout.write(
@@ -224,7 +224,7 @@ fn is_unsplittable(error: &io::Error) -> bool {
 }
 
 /// Returns the time from the first start to the last end: on few CPUs streams send in turn.
-pub fn together(streams: &[FlowSent]) -> Duration {
+pub fn total_duration(streams: &[FlowSent]) -> Duration {
     let first = streams.iter().map(|sent| sent.began).min();
     let last = streams.iter().map(|sent| sent.began + sent.elapsed).max();
     first.zip(last).map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
@@ -345,9 +345,12 @@ mod tests {
     #[test]
     fn a_fixed_number_is_cut_when_it_takes_too_long() {
         let all = shape(1000, FlowEnd::Datagrams(100));
-        let just_before = CUT - Duration::from_nanos(1);
+        let just_before = MAX_FIXED_DURATION - Duration::from_nanos(1);
         assert!(!all.is_over(just_before, 99) && all.is_over(just_before, 100));
-        assert!(all.is_over(CUT, 1) && !shape(1000, FlowEnd::Elapsed(2 * CUT)).is_over(CUT, 1));
+        assert!(
+            all.is_over(MAX_FIXED_DURATION, 1)
+                && !shape(1000, FlowEnd::Elapsed(2 * MAX_FIXED_DURATION)).is_over(MAX_FIXED_DURATION, 1)
+        );
     }
 
     #[test]
@@ -372,9 +375,9 @@ mod tests {
             cpu: Duration::ZERO,
             segmented: false,
         };
-        assert_eq!(together(&[of(30, 10), of(0, 10), of(15, 12)]), Duration::from_micros(40));
-        assert_eq!(together(&[of(0, 10), of(0, 12)]), Duration::from_micros(12));
-        assert_eq!(together(&[]), Duration::ZERO);
+        assert_eq!(total_duration(&[of(30, 10), of(0, 10), of(15, 12)]), Duration::from_micros(40));
+        assert_eq!(total_duration(&[of(0, 10), of(0, 12)]), Duration::from_micros(12));
+        assert_eq!(total_duration(&[]), Duration::ZERO);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::account::{CounterReading, CounterSource};
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reason,
+    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reported_reason,
 };
 use crate::wire::{
     Channel, Message, OrderedAmount, RESULTS, UdpOrder, UdpReceived, UdpReport, UdpSent, WireError,
@@ -60,7 +60,7 @@ pub fn transfer(
     means: &UdpMeans<'_>,
 ) -> Result<UdpOutcome, LostTransfer> {
     let shared = SharedTransfer::new(means.sockets.len()).map_err(LostTransfer::Here)?;
-    let before = means.ledger.look();
+    let before = means.ledger.read();
     for socket in means.sockets {
         flow::drain(socket).map_err(LostTransfer::Stream)?;
     }
@@ -71,7 +71,7 @@ pub fn transfer(
         shared.stop.store(true, Ordering::Relaxed);
         outcome
     });
-    outcome.map_err(|lost| reason(channel, means.end, lost))
+    outcome.map_err(|lost| reported_reason(channel, means.end, lost))
 }
 
 struct UdpRun<'env> {
@@ -103,7 +103,7 @@ impl<'env> UdpRun<'env> {
         before: &CounterReading,
     ) -> Result<UdpOutcome, LostTransfer> {
         if !self.sends() {
-            supervision.bear(RESULTS);
+            supervision.set_max_silence(RESULTS);
         }
         let receiving = if self.receives() { Some(self.receivers(scope)?) } else { None };
         let (gate, opened) = crossbeam_channel::bounded(0);
@@ -116,7 +116,7 @@ impl<'env> UdpRun<'env> {
         loop {
             self.advance(&mut progress, &mut supervision)?;
             let done = progress.sending.is_none() && progress.receiving.is_none();
-            if done && (self.means.end == TransferEnd::Far || progress.outcome.there.is_some()) {
+            if done && (self.means.end == TransferEnd::Server || progress.outcome.there.is_some()) {
                 return self.conclude(progress.outcome, &mut supervision, before);
             }
             match (supervision.await_next()?, self.means.end) {
@@ -124,10 +124,10 @@ impl<'env> UdpRun<'env> {
                 (ObservedEvent::Message(Message::Sent(totals)), _)
                     if self.receives() && totals.len() == self.means.sockets.len() =>
                 {
-                    self.shared.settle(&totals);
+                    self.shared.set_totals(&totals);
                     progress.totals = totals;
                 }
-                (ObservedEvent::Message(Message::UdpDone(report)), TransferEnd::Near) => {
+                (ObservedEvent::Message(Message::UdpDone(report)), TransferEnd::Client) => {
                     progress.outcome.there = Some(*report)
                 }
                 (ObservedEvent::Message(_), _) => return Err(WireError::OutOfTurn.into()),
@@ -141,8 +141,8 @@ impl<'env> UdpRun<'env> {
         supervision: &mut Supervision<'_>,
         before: &CounterReading,
     ) -> Result<UdpOutcome, LostTransfer> {
-        outcome.here.account = before.until(&self.means.ledger.look());
-        if self.means.end == TransferEnd::Far {
+        outcome.here.account = before.difference_to(&self.means.ledger.read());
+        if self.means.end == TransferEnd::Server {
             supervision.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
         }
         Ok(outcome)
@@ -160,7 +160,7 @@ impl<'env> UdpRun<'env> {
             let done = joined(threads)?;
             supervision.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
             progress.outcome.here.sent = Some(sent(&done));
-            supervision.bear(RESULTS);
+            supervision.set_max_silence(RESULTS);
         }
         if self.shared.receivers_done.load(Ordering::Acquire) == all
             && let Some(threads) = progress.receiving.take()
@@ -224,7 +224,7 @@ impl<'env> UdpRun<'env> {
 fn sent(streams: &[FlowSent]) -> UdpSent {
     UdpSent {
         datagrams: streams.iter().map(|s| s.datagrams).sum(),
-        nanos: nanos(flow::together(streams)),
+        nanos: nanos(flow::total_duration(streams)),
         cpu_nanos: nanos(streams.iter().map(|s| s.cpu).sum()),
         segmented: streams.iter().any(|s| s.segmented),
     }
@@ -233,7 +233,7 @@ fn sent(streams: &[FlowSent]) -> UdpSent {
 fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();
-    let timeline = Recorder::together(streams.iter().map(|s| s.account.timeline().clone()));
+    let timeline = Recorder::sum_streams(streams.iter().map(|s| s.account.timeline().clone()));
     let mut all = DatagramTally::default();
     for (number, stream) in streams.into_iter().enumerate() {
         let sent = totals.get(number).copied().unwrap_or_default();

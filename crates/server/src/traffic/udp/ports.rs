@@ -25,7 +25,7 @@ const HELLO_BYTES: usize = 18;
 const AT_ONCE: usize = 64;
 
 /// Returns the datagram that proves an address: `token`, then the number `stream`, big-endian.
-fn hello(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
+fn hello_datagram(token: &Hex128, stream: usize) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
     hello[..16].copy_from_slice(token.bytes());
     hello[16..].copy_from_slice(&(stream as u16).to_be_bytes());
@@ -39,7 +39,7 @@ fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
 }
 
 /// Returns whether two addresses are the same, if an IPv4-mapped IPv6 address counts as IPv4.
-fn same(one: IpAddr, other: IpAddr) -> bool {
+fn is_same_host(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
@@ -103,7 +103,7 @@ impl Expected {
     }
 
     /// Reads datagrams from the server's port. A session gets a socket per address proved to it.
-    pub fn take_from(&self, listener: &UdpSocket) {
+    pub fn process_datagrams(&self, listener: &UdpSocket) {
         // One byte more detects datagrams that are too long.
         let mut bytes = [0; HELLO_BYTES + 1];
         for _ in 0..AT_ONCE {
@@ -118,7 +118,9 @@ impl Expected {
     fn arrive(&self, datagram: &[u8], from: SocketAddr) {
         let Some((token, stream)) = parsed(datagram) else { return };
         let mut expected = self.locked();
-        let Some(waiting) = expected.get_mut(&token).filter(|w| same(w.remote, from.ip())) else { return };
+        let Some(waiting) = expected.get_mut(&token).filter(|w| is_same_host(w.remote, from.ip())) else {
+            return;
+        };
         if waiting.streams.remove(&stream) {
             let _ = waiting.arrivals.send((stream, connected(waiting.local, from)));
         }
@@ -174,7 +176,7 @@ pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<U
     let deadline = Instant::now() + 2 * REQUEST;
     loop {
         for (stream, socket) in sockets.iter().enumerate() {
-            match socket.send(&hello(token, stream)) {
+            match socket.send(&hello_datagram(token, stream)) {
                 Err(e) if is_dropped_here(&e) => return Err(LostTransfer::Dropped),
                 _ => {}
             }
@@ -217,11 +219,11 @@ mod tests {
         let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind(here()).unwrap()).collect();
         for (stream, client) in clients.iter().enumerate() {
             // Twice, since any may be lost; the third has a number that no stream has.
-            client.send_to(&hello(&place.token, stream), local).unwrap();
-            client.send_to(&hello(&place.token, stream), local).unwrap();
+            client.send_to(&hello_datagram(&place.token, stream), local).unwrap();
+            client.send_to(&hello_datagram(&place.token, stream), local).unwrap();
         }
-        clients[2].send_to(&hello(&Hex128::random().unwrap(), 0), local).unwrap();
-        expected.take_from(&listener);
+        clients[2].send_to(&hello_datagram(&Hex128::random().unwrap(), 0), local).unwrap();
+        expected.process_datagrams(&listener);
         let sockets: Vec<Arrival> = place.arrivals.try_iter().collect();
         assert_eq!(sockets.iter().map(|(stream, _)| *stream).collect::<Vec<_>>(), [0, 1]);
         for (stream, socket) in sockets {
@@ -242,8 +244,8 @@ mod tests {
         let expected = Expected::default();
         let place = expected.expect(local, [127, 0, 0, 2].into(), 1).unwrap();
         let pending = UdpSocket::bind(here()).unwrap();
-        pending.send_to(&hello(&place.token, 0), local).unwrap();
-        expected.take_from(&listener);
+        pending.send_to(&hello_datagram(&place.token, 0), local).unwrap();
+        expected.process_datagrams(&listener);
         assert!(place.arrivals.is_empty());
     }
 

@@ -22,9 +22,9 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     // All files of a saved tree are on one file system, so only names and inodes are compared.
     let fixture = with("lowerdir=layer", "")?;
     let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
-    let Thing::File(own) = watched.thing else { return Err("no file".into()) };
+    let FileOrDevice::File(own) = watched.thing else { return Err("no file".into()) };
     let on = |major, minor, inode| {
-        Thing::File(crate::disk::thing::FileId { system: DeviceNumber { major, minor }, inode })
+        FileOrDevice::File(crate::disk::thing::FileId { system: DeviceNumber { major, minor }, inode })
     };
     let file = |minor, inode| on(0, minor, inode);
     let name = |name: &'static str| Some(std::ffi::OsStr::new(name));
@@ -39,7 +39,7 @@ fn a_file_may_be_in_a_layer_that_cannot_be_found() -> Result<(), Fault> {
     let mounted = "proc/self/mountinfo = 6 1 0:51 / /tmp rw - tmpfs tmpfs rw\n";
     for (fixture, minor) in [(with("lowerdir=layer", mounted)?, 51), (with("lowerdir=/srv/layer", "")?, 50)] {
         let watched = examine(&fixture.root, LOOP).watched.into_iter().next_back().ok_or("none")?;
-        let Thing::File(own) = watched.thing else { return Err("no file".into()) };
+        let FileOrDevice::File(own) = watched.thing else { return Err("no file".into()) };
         assert!(!watched.may_show(file(minor, own.inode), name("disk.img")));
     }
     Ok(())

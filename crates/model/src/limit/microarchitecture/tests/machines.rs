@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::super::table::{Microarchitecture, table};
 use super::super::{Core, Identity};
-use crate::place::place;
+use crate::place::spread_cpus;
 
 const FILE: &str = include_str!("../../../../tests/fixtures/machines/processors.toml");
 
@@ -169,7 +169,7 @@ fn a_chip_that_contradicts_its_row_on_bare_metal_is_unknown() {
 /// Returns number and name of each allowed CPU of a saved machine, in the order of placement.
 fn placed(name: &str) -> (Machine, Vec<(usize, String)>) {
     let machine = Fixture::open(name).unwrap().machine();
-    let order = place(&machine, machine.cpu.allowed.len());
+    let order = spread_cpus(&machine, machine.cpu.allowed.len());
     let cores = order.into_iter().map(|cpu| (cpu, Core::of(&machine, cpu).unwrap().name));
     let cores = cores.collect();
     (machine, cores)

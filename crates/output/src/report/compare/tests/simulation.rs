@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Has, Requirement, compare};
+use plimsoll_compare::{CompareOptions, ComparedSide, Floors, Requirement, SideStatus, compare};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Node, Run};
@@ -69,13 +69,13 @@ impl Fate {
         }
     }
 
-    fn has(self) -> Has {
+    fn has(self) -> SideStatus {
         match self {
-            Self::Ok | Self::Doubtful => Has::Ok,
-            Self::Hollow | Self::Invalid => Has::Invalid,
-            Self::Failed => Has::Failed,
-            Self::Skipped => Has::Skipped,
-            Self::Missing => Has::Missing,
+            Self::Ok | Self::Doubtful => SideStatus::Ok,
+            Self::Hollow | Self::Invalid => SideStatus::Invalid,
+            Self::Failed => SideStatus::Failed,
+            Self::Skipped => SideStatus::Skipped,
+            Self::Missing => SideStatus::Missing,
         }
     }
 
@@ -235,18 +235,19 @@ fn nothing_is_left_out(made: &Made, comparison: &Comparison, page: bool) {
         let left = comparison.uncompared.iter().find(|u| u.case == like.case);
         let paired = comparison.compared.iter().any(|c| c.case == like.case);
         match has {
-            [Has::Missing, Has::Missing] => assert!(left.is_none() && !paired),
-            [Has::Ok, Has::Ok] => {
+            [SideStatus::Missing, SideStatus::Missing] => assert!(left.is_none() && !paired),
+            [SideStatus::Ok, SideStatus::Ok] => {
                 assert!(left.is_none() && paired);
                 named(&like.case);
             }
             [a, b] => {
                 let left = left.unwrap_or_else(|| panic!("{:?} is not named", like.case));
                 assert_eq!((left.a.status, left.b.status, paired), (a, b, false));
-                let because = |on: &plimsoll_compare::Standing| on.status == Has::Ok || on.reason.is_some();
+                let because =
+                    |on: &plimsoll_compare::Standing| on.status == SideStatus::Ok || on.reason.is_some();
                 assert!(because(&left.a) && because(&left.b), "{left:?}");
-                assert_eq!(left.kind == UncomparedKind::Lost, a == Has::Ok, "{left:?}");
-                lost += usize::from(a == Has::Ok);
+                assert_eq!(left.kind == UncomparedKind::Lost, a == SideStatus::Ok, "{left:?}");
+                lost += usize::from(a == SideStatus::Ok);
                 named(&like.case);
             }
         }

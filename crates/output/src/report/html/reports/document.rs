@@ -250,7 +250,7 @@ pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
                 Some(chart) => return DrawnChart::Chart(Box::new(chart)),
                 None => format!(
                     "{} in time are too few for a series",
-                    plimsoll_units::text::counted(metric.samples.len(), "sample")
+                    plimsoll_units::text::format_count(metric.samples.len(), "sample")
                 ),
             },
             (Status::Ok, None) => "it has no metric".to_owned(),

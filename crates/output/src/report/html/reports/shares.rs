@@ -79,12 +79,12 @@ fn is_of(baseline: &PublishedReport, efficiency: &PublishedFigure, point: &Publi
     if efficiency.source != "efficiency-own" || !efficiency.is_of_text() {
         return true;
     }
-    let stated = |own: &&PublishedFigure| own.source == "own" && own.is_of_text() && point.is_what(own);
+    let stated = |own: &&PublishedFigure| own.source == "own" && own.is_of_text() && point.matches_text(own);
     let numbers: Vec<f64> =
         baseline.figures.iter().filter(stated).filter_map(PublishedFigure::number).collect();
     let has_it = |f: &PublishedFigure| f.number().is_some_and(|number| numbers.contains(&number));
     let mut points =
-        baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text() && f.is_what(efficiency));
+        baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(efficiency));
     has_it(point) || !points.any(has_it)
 }
 

@@ -52,7 +52,7 @@ pub(in crate::report::html) fn charts(
         let places = places(filled, metric);
         let few = table.kind == TableKind::Program && metric != THROUGHPUT_METRIC && places.len() < 3;
         drawn.push(if places.len() < 2 || few {
-            let count = plimsoll_units::text::counted(places.len(), "number");
+            let count = plimsoll_units::text::format_count(places.len(), "number");
             DrawnChart::Missing { title: title.clone(), why: format!("{count} in all, which the table has") }
         } else {
             figure(baseline, &title, metric, &places)

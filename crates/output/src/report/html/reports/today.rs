@@ -20,7 +20,7 @@ pub(super) struct PointToday<'a> {
 
 impl<'a> PointToday<'a> {
     pub(super) fn of(run: &'a Run, matched: &'a Matched) -> Self {
-        let is = |m: &&Measurement| m.status == Status::Ok && matched.is(&m.case, run.plan.scale);
+        let is = |m: &&Measurement| m.status == Status::Ok && matched.measures_same(&m.case, run.plan.scale);
         Self { metric: matched.metric, matched, all: run.measurements.iter().filter(is).collect() }
     }
 

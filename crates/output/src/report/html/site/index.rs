@@ -1,9 +1,9 @@
 //! Index page: one section per machine, the most recently measured first.
 
 use maud::{Markup, html};
-use plimsoll_units::text::{counted, shown_within};
+use plimsoll_units::text::{format_count, shown_within};
 
-use super::{OfMachine, Since, change, changes, method, names, since, text_page, when};
+use super::{OfMachine, RunChanges, change, changes, method, names, since, text_page, when};
 use crate::report::html::parts::verdict;
 
 /// Limit of runs per machine whose changes are listed, and of changes per run.
@@ -17,7 +17,7 @@ pub fn index(machines: &[OfMachine<'_>]) -> String {
     order.sort_by_key(|of| std::cmp::Reverse(newest(of)));
     let runs: usize = machines.iter().map(|of| of.runs.len()).sum();
     let last = order.first().and_then(|of| newest(of));
-    let title = format!("{}, {}", counted(machines.len(), "machine"), counted(runs, "run"));
+    let title = format!("{}, {}", format_count(machines.len(), "machine"), format_count(runs, "run"));
     let body = html! {
         header {
             div.name { h1 { (title) } p.machine { "measured by plimsoll" } }
@@ -48,7 +48,7 @@ fn machine(of: &OfMachine<'_>) -> Markup {
                 (verdict("Limits", &newest.limits))
                 (verdict("Conditions", &newest.quiet))
                 div.verdict {
-                    span.word { a href=(of.page) { (counted(of.runs.len(), "run")) } }
+                    span.word { a href=(of.page) { (format_count(of.runs.len(), "run")) } }
                     span.why {
                         "newest: " a href=(names::run(&newest.entry.line.id)) {
                             (when(&newest.entry.line.started)) ", plan " (shown_within(&newest.plan, 60))
@@ -59,16 +59,16 @@ fn machine(of: &OfMachine<'_>) -> Markup {
             div.figures-of { (newest.headlines) }
             h3 { "What changed" }
             @if changes.is_empty() {
-                p.note { "no change of level in " (counted(of.runs.len(), "run")) }
+                p.note { "no change of level in " (format_count(of.runs.len(), "run")) }
             } @else {
                 ul.changes { @for one in changes.iter().take(MOST_RUNS) { li { (line(one)) } } }
-                @if untold > 0 { p.note { a href=(of.page) { "and since " (counted(untold, "earlier run")) } } }
+                @if untold > 0 { p.note { a href=(of.page) { "and since " (format_count(untold, "earlier run")) } } }
             }
         }
     }
 }
 
-fn line(of: &Since<'_>) -> Markup {
+fn line(of: &RunChanges<'_>) -> Markup {
     let more = of.changes.len().saturating_sub(MOST_CHANGES);
     html! {
         (since(of, ""))

@@ -5,7 +5,7 @@ use plimsoll_bench::label::label;
 use plimsoll_model::case::Case;
 use plimsoll_result::document::RunStatus;
 use plimsoll_units::quantity::{Quantity, percent};
-use plimsoll_units::text::{counted, shown_within};
+use plimsoll_units::text::{format_count, shown_within};
 
 use super::plot::plot;
 use super::{
@@ -44,7 +44,7 @@ fn header(of: &OfMachine<'_>) -> Markup {
             @if let Some(newest) = of.runs.last() {
                 div.verdicts { (verdict("Limits", &newest.limits)) (verdict("Conditions", &newest.quiet)) }
                 p.run {
-                    (counted(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
+                    (format_count(of.runs.len(), "run")) " · fingerprint " (shown_within(of.fingerprint, 40)) " · newest run "
                     a href=(format!("{BASE}{}", names::run(&newest.entry.line.id))) { (when(&newest.entry.line.started)) }
                 }
             }
@@ -57,7 +57,7 @@ fn changed(of: &OfMachine<'_>) -> Markup {
     html! {
         section {
             h2 { "What changed" }
-            @if changes.is_empty() { p.note { "no change of level in " (counted(of.runs.len(), "run")) } }
+            @if changes.is_empty() { p.note { "no change of level in " (format_count(of.runs.len(), "run")) } }
             ul.changes {
                 @for one in &changes {
                     li { (since(one, BASE)) ul.each { @for one in &one.changes { li { (change(one)) } } } }
@@ -91,14 +91,14 @@ fn trends(of: &OfMachine<'_>) -> Markup {
                 div.trends { @for series in &headlines { (trend(series)) } }
                 @if !others.is_empty() {
                     details.trends-more {
-                        summary { (counted(others.len(), "further metric")) }
+                        summary { (format_count(others.len(), "further metric")) }
                         div.trends { @for series in &others { (trend(series)) } }
                     }
                 }
             }
         }
         @if drawn.is_empty() { p.note { "no figure of more than one run yet" } }
-        @if !once.is_empty() && !drawn.is_empty() { p.note { (counted(once.len(), "figure")) " of one run alone: in the report of that run" } }
+        @if !once.is_empty() && !drawn.is_empty() { p.note { (format_count(once.len(), "figure")) " of one run alone: in the report of that run" } }
     }
 }
 
@@ -121,7 +121,7 @@ fn trend(series: &TrendSeries) -> Markup {
                 (plot(series, &found))
                 p.ends {
                     span { (day(&first.run.started)) }
-                    span { (counted(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
+                    span { (format_count(trend.points.len(), "run")) ", " (human(low)) " … " (human(high)) }
                     span { (day(&last.run.started)) }
                 }
                 @for change in &found {
@@ -160,7 +160,7 @@ fn row(run: &ListedRun<'_>, redacted: bool) -> Markup {
         tr {
             td { (when(&line.started)) }
             td { a href=(format!("{BASE}{}", names::run(&line.id))) { (short(&line.id)) } }
-            td { (shown_within(&run.plan, 80)) @if run.entry.nodes > 1 { " · " (counted(run.entry.nodes, "machine")) } }
+            td { (shown_within(&run.plan, 80)) @if run.entry.nodes > 1 { " · " (format_count(run.entry.nodes, "machine")) } }
             td.poor-word[is_bad] { @if line.status == RunStatus::Partial { "partial " } (counts) }
             td { (run.quiet.word) }
             td.n { (took) }

@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 
 use super::parts::{self, VerdictText};
 use super::{LIBRARY, PageExtras, SCRIPT, gauge, hash, made, plain, title, with_scripts};
-use crate::report::context::of_whom;
+use crate::report::context::host_or_count;
 use crate::report::trend::{LevelChange, between};
 
 /// False discovery rate of the marked changes of a machine.
@@ -52,7 +52,7 @@ impl<'a> ListedRun<'a> {
         Self {
             entry,
             plan: run.plan.name.clone(),
-            host: of_whom(run),
+            host: host_or_count(run),
             machine: parts::machine_line(&run.machine),
             limits: parts::limits(run),
             quiet: parts::quiet(run),
@@ -187,7 +187,7 @@ fn short(id: &str) -> String {
     shown_within(id.get(..13).unwrap_or(id), 40)
 }
 
-struct Since<'a> {
+struct RunChanges<'a> {
     run: &'a str,
     started: &'a str,
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
@@ -195,8 +195,8 @@ struct Since<'a> {
 
 /// Groups a machine's changes by their first run, the newest first; headlines come first within a
 /// run.
-fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
-    let mut found: Vec<Since<'a>> = Vec::new();
+fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
+    let mut found: Vec<RunChanges<'a>> = Vec::new();
     for series in &of.series {
         for change in between(&series.trend, &series.levels) {
             let since = change.since;
@@ -204,7 +204,7 @@ fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<Since<'a>> {
                 Some(known) => known.changes.push((series, change)),
                 None => {
                     let changes = vec![(series, change)];
-                    found.push(Since { run: &since.id, started: &since.started, changes });
+                    found.push(RunChanges { run: &since.id, started: &since.started, changes });
                 }
             }
         }
@@ -233,7 +233,7 @@ fn name(series: &TrendSeries, case: &str) -> String {
 }
 
 /// Builds the link to the first run with the changes; `base` is the path to the site's root.
-fn since(since: &Since<'_>, base: &str) -> Markup {
+fn since(since: &RunChanges<'_>, base: &str) -> Markup {
     html! {
         "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "
     }

@@ -3,7 +3,7 @@ mod directory;
 use std::sync::Arc;
 
 use plimsoll_bench::Better;
-use plimsoll_history::{Began, CaseCounts, RunLine, RunRemarks, TrendPoint};
+use plimsoll_history::{CaseCounts, RunRemarks, RunStart, RunSummary, TrendPoint};
 use plimsoll_result::document::RunStatus;
 use plimsoll_result::fixture;
 use plimsoll_units::quantity::Unit;
@@ -20,7 +20,7 @@ fn id(n: usize) -> String {
 }
 
 fn entry(n: usize) -> StoredRun {
-    let line = RunLine {
+    let line = RunSummary {
         id: id(n),
         started: format!("2026-11-{:02}T08:00:00Z", n % 28 + 1),
         elapsed_s: 12.0,
@@ -35,7 +35,7 @@ fn entry(n: usize) -> StoredRun {
 
 fn trend(metric: &str, values: &[f64]) -> MetricTrend {
     let point = |(n, median): (usize, &f64)| TrendPoint {
-        run: Arc::new(Began { id: id(n), started: entry(n).line.started }),
+        run: Arc::new(RunStart { id: id(n), started: entry(n).line.started }),
         median: *median,
         of_limit: Some(0.5),
     };

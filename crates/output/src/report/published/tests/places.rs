@@ -46,7 +46,7 @@ fn each_table_is_measured_or_has_a_reason() {
     for name in names() {
         let baseline = find(name).unwrap();
         let titles = html::titles_of_figures(&replay(name));
-        for table in plimsoll_published::tables::of(&baseline) {
+        for table in plimsoll_published::tables::build_tables(&baseline) {
             let is_filled = table.figures().any(|figure| figure.matched.is_some());
             let has_reason = table.figures().any(|figure| !figure.unmatched.is_empty());
             assert!(table.kind == TableKind::Text || is_filled || has_reason, "{name}: {}", table.title);

@@ -32,7 +32,7 @@ fn own_addresses_are_those_that_others_may_reach() {
 fn machines_with_one_network_stack_are_told_so() {
     let place = |addresses: Vec<IpAddr>| ServingPlace { addresses, port: 1, key: String::new() };
     for own in [Vec::new(), vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]] {
-        let why = reached(&place(own)).unwrap_err();
+        let why = first_reachable(&place(own)).unwrap_err();
         assert_eq!(why.cause, FailureCause::NotHere);
         assert!(why.reason.contains("share one network stack"), "{}", why.reason);
     }
@@ -73,14 +73,14 @@ fn a_pair_is_a_cell_and_one_that_failed_is_named() {
     assert_eq!(made.samples[0].conditions.more, [("path_loopback".to_owned(), 0.0)].into());
     let reported = made.facts.warnings[0].to_string();
     assert_eq!(reported, r"1 of 3 pairs have no figure: n2 to n3: no\u{a}route");
-    assert_eq!(at_once(case(), &all).unwrap().ended, Some(lost));
-    let sum = at_once(case(), &all[..2]).unwrap();
+    assert_eq!(simultaneous_sum(case(), &all).unwrap().ended, Some(lost));
+    let sum = simultaneous_sum(case(), &all[..2]).unwrap();
     assert_eq!(sum.values("goodput")[0], 150.0);
     let more = [("path_loopback".to_owned(), 0.0), ("pairs".to_owned(), 2.0)];
     assert_eq!(sum.samples[0].conditions.more, more.into());
     assert_eq!(each(case(), &[], &names()), None);
     let trips = "network.latency/protocol=tcp/message=1/streams=1".parse().unwrap();
-    assert_eq!(at_once(trips, &all[..2]), None);
+    assert_eq!(simultaneous_sum(trips, &all[..2]), None);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn machine(cpus: &str, available: u64) -> Machine {
 fn planned(case: &str, budget: Option<f64>) -> Planned {
     let sampling = Sampling { samples: None, sample_time: 0.2, precision: 0.01, warm_up: None };
     let candidate = plimsoll_bench::Candidate::new(case.parse().unwrap(), Ok(()));
-    Planned { candidate, sampling, against: Against::Nobody, budget, job: Vec::new(), group: 0, repeat: 0 }
+    Planned { candidate, sampling, against: Against::NoTool, budget, job: Vec::new(), group: 0, repeat: 0 }
 }
 
 proptest! {

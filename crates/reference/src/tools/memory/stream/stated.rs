@@ -5,7 +5,7 @@ use plimsoll_units::quantity::Unit;
 
 use super::{BestRepetition, StreamTableKernel, TOOL};
 use crate::documents::line_starts;
-use crate::stated::{Like, MemoryUse, Stated, StatedFigure, Subject};
+use crate::stated::{EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
 use crate::tools::number_after;
 use crate::{Account, Seconds};
 
@@ -41,7 +41,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             }
         };
         let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
-        let like = Ok(Like::of(case, "bandwidth"));
+        let like = Ok(EquivalentCase::of(case, "bandwidth"));
         let mut figure = StatedFigure::new(kernel.name(), best * 1e6, Unit::BytePerSecond, like);
         let array = elements.map(|elements| elements * word);
         figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
