@@ -1,9 +1,6 @@
-//! Affinity of threads and NUMA node of their memory: `--affinity` and `--node`. By default threads
-//! are spread, and each works on memory of its own node.
-//!
-//! Linux kills a process that needs more memory of a bound node than the node has. So the sum is
-//! compared with the free memory of the node (or its pool of reserved pages) before any allocation,
-//! and the location of the pages is queried afterwards.
+//! Affinity of threads (`--affinity`) and NUMA node of their memory (`--node`). Linux kills a
+//! process that needs more memory of a bound node than the node has, so the sum is compared with
+//! the node's free memory before any allocation.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +20,6 @@ use plimsoll_model::sample::{CannotMeasure, Facts};
 
 const NODE: &str = "node";
 
-/// Requested affinity of the threads and node of their memory.
 #[derive(Clone, Debug)]
 pub(super) struct Affinity {
     place: Option<String>,
@@ -43,7 +39,7 @@ impl Affinity {
     }
 }
 
-/// Returns all requested affinities with all nodes. Fails for a node or CPUs that cannot be used.
+/// Returns each requested affinity with each requested node; fails if one cannot be used here.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
     let places = requested_affinities(machine, group)?.into_iter();
@@ -52,7 +48,7 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinit
         .collect())
 }
 
-/// Returns the requested nodes; one `None` (each thread's own node) without a request.
+/// Returns the NUMA nodes that the group requests; without a request one `None`, each thread's own.
 fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     if !group.asked(NODE) {
         return Ok(vec![None]);
@@ -241,7 +237,6 @@ mod tests {
         }
         fixture.write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", b"7\n")?;
         let mut machine = fixture.machine();
-        // Reserved pages are not free memory.
         machine.memory.nodes.iter_mut().for_each(|node| node.free_bytes = Some(0));
         let feasible = |node: u64, gib: u64| {
             let pages = vec![Value::Word("1g".to_owned())];

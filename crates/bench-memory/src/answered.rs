@@ -1,5 +1,3 @@
-//! The level of the memory hierarchy that a measurement reached, in words.
-
 use super::fact::{EFFECTIVE_CACHE, LEVEL};
 use plimsoll_model::measurement::Measurement;
 

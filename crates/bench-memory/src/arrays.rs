@@ -27,7 +27,6 @@ pub(super) struct Shape {
     pub(super) alone: bool,
 }
 
-/// Filled arrays for every thread of a team.
 pub(super) struct ThreadArrays {
     op: StreamOp,
     memory: ArrayMemory,
@@ -45,14 +44,11 @@ enum ArrayMemory {
     Shared(Buffer),
 }
 
-/// Record of a thread's work, for verification.
 struct ArrayTally {
     seed: u64,
     /// Expected result of each reading pass.
     checksum: u64,
-    /// Sum of the unfinished pass.
     sum: u64,
-    /// Passes with a wrong result.
     wrong: u64,
     passes: u64,
     /// First wrong element at the end of a lap.
@@ -99,7 +95,7 @@ impl ArrayMemory {
 }
 
 impl ThreadArrays {
-    /// Maps the arrays; the thread that will work on each one touches and fills it first.
+    /// Maps the arrays of `shape`; each thread of `team` touches and fills its own arrays first.
     pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
         let mut memory = ArrayMemory::new(team, shape)?;
         let mut parts = memory.parts(shape.op, team.count());
@@ -157,7 +153,7 @@ impl ThreadArrays {
         }
     }
 
-    /// Returns the number of elements of one array, over all threads.
+    /// Returns the number of elements of one array, summed over all threads.
     pub(super) fn elements(&mut self) -> u64 {
         self.arrays().iter().map(|field| field.arrays.elements() as u64).sum()
     }
@@ -182,7 +178,7 @@ impl ThreadArrays {
         .map(Buffer::bytes)
     }
 
-    /// Completes the pass and checks every element and every sum. The error names the CPU.
+    /// Completes the pass, then checks every element and checksum; the error names the CPU.
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
         let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));

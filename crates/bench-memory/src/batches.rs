@@ -1,7 +1,5 @@
-//! Batches of blocks on every thread: the prepared case of `memory.block`.
-//!
-//! Blocks are drawn before each batch, outside the measured time, while no thread works. A batch
-//! lasts from the first start to the last end; one with a preempted thread is excluded.
+//! Batches of blocks on every thread: the prepared case of `memory.block`. Blocks are drawn before
+//! each batch, outside the measured time. A batch with a preempted thread is excluded.
 
 use std::time::{Duration, Instant};
 
@@ -36,13 +34,10 @@ use plimsoll_model::warning::Note;
 
 /// Shortest batch, if that many blocks can be drawn at once.
 const BATCH_SECONDS: f64 = 2e-3;
-/// Approximate time per round: the batches that threads do per command.
 const ROUND_SECONDS: f64 = 0.2;
 const MOST_BATCHES: u64 = 4096;
-/// Longest sample of a fixed amount.
 const MAX_SAMPLE_TIME: Duration = Duration::from_secs(60);
 
-/// Fixed amount of each sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct FixedBlocks {
     pub(super) blocks: u64,
@@ -54,7 +49,6 @@ pub(super) struct FixedBlocks {
 pub(super) struct BlockJob {
     pub(super) op: BlockOp,
     pub(super) order: BlockTraversal,
-    /// Block size in bytes.
     pub(super) block: u64,
     /// Name of the kernel; [`BEST_VARIANT`] for the fastest one.
     pub(super) variant: String,
@@ -102,7 +96,6 @@ struct ThreadRegion {
 struct BatchPart {
     blocks: u64,
     span: ThreadSpan,
-    /// Time to draw the blocks before it.
     drawing: Duration,
 }
 
@@ -110,9 +103,7 @@ struct BatchPart {
 struct Batch {
     blocks: u64,
     seconds: f64,
-    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     disturbed: f64,
-    /// Largest share of the time that any thread was off its CPU, 0 to 1.
     off_cpu: f64,
 }
 
@@ -121,7 +112,6 @@ struct ThreadBatches {
     clock_hz: Option<f64>,
 }
 
-/// Included part of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct CountedBlocks {
     blocks: u64,
@@ -132,7 +122,8 @@ struct CountedBlocks {
 }
 
 impl Batch {
-    /// Combines the parts of all threads. `alone`: each has a CPU; `overhead` (s) is subtracted.
+    /// Combines the parts that the threads did of one batch; `None` without parts. `overhead` (s)
+    /// is subtracted from the time. If `alone`, each thread has its own CPU.
     fn of(parts: &[BatchPart], alone: bool, overhead: f64) -> Option<Self> {
         let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
         let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
@@ -142,7 +133,8 @@ impl Batch {
 }
 
 impl CountedBlocks {
-    /// Adds the batches disturbed by at most `tolerated` (0 to 1), else the least disturbed.
+    /// Adds batches that were disturbed for at most `tolerated` (0 to 1) of their time, else the
+    /// least disturbed ones.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
         let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {
@@ -198,7 +190,7 @@ fn blocks_in(seconds: f64, block_seconds: f64) -> u64 {
 }
 
 impl Batches {
-    /// Allocates and fills regions on each thread's own memory node, and chooses the kernel.
+    /// Allocates and fills a region per thread, by default on its own node; chooses a kernel.
     pub(super) fn new(job: &BlockJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &BlockJob { op, order, block, fixed, ref variant, ref site } = job;
         let block = usize::try_from(block).unwrap_or(usize::MAX);
@@ -247,7 +239,7 @@ impl Batches {
         Ok(batches)
     }
 
-    /// Chooses the fastest kernel that `variant` names; of all for [`BEST_VARIANT`].
+    /// Chooses the kernel called `variant`; for [`BEST_VARIANT`] the fastest of all.
     fn choose(&mut self, op: BlockOp, block: usize, variant: &str) -> Result<(), CannotMeasure> {
         let mut kernels = candidates(op, block);
         if variant != BEST_VARIANT {
@@ -272,7 +264,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns the shortest time of a block per thread in s, if each thread does `blocks`.
+    /// Returns the shortest time of a block in seconds if each thread does `blocks` blocks.
     fn quickest_block(&mut self, kernel: BlockKernel, blocks: u64) -> Result<f64, CannotMeasure> {
         let per_batch = self.per_batch(blocks);
         let mut left = vec![blocks; self.arrays.len()];

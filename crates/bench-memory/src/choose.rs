@@ -1,7 +1,5 @@
 //! Choice of the fastest kernel: all are tried for a lap, and those close to the best are repeated.
-//!
-//! The best lap of a kernel counts, because disturbances only slow it down. Kernels far behind in
-//! their first lap are not repeated, which keeps trials of many kernels cheap.
+//! The best lap of a kernel counts, because disturbances only slow it down.
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
@@ -10,7 +8,6 @@ use plimsoll_model::case::nearest;
 
 /// Distance to the best, as a share, up to which a kernel stays for the next round.
 const ROUND_DISTANCES: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
-/// Number of kernels that always stay.
 const MIN_KEPT_KERNELS: usize = 3;
 /// Further rounds for kernels within [`AGAIN_NEAR`] while trials took at most [`AGAIN_SECONDS`]:
 /// one lap on shared memory decides by chance between kernels a few per cent apart.
@@ -18,10 +15,9 @@ const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
-/// Value of `variant` that selects the fastest kernel.
 pub(super) const BEST_VARIANT: &str = "best";
 
-/// Returns the message for a `variant` that is not in `names`, the kernels of the operations.
+/// Returns the error for `word`, a variant that does not exist; `names` are the existing kernels.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     let near = nearest(word, names.iter().map(String::as_str));
     format!(
@@ -31,14 +27,14 @@ pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
     )
 }
 
-/// A kernel, and the time of its fastest pass in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen<K = LoadedStream> {
     pub(super) kernel: K,
     pub(super) pass_seconds: f64,
 }
 
-/// Returns the kernels of a name that this CPU can run; `best`: all, portable ones as last resort.
+/// Returns the kernels called `variant` that this CPU can run. For `best` these are all kernels,
+/// portable ones only if there is no faster kind.
 pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     let all: Vec<LoadedStream> = stream::available(op).collect();
     let better = |kernel: &LoadedStream| kernel.kernel().isa != Isa::Portable;
@@ -49,7 +45,7 @@ pub(super) fn named(op: StreamOp, variant: &str) -> Vec<LoadedStream> {
     }
 }
 
-/// Returns the fastest of `kernels`, or `None` without kernels. `lap` measures one lap of a kernel,
+/// Returns the fastest of `kernels`, or `None` if there are none. `lap` times one lap of a kernel,
 /// which has `passes` passes, and returns the seconds per pass.
 pub(super) fn quickest<K: Copy, E>(
     kernels: Vec<K>,
@@ -125,7 +121,6 @@ mod tests {
             laps
         };
         for count in COUNTS {
-            // Equally fast kernels all stay.
             assert!(
                 laps(count, 1e-3, 2.0).values().all(|laps| *laps == ROUND_DISTANCES.len() + EXTRA_ROUNDS)
             );

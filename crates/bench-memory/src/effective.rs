@@ -1,8 +1,6 @@
-//! Measures the usable part of a large last-level cache.
-//!
-//! A guest of two CPUs sees the whole cache of its host (480 MiB), but may have a small part, and
-//! working sets of several times that size would take the whole run. A random chase through ever
-//! larger areas finds the size at which loads become slow. Done once per run.
+//! Measures the usable part of a large last-level cache, once per run. A guest of two CPUs sees the
+//! whole cache of its host (480 MiB), but may have a small part. A random chase through ever larger
+//! areas finds the size at which loads become slow.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +14,15 @@ use plimsoll_machine::{EffectiveCache, Machine};
 use super::working_set::chip_caches;
 use super::{levels, team_on};
 
-/// A cache with more bytes per sharing CPU is measured. Today only caches stacked on top of a chip,
-/// or caches of a whole host seen by a guest, have more than 64 MiB per core.
+/// A cache with more bytes per sharing CPU is measured: one that is stacked, or of a whole host.
 const LARGE: u64 = 64 << 20;
 /// A cache larger than this part of the available memory is measured too.
 const PART_OF_MEMORY: u64 = 8;
 /// Smallest and largest area, in bytes; powers of two.
 const AREAS: [u64; 2] = [8 << 20, 512 << 20];
-/// Time of loads in each area.
 const AREA_TIME: Duration = Duration::from_millis(20);
-/// Most CPU time of all areas together; an area that would exceed it is left out.
+/// Most CPU time of all areas together.
 const ALL_AREAS_TIME: Duration = Duration::from_secs(1);
-/// Longest wall-clock time of all areas together.
 const MAX_AREAS_TIME: Duration = Duration::from_secs(3);
 /// Least ratio of the slowest to the fastest area that shows two levels.
 const TWO_LEVELS: f64 = 1.5;
@@ -35,9 +30,8 @@ const TWO_LEVELS: f64 = 1.5;
 const LEAST_RATE: f64 = (1_u64 << 30) as f64;
 /// Passes over an area during its setup: page faults, then links.
 const PASSES: f64 = 2.0;
-/// Load time in seconds that separates a cache (below) from memory (above) if all areas are equally
-/// fast. Last-level caches of servers take 15 to 75 ns, their memory 90 ns and more; small machines
-/// have faster memory, but no cache that is measured here.
+/// Seconds per load that separate a last-level cache (15 to 75 ns in servers) from memory (90 ns
+/// and more) if all areas are equally fast.
 const OF_MEMORY: f64 = 85e-9;
 /// Bytes that the cycle visits completely before it goes on, to exclude address translation.
 const GROUP: usize = 64 * 4096;
@@ -48,7 +42,7 @@ struct AreaTime {
     seconds: f64,
 }
 
-/// Measures the last-level cache of the first CPU. `None` if it is small, or if that failed.
+/// Measures the last-level cache of the default CPU; `None` if it is small or that failed.
 pub(super) fn look(machine: &Machine) -> Option<EffectiveCache> {
     let cpu = *spread_cpus(machine, 1).first()?;
     let shown = levels(machine, cpu).pop()?.bytes;
@@ -74,7 +68,6 @@ fn is_worth_measuring(nominal: u64, sharers: u64, available: u64) -> bool {
     nominal / sharers.max(1) > LARGE || nominal > available / PART_OF_MEMORY
 }
 
-/// Returns the number of allowed CPUs that share the last-level cache of `cpu`.
 fn sharers(machine: &Machine, cpu: usize) -> u64 {
     let last = (1..=4).rev().find_map(|level| machine.cpu.cache_of(cpu, level));
     let instance = last.and_then(|cache| cache.instances.iter().find(|set| set.contains(cpu)));
@@ -95,7 +88,6 @@ fn time_areas(largest: u64) -> (Vec<AreaTime>, Option<f64>) {
         // The fastest one: interruptions only make it slower.
         let this = (setting_up > 0.0).then(|| PASSES * bytes as f64 / setting_up);
         rate = this.into_iter().chain(rate).reduce(f64::max);
-        // The next area is twice as large.
         let used = thread_cpu_time().saturating_sub(on_cpu);
         if used + took * 2 > ALL_AREAS_TIME || begun.elapsed() > MAX_AREAS_TIME {
             break;
@@ -128,8 +120,8 @@ fn time_area(bytes: u64) -> Option<AreaTime> {
     times.get(times.len() / 2).map(|seconds| AreaTime { bytes, seconds: *seconds })
 }
 
-/// Returns the bytes of the first area with slow loads (above the geometric mean of fastest and
-/// slowest), as the cache may end within the step. `None` if a cache answers all areas.
+/// Returns the bytes of the first area with loads slower than the geometric mean of fastest and
+/// slowest. If all are equally fast, returns the first area for memory, `None` for a cache.
 fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
     let least = steps.iter().map(|step| step.seconds).reduce(f64::min)?;
     let most = steps.iter().map(|step| step.seconds).reduce(f64::max)?;
@@ -141,7 +133,7 @@ fn first_slow_area(steps: &[AreaTime]) -> Option<u64> {
     steps.get(beyond).map(|step| step.bytes)
 }
 
-/// Rounds down to a power of two, so that sizes derived from it repeat in the next run.
+/// Rounds `rate` down to a power of two, so that sizes derived from it repeat in the next run.
 fn rounded(rate: f64) -> f64 {
     rate.log2().floor().exp2()
 }
@@ -160,7 +152,6 @@ mod tests {
 
     #[test]
     fn the_knee_is_where_loads_become_slow() {
-        // About 100 of 480 MiB.
         assert_eq!(first_slow_area(&steps(&[28.0, 29.0, 31.0, 35.0, 90.0, 110.0, 115.0])), Some(128 * MIB));
         assert_eq!(first_slow_area(&steps(&[12.0, 13.0, 70.0, 90.0])), Some(32 * MIB));
         assert_eq!(first_slow_area(&steps(&[28.0, 29.0, 30.0, 31.0, 33.0, 35.0, 38.0])), None, "all of it");

@@ -1,5 +1,3 @@
-//! Facts that memory cases record.
-
 use plimsoll_model::sample::CaseFact;
 
 pub(super) const THREAD_BYTES: CaseFact<u64> = CaseFact::new("size", "bytes that each thread works on");

@@ -1,6 +1,5 @@
 //! Laps: work of all threads from the first start to the last end. If a pass over the arrays takes
-//! longer than a lap, a lap is a window of it, and the next lap continues there: data has left the
-//! caches when its turn comes again, and an interruption costs a window instead of a pass.
+//! longer than a lap, a lap is a window of the pass, so that an interruption costs only a window.
 
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ pub(super) const OFF_CPU: f64 = 0.02;
 
 /// A lap this many times slower than the median was slowed by other work.
 const SLOW_LAP_FACTOR: f64 = 1.25;
-/// Least number of laps for which slow ones are reported.
 const MIN_REPORTED_LAPS: usize = 8;
 
 /// Amount of work, and amount from one common start to the next, in parts of a pass (see [`PASS`]).
@@ -28,16 +26,12 @@ pub(super) struct LapSchedule {
     pub(super) per_lap: u64,
 }
 
-/// Work from one common start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
     /// Parts of a pass.
     pub(super) parts: u64,
-    /// Seconds from the first start to the last end.
     pub(super) seconds: f64,
-    /// Largest share of the time that any thread was off its CPU or started late, 0 to 1.
     pub(super) disturbed: f64,
-    /// Largest share of the time that any thread was off its CPU, 0 to 1.
     pub(super) off_cpu: f64,
 }
 
@@ -51,12 +45,10 @@ pub(super) struct LapRound {
     pub(super) clock_hz: Option<f64>,
 }
 
-/// Included part of a round.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct CountedPasses {
     pub(super) passes: f64,
     pub(super) seconds: f64,
-    /// Share of the time in excluded laps.
     pub(super) excluded_share: f64,
     /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
     pub(super) off_cpu: f64,
@@ -65,8 +57,8 @@ pub(super) struct CountedPasses {
 }
 
 impl LapSchedule {
-    /// Returns the lengths of the laps, in parts of a pass, from part `at` of it on: windows that
-    /// end with the pass, or whole passes after the rest of the current one.
+    /// Returns the lengths of the laps in parts of a pass, if the first lap starts at part `at`:
+    /// windows that end with the pass, or whole passes after the rest of the current one.
     pub(super) fn laps(self, at: u64) -> Vec<u64> {
         let per_lap = if self.per_lap >= PASS { self.per_lap / PASS * PASS } else { self.per_lap.max(1) };
         let (mut at, mut left, mut laps) = (at % PASS, self.parts, Vec::new());
@@ -86,7 +78,8 @@ impl LapSchedule {
 }
 
 impl LapRound {
-    /// Combines the turns of all threads, which did the same `laps`. `alone`: each has its own CPU.
+    /// Combines the spans of all threads, which did laps of the lengths `laps` (in parts of a
+    /// pass). If `alone`, each thread has its own CPU.
     pub(super) fn of_all(laps: &[u64], turns: &[ThreadSpans], alone: bool) -> Self {
         let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
         let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
@@ -107,7 +100,7 @@ impl LapRound {
         self.laps.iter().map(|lap| lap.seconds).sum()
     }
 
-    /// Returns the sum of the laps disturbed by at most `tolerated` (0 to 1), else the least.
+    /// Sums the laps disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
     pub(super) fn counted(&self, tolerated: f64) -> CountedPasses {
         let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
         let bound = tolerated.max(least);
@@ -154,8 +147,8 @@ impl Lap {
     }
 }
 
-/// Returns the parts of a pass that take at least `seconds`: at least one part, whole passes above
-/// one. `pass_seconds`, the time of a pass, is 0 if the timer did not advance.
+/// Returns how many parts of a pass take `seconds`, at least one; more than a pass is rounded up to
+/// whole passes. `pass_seconds`, the time of a pass, is 0 if the timer did not advance.
 pub(super) fn parts_in(seconds: f64, pass_seconds: f64) -> u64 {
     let passes = (seconds / pass_seconds.max(1e-9)).clamp(0.0, 1e12);
     let parts = (passes * PASS as f64).ceil().max(1.0) as u64;
@@ -170,7 +163,7 @@ pub(super) fn parts_per_lap(seconds: f64, pass_seconds: f64) -> u64 {
     }
 }
 
-/// Returns the share of `elapsed` that was not spent on the CPU, 0 to 1.
+/// Returns the share (0 to 1) of `elapsed` off the CPU, for a thread with CPU time `on_cpu`.
 pub(super) fn off_cpu(elapsed: Duration, on_cpu: Duration) -> f64 {
     if elapsed.is_zero() {
         return 0.0;
@@ -251,7 +244,6 @@ mod tests {
         assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
         assert!((counted.excluded_share - 0.8).abs() < 1e-12);
         assert_eq!(round(&[]).counted(0.02), CountedPasses::default());
-        // A thread that starts late was not off its CPU: the lap is excluded without such a cause.
         let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
         let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
         assert_eq!((counted.excluded_share, counted.off_cpu), (0.5, 0.0));

@@ -1,10 +1,7 @@
-//! Levels of the memory hierarchy, and which one answers a working set.
-
 use plimsoll_machine::Machine;
 
 use super::working_set;
 
-/// A level of the memory hierarchy, as seen from one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLevel {
     /// 1 is nearest to the core.
@@ -12,7 +9,6 @@ pub(crate) struct MemoryLevel {
     pub(crate) bytes: u64,
 }
 
-/// Level that answers the accesses to a working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnsweringLevel {
     /// A cache of this level: each thread's share fits in the cache that its CPU uses.
@@ -34,7 +30,7 @@ impl std::fmt::Display for AnsweringLevel {
     }
 }
 
-/// Returns the data caches of `cpu`, nearest first, if their sizes are known and ascend.
+/// Returns the data caches of `cpu` with known, ascending sizes, nearest first.
 pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<MemoryLevel> {
     let mut found: Vec<MemoryLevel> = Vec::new();
     for number in 1..=4 {
@@ -47,8 +43,8 @@ pub(crate) fn levels(machine: &Machine, cpu: usize) -> Vec<MemoryLevel> {
     found
 }
 
-/// Returns the nearest level whose caches hold `size` bytes per thread on these CPUs; `None` for
-/// memory. A cache with unknown sharers counts as shared by all.
+/// Returns the nearest cache level that holds `size` bytes for a thread on each of `cpus`; `None`
+/// if only memory does. A cache with unknown sharers counts as shared by all.
 pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<u8> {
     let first = cpus.first()?;
     let holds = |level: u8| {
@@ -65,13 +61,12 @@ pub(crate) fn answering(machine: &Machine, cpus: &[usize], size: u64) -> Option<
     levels(machine, *first).into_iter().map(|level| level.number).find(|level| holds(*level))
 }
 
-/// Returns the level that answers if a thread on each CPU works on `size` bytes of `arrays` arrays.
+/// Returns the level that answers if a thread per CPU works on `size` bytes of `arrays` arrays.
 pub(crate) fn answers(machine: &Machine, cpus: &[usize], size: u64, arrays: u64) -> AnsweringLevel {
     answers_lines(machine, cpus, [size, size], arrays)
 }
 
-/// Returns the level that answers if a thread on each CPU works within `size` bytes of `arrays`
-/// arrays and touches lines of `lines` bytes there.
+/// Like [`answers`], but threads touch only lines of `lines` bytes among their `size` bytes.
 pub(crate) fn answers_lines(
     machine: &Machine,
     cpus: &[usize],

@@ -80,8 +80,8 @@ fn threads(machine: &Machine, group: &Group) -> Result<Vec<u64>, String> {
     counts_in_range(group, "threads", &default_threads(machine), MOST_THREADS)
 }
 
-/// Returns the requested sizes in bytes, or `defaults`. `sweep` adds every power of two up to well
-/// beyond the caches. The error names `reported`, the smallest size of the benchmark.
+/// Returns the requested sizes in bytes, or `defaults`; `sweep` stands for many sizes. Fails below
+/// 1 KiB; the error names `least`, the smallest size of the benchmark.
 fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Result<Vec<u64>, String> {
     let sweeps = group.asked("size") && !group.words("size", &[]).is_empty();
     let mut sizes = group.numbers("size", defaults);
@@ -98,14 +98,14 @@ fn sizes(machine: &Machine, group: &Group, defaults: &[u64], least: u64) -> Resu
     }
 }
 
-/// Returns the powers of two from 4 KiB to eight times the last-level caches.
+/// Returns the powers of two from 4 KiB to eight times the last-level caches, in bytes.
 fn sweep(machine: &Machine) -> impl Iterator<Item = u64> {
     let end =
         machine.cpu.last_level_bytes().unwrap_or(ASSUMED_LAST_LEVEL).saturating_mul(8).clamp(4096, 1 << 50);
     std::iter::successors(Some(4096_u64), |size| size.checked_mul(2)).take_while(move |size| *size <= end)
 }
 
-/// Returns the level that answers a case of `memory.bandwidth`.
+/// Returns the level of the memory hierarchy that answers a case of `memory.bandwidth`.
 pub(crate) fn answers_stream(machine: &Machine, stream: &MemoryStream) -> AnsweringLevel {
     let site = &stream.site;
     answers(machine, &site.threads.cpus(machine), site.size, stream.op.arrays())
@@ -117,19 +117,19 @@ pub(crate) fn caches_of(machine: &Machine, case: &Case) -> Option<u64> {
     Some(working_set::caches(machine, &cpus))
 }
 
-/// Returns whether `bytes` over all threads of a case are memory rather than caches.
+/// Returns whether caches cannot answer `bytes`, the sum over all threads of a case.
 pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
     bytes >= working_set::least_of(machine, case, 1)
 }
 
-/// Warns if the cache sizes are unknown, so that the figure may be that of a cache.
+/// Warns if the cache sizes are unknown.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
         facts.warnings.push(MemoryWarning::CachesUnknown.into());
     }
 }
 
-/// Records the measured part of a large cache, if it is smaller than shown.
+/// Records the measured size of the last-level cache of the first CPU, if it is smaller than shown.
 fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     let Some(first) = cpus.first() else { return };
     let (Some(effective), Some(last)) = (machine.cpu.effective_cache, levels(machine, *first).pop()) else {
@@ -142,7 +142,7 @@ fn note_effective(facts: &mut Facts, machine: &Machine, cpus: &[usize]) {
     }
 }
 
-/// Warns if a thread's own node has no memory, so that another is measured; not if one was `asked`.
+/// Warns if a CPU's node has no memory, so that another is measured; not if a node was `asked`.
 fn note_nodes(facts: &mut Facts, machine: &Machine, asked: Option<usize>, cpus: &[usize]) {
     if asked.is_some() {
         return;
@@ -164,7 +164,7 @@ fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Checks, before allocation, that `size` bytes per thread fit in memory or the pool of pages.
+/// Fails unless `size` bytes per thread fit in free memory or, for reserved pages, in their pool.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
         Some(page) => check_page_pool(
@@ -182,7 +182,7 @@ fn rounded_to_pages(size: u64, pages: Pages) -> Option<u64> {
     size.checked_next_multiple_of(if pages == Pages::Small { SMALL_PAGE } else { HUGE_PAGE })
 }
 
-/// Checks, before allocation, that `size` bytes of ordinary pages per thread fit in memory.
+/// Fails unless `size` bytes per thread, not in reserved pages, fit in the available memory.
 fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     let needed = rounded_to_pages(size, pages).and_then(|size| size.checked_mul(threads));
     let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
@@ -228,7 +228,7 @@ fn broken(error: TeamError) -> CannotMeasure {
     CannotMeasure::environment(error.to_string())
 }
 
-/// Returns a seed that depends on the run's seed and the case (FNV-1a over the id).
+/// Returns a seed that depends on the run's seed and the case id (FNV-1a).
 fn seed(cx: &Context<'_>, case: &Case) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ cx.options.seed;
     case.id()
@@ -237,14 +237,14 @@ fn seed(cx: &Context<'_>, case: &Case) -> u64 {
         .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Returns the error for blocks that do not hold, or did not return, the written data.
+/// Returns the error for blocks whose contents differ from the written data.
 fn wrong_blocks(origin: WrongAnswerSource, wrong: &WrongBlocks) -> CannotMeasure {
     let WrongBlocks { what, blocks } = wrong;
     let answer = WrongAnswer::new(origin, "memory blocks", "a wrong checksum");
     answer.detail(format!("{what} after {blocks} blocks")).into()
 }
 
-/// Returns the error for a chase that left its cycle, or that could not be checked.
+/// Returns the error for a chase on `cpus` that left its cycle, or that could not be checked.
 fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),

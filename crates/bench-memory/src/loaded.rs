@@ -1,8 +1,6 @@
-//! `memory.loaded-latency`: latency of memory at increasing load from the other threads.
-//!
-//! One thread chases like `memory.latency`; the other threads read, write or copy memory of their
-//! own and wait after each 4 KiB. A sample covers all waits, down to none, and takes bandwidth and
-//! latency from the same window of time. The headline is the latency at the highest load.
+//! `memory.loaded-latency`: one thread chases like `memory.latency`; the other threads read, write
+//! or copy memory of their own and wait after each 4 KiB. A sample covers all waits, down to none.
+//! The headline is the latency at the highest load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +30,6 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount, WrongAnswerSource};
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
 
-/// Values of `op`: work of the loading threads.
 const LOAD_OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 /// Bytes between two waits.
@@ -41,14 +38,12 @@ const BURST: usize = 4096;
 const WITHOUT_WAIT: u64 = 16;
 /// Default waits in nanoseconds; a burst itself takes about 100.
 const DELAYS: &[u64] = &[6400, 3200, 1600, 800, 600, 400, 300, 200, 150, 100, 50, 0];
-/// Longest wait; beyond it the load is negligible.
 const LONGEST_DELAY: Duration = Duration::from_millis(10);
 /// Most steps, so that each has enough time in a sample.
 const MOST_STEPS: usize = 64;
 /// Time of load before a step is measured, and shortest step in seconds.
 const SETTLE: Duration = Duration::from_millis(2);
 const SHORTEST_STEP: f64 = 10e-3;
-/// Least bytes per loading thread.
 const LEAST_REGION: u64 = 16 << 20;
 
 /// The benchmark `memory.loaded-latency`.
@@ -145,7 +140,7 @@ impl Benchmark for LoadedLatency {
     }
 }
 
-/// Formats a point, bandwidth of the load and latency: `20 GB/s 110 ns`.
+/// Formats bandwidth of the load and latency at one point of the curve: `20 GB/s 110 ns`.
 fn in_words(point: &CurvePoint) -> Option<String> {
     let (latency, load) = (*point.get(LATENCY_METRIC)?, *point.get(BANDWIDTH_METRIC)?);
     let latency = Quantity::new(latency, Unit::Second);
@@ -159,7 +154,6 @@ fn in_words(point: &CurvePoint) -> Option<String> {
 struct LoadedJob {
     draws: BlockOp,
     delays: Vec<Duration>,
-    /// Memory of the chase, and the threads of both.
     site: MemorySite,
 }
 
@@ -200,7 +194,7 @@ fn delays(group: &Group) -> Result<Vec<Duration>, String> {
     if words.is_empty() { Ok(usual_delays()) } else { read_delays(words.iter().map(String::as_str)) }
 }
 
-/// Parses waits between bursts, such as `0` or `1us`; the longest (least load) comes first.
+/// Parses the values of `--delay`, such as `0` or `1us`; returns the longest (least load) first.
 fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>, String> {
     let read = |word: &str| match word {
         "0" => Ok(Duration::ZERO),
@@ -223,7 +217,7 @@ fn read_delays<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Duration>
     }
 }
 
-/// Returns the bytes per loading thread: all exceed the caches, within the available memory.
+/// Returns the bytes per loading thread, of which there are `threads` − 1: all exceed the caches.
 fn region_bytes(machine: &Machine, threads: u64) -> u64 {
     let loading = threads.saturating_sub(1).max(1);
     let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
@@ -252,7 +246,7 @@ struct MemoryLoad {
 struct ThreadBytes(AtomicU64);
 
 impl MemoryLoad {
-    /// Allocates regions of the loading threads, each on the thread's own memory node.
+    /// Allocates regions of the loading threads on their own nodes, and chooses a kernel.
     fn new(job: &LoadedJob, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let &LoadedJob { draws: op, site: MemorySite { ref threads, pages, .. }, .. } = job;
         let cpus: Vec<usize> = threads.cpus(cx.machine).into_iter().skip(1).collect();
@@ -270,7 +264,6 @@ impl MemoryLoad {
         Ok(load)
     }
 
-    /// Chooses the kernel with the highest bandwidth.
     fn choose(&mut self, op: BlockOp) -> Result<(), CannotMeasure> {
         let mut best = 0.0;
         for kernel in candidates(op, BURST) {
@@ -340,7 +333,6 @@ impl MemoryLoad {
     }
 }
 
-/// Spins for `delay`, or until `stop` is set.
 fn wait(delay: Duration, stop: &AtomicBool) {
     if delay.is_zero() {
         return;
@@ -518,7 +510,6 @@ mod tests {
             let job = LoadedJob { draws: *draws, delays, site: MemorySite::of(&case) };
             let parsed = Candidate::new(case.clone(), Ok(())).parsed(&job).parsed;
             let mut prepared = LoadedLatency.prepare(&case, &parsed, &cx).unwrap();
-            // On a busy machine a step may lack any load, or any undisturbed slice of the chase.
             let mut samples = (0..50).filter_map(|_| prepared.sample(SampleAmount::Seconds(0.0)).ok());
             let sample = samples.find(|sample| sample.curve[1]["bandwidth"] > 0.0).expect("some load");
             assert_eq!(sample.curve.len(), 3);

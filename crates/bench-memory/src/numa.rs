@@ -1,8 +1,6 @@
-//! `memory.numa`: latency and bandwidth from the CPUs of each NUMA node to the memory of each.
-//!
-//! A memory policy binds memory to its node, and its location is verified afterwards. `op=latency`
-//! chases from the first CPU of a node, `op=read` reads with all CPUs of a node. The headline is
-//! the median over all pairs; the matrix has each pair with its SLIT distance.
+//! `memory.numa`: latency (`op=latency`, from the first CPU of a node) and read bandwidth
+//! (`op=read`, from all its CPUs) of the memory of each node, bound by a memory policy. The
+//! headline is the median over all pairs of nodes; the matrix has each pair with its SLIT distance.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -164,7 +162,7 @@ fn enough(machine: &Machine) -> Result<(), CannotMeasure> {
     )))
 }
 
-/// Returns the default bytes (for a chase: of touched lines) beyond the caches of one node.
+/// Returns the default bytes per node, beyond its caches; for `latency`, of touched lines.
 fn default_size(machine: &Machine, group: &Group, op: &str) -> u64 {
     let one = with_cpus(machine)
         .into_iter()
@@ -187,7 +185,6 @@ struct WorkingNode {
     cpus: Vec<usize>,
 }
 
-/// Memory of a node, accessed from all nodes.
 enum NodeMemory {
     Chase(Chase),
     /// One region per CPU of the node with most CPUs.
@@ -285,7 +282,7 @@ impl NodePairs {
         }
     }
 
-    /// Returns "local" or the SLIT distance of a pair of node ids, such as "distance 21".
+    /// Returns `local` or the SLIT distance between nodes `row` and `column`: `distance 21`.
     fn mark(&self, row: usize, column: usize) -> Option<String> {
         if row == column {
             return Some("local".to_owned());
@@ -313,7 +310,7 @@ fn middle(values: Vec<f64>) -> Result<f64, CannotMeasure> {
     })
 }
 
-/// Walks a chase for `time`; returns the seconds per step of each slice.
+/// Walks a chase for `time` in slices of about 2 ms; returns the seconds per step of each slice.
 fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     let timed = |chase: &mut Chase, steps: u64| {
         let start = Instant::now();
@@ -329,7 +326,7 @@ fn steps(chase: &mut Chase, time: Duration) -> Vec<f64> {
     slices
 }
 
-/// Works through the region for `time`; returns this thread's span of each lap.
+/// Reads the blocks of the region in laps for `time`; returns the span of this thread in each lap.
 fn blocks(
     region: &mut Region,
     kernel: BlockKernel,
@@ -429,7 +426,6 @@ mod tests {
         assert_eq!(ids.len(), 2);
         assert!(ids[0].starts_with("memory.numa/op=latency/size="), "{ids:?}");
         assert!(candidates.iter().all(|candidate| candidate.feasible.is_ok()), "{candidates:?}");
-        // A node has two caches of 32 MiB and eight of 512 KiB, but 16 threads with 32 MiB each.
         assert!(ids[1].starts_with("memory.numa/op=read/size=512M/"), "{ids:?}");
         assert_eq!((with_memory(&machine).len(), with_cpus(&machine).len()), (nodes, nodes));
         Ok(())

@@ -1,5 +1,3 @@
-//! Page sizes: names in cases, defaults, and the sizes of the kernel.
-
 use plimsoll_metal::buffer::Pages;
 
 use super::HUGE_PAGE;
@@ -10,7 +8,6 @@ use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::text::shown;
 
-/// Pages of a case, and their name in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestedPages {
     pub(super) pages: Pages,
@@ -18,7 +15,6 @@ pub(super) struct RequestedPages {
 }
 
 impl RequestedPages {
-    /// Returns the ordinary pages of this machine's kernel.
     pub(super) fn small(machine: &Machine) -> Self {
         Self { pages: Pages::Small, word: small_page_name(machine.memory.page_bytes) }
     }
@@ -27,14 +23,14 @@ impl RequestedPages {
         Self { pages: Pages::Thp, word: THP }
     }
 
-    /// Returns small pages if all is default and `size`, per thread, is less than a huge page.
+    /// Returns small pages if both are defaults and `size` bytes per thread fill no huge page.
     pub(super) fn fitting(self, machine: &Machine, group: &Group, size: u64) -> Self {
         let usual = !group.asked("pages") && !group.asked("size");
         if usual && size < HUGE_PAGE && self.pages == Pages::Thp { Self::small(machine) } else { self }
     }
 }
 
-/// Returns the requested page sizes, or the best that this machine has. Fails for other words.
+/// Returns the requested page sizes; by default THP if it is usual, else small pages.
 pub(super) fn pages(machine: &Machine, group: &Group) -> Result<Vec<RequestedPages>, String> {
     let usual = if thp_is_usual(machine) { RequestedPages::thp() } else { RequestedPages::small(machine) };
     let small = RequestedPages::small(machine).word;
@@ -52,7 +48,7 @@ fn find(word: &str) -> Option<RequestedPages> {
         .find(|one| one.word == word)
 }
 
-/// Checks that the kernel has the ordinary pages of a case, which may come from a plan.
+/// Fails if the case names ordinary pages of another size than this kernel's.
 pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), CannotMeasure> {
     let own = RequestedPages::small(machine);
     match named.pages == Pages::Small && named != own {
@@ -64,8 +60,8 @@ pub(super) fn are_here(machine: &Machine, named: RequestedPages) -> Result<(), C
     }
 }
 
-/// Returns whether transparent huge pages are on and small enough for working sets: kernels with
-/// pages of 16 or 64 KiB have some of 32 or 512 MiB.
+/// Returns whether transparent huge pages are on and at most 2 MiB: kernels with base pages of 16
+/// or 64 KiB have some of 32 or 512 MiB.
 fn thp_is_usual(machine: &Machine) -> bool {
     let given = machine.memory.transparent_huge_pages.as_deref().is_some_and(|setting| setting != "never");
     given && machine.memory.transparent_huge_page_bytes.is_none_or(|bytes| bytes <= HUGE_PAGE)

@@ -1,5 +1,3 @@
-//! The memory benchmarks as a part of a report.
-
 use super::human;
 use plimsoll_bench_api::Subsystem;
 use plimsoll_machine::Machine;
@@ -43,7 +41,7 @@ fn context(machine: &Machine) -> Vec<String> {
     parts
 }
 
-/// Returns whether the limit is that of a fully populated socket: a guest may have less.
+/// Returns whether the headline's limit is that of a fully populated socket: a guest may have less.
 fn of_the_socket(measurement: &Measurement) -> bool {
     let limit = measurement.metrics.first().and_then(|metric| metric.limit.as_ref());
     limit.is_some_and(|limit| limit.source == LimitSource::Rated)

@@ -1,7 +1,5 @@
-//! Passes over arrays on every thread: the prepared case of `memory.bandwidth`.
-//!
-//! A sample consists of laps of a few milliseconds (see [`super::lap`]). A lap in which a thread
-//! was off its CPU is excluded, because its time is not that of memory.
+//! Passes over arrays on every thread: the prepared case of `memory.bandwidth`. A lap (see
+//! [`super::lap`]) in which a thread was off its CPU is excluded.
 
 use std::collections::BTreeSet;
 
@@ -44,14 +42,13 @@ pub(super) struct Passes {
     arrays: ThreadArrays,
     op: StreamOp,
     chosen: Option<Chosen>,
-    /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
     distances: NeighbourDistances,
     facts: Facts,
 }
 
 impl Passes {
-    /// Allocates and fills arrays on each thread's own memory node.
+    /// Allocates and fills the arrays, by default on each thread's own memory node.
     pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let MemoryStream { op, layout, site, .. } = job;
         let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
@@ -82,7 +79,7 @@ impl Passes {
         Ok(Self { team, arrays, op, chosen: None, alone, distances, facts })
     }
 
-    /// Chooses the kernel `variant`; for `best`, the fastest one that this CPU can run.
+    /// Chooses the kernel called `variant`; for `best`, the fastest one that this CPU can run.
     pub(super) fn choose(&mut self, variant: &str) -> Result<(), CannotMeasure> {
         let kernels = choose::named(self.op, variant);
         let least = if self.alone { TRIAL_SECONDS } else { SHARED_TRIAL_SECONDS };
@@ -209,7 +206,7 @@ pub(super) fn note_threads(facts: &mut Facts, machine: &Machine, on: &[usize]) {
     }
 }
 
-/// Warns of arrays larger than the caches but too small to measure memory alone.
+/// Warns if the arrays exceed the caches, but are too small to measure memory alone.
 fn note_level(facts: &mut Facts, machine: &Machine, op: StreamOp, cpus: &[usize], level: AnsweringLevel) {
     if let AnsweringLevel::CacheAndMemory(_) = level {
         let each = working_set::least(machine, cpus, op.arrays()).div_ceil(cpus.len().max(1) as u64);

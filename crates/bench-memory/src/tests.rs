@@ -74,7 +74,6 @@ fn a_chase_has_half_of_each_cache_and_memory_by_the_lines_it_touches() -> Result
     let sizes = ["16K", "512K", "16M", "528M"];
     assert_eq!(zen4, sizes.map(|size| format!("memory.latency/size={size}/pages=4k")));
     let epyc = ids(&MemoryLatency, &machine("epyc-7543-nps4")?, &list("pages", ["thp"]));
-    // One CPU uses one of the eight caches.
     assert_eq!(epyc.last().map(String::as_str), Some("memory.latency/size=520M/pages=thp"));
     Ok(())
 }
@@ -519,7 +518,6 @@ fn memory_of_a_node_is_taken_from_it() {
             "{:?}",
             facts.warnings
         );
-        // Empty if the kernel does not show it.
         assert!(facts.achieved.get(&MEMORY_NODES).unwrap().iter().all(|node| *node == 0), "{case}");
         let nowhere = prepared(benchmark, &case.clone().with_count("node", 999), &machine);
         assert!(nowhere.err().unwrap().reason.contains("NUMA node 999"), "{case}");

@@ -1,5 +1,3 @@
-//! Warnings of memory cases.
-
 use std::fmt;
 
 use super::{ASSUMED_LAST_LEVEL, TIMES_LAST_LEVEL};

@@ -1,7 +1,5 @@
-//! Common time of threads that work side by side, and how far they were disturbed.
-//!
-//! A thread that starts late leaves memory to the other threads and has it to itself at the end:
-//! its own time is too short for the common work. So the time is from first start to last end.
+//! Common time of threads that work together: from the first start to the last end. A thread that
+//! starts late has memory to itself at the end, so its own time is too short for the common work.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +14,7 @@ const LATE: Duration = Duration::from_micros(1);
 pub(super) struct ThreadSpan {
     pub(super) start: Instant,
     pub(super) end: Instant,
-    /// Share of it that the thread was off its CPU, 0 to 1.
+    /// Share of the span that the thread was off its CPU, 0 to 1.
     pub(super) off_cpu: f64,
 }
 
@@ -30,8 +28,8 @@ pub(super) struct Window {
 }
 
 impl ThreadSpan {
-    /// Returns the span from `start`, when the thread's CPU time was `on_cpu`, until now. `off_cpu`
-    /// is 0 if the kernel counts CPU time too coarsely.
+    /// Returns the span from `start` until now. `on_cpu` is the thread's CPU time at `start`. The
+    /// share off the CPU is 0 if the kernel counts CPU time too coarsely.
     pub(super) fn since(start: Instant, on_cpu: Duration) -> Self {
         let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
         let elapsed = end.saturating_duration_since(start);
@@ -44,8 +42,8 @@ impl ThreadSpan {
 }
 
 impl Window {
-    /// Combines the spans of all threads; `None` without spans. With a CPU for each thread
-    /// (`alone`), a late start is a disturbance; threads that share a CPU start when it is free.
+    /// Combines the spans of all threads; `None` without spans. If `alone` (each thread has its own
+    /// CPU), a late start is a disturbance; threads that share a CPU start when it is free.
     pub(super) fn of(spans: &[ThreadSpan], alone: bool) -> Option<Self> {
         let first = spans.iter().map(|span| span.start).min()?;
         let late = spans.iter().map(|span| span.start).max()?.saturating_duration_since(first);
@@ -92,7 +90,6 @@ mod tests {
 
     #[test]
     fn who_begins_late_lengthens_the_window_and_disturbs_it() {
-        // Each had the memory to itself for 4 of its 5 or 7 ms.
         let spans: [&dyn Fn(Instant) -> ThreadSpan; 2] = [&span(0, 5_000, 0.0), &span(4_000, 11_000, 0.0)];
         let late = of(&spans, true);
         assert!((late.seconds - 11e-3).abs() < 1e-9, "{late:?}");

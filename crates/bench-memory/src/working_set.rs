@@ -1,6 +1,5 @@
 //! Default size of a working set: beyond the caches of the working CPUs, at most half of the
-//! available memory, and no more than can be set up in the time of a case. If memory or time do not
-//! suffice, `level` names the level that answers.
+//! available memory, and no more than can be set up in a case's time.
 
 use plimsoll_bench_api::cpus_of_case;
 use plimsoll_machine::{CpuSet, Machine};
@@ -20,14 +19,11 @@ const CASES: f64 = 24.0;
 /// short budget does not change them; a long one is not for setup.
 const SECONDS: [f64; 2] = [1.75, 6.0];
 
-/// Least default bytes of each array per thread, if memory allows.
-///
-/// Four times the caches are not enough for every replacement policy. A Graviton3 with 64 threads,
-/// 64 MiB of level 2 and 32 MiB of level 3 read 393 GB/s of 4 MiB each, 327 of 8, 303 of 16, 293 of
-/// 32 and 283 of 512 MiB (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
+/// Least default bytes of each array per thread: four times the caches are not enough for every
+/// replacement policy. A Graviton3 (64 threads, 64 MiB of level 2) reads 393 GB/s of 4 MiB each,
+/// 293 of 32 and 283 of 512 MiB (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
 const LEAST_EACH: u64 = 32 << 20;
 
-/// Size of the last-level cache to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LastLevel {
     /// The size that the machine shows, unless the chip cannot have it.
@@ -36,8 +32,8 @@ enum LastLevel {
     Possible,
 }
 
-/// Returns the bytes of the caches that can hold the data of these CPUs: their last level plus all
-/// of level 2, inclusive or not; an assumption if unknown.
+/// Returns the bytes of the caches that can hold data of `cpus`: their last level plus all of level
+/// 2; an assumption if unknown.
 pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
     all_caches(machine, cpus, LastLevel::Shown)
 }
@@ -56,7 +52,7 @@ fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
     last.saturating_add(machine.cpu.level_2_of(&set))
 }
 
-/// Returns bytes and number of last-level caches, `shown` or of the chip, whichever is larger.
+/// Returns (bytes, number) of the last-level caches: the `shown` ones, or the chip's if larger.
 fn possible(machine: &Machine, cpus: &[usize], shown: (u64, u64)) -> (u64, u64) {
     let Some(chip) = chip_caches(machine, cpus) else { return shown };
     let instances = chip.instances.max(shown.1);
@@ -71,7 +67,7 @@ pub(super) struct ChipCaches {
     pub(super) instances: u64,
 }
 
-/// Returns the caches of the chip behind a guest; `None` on bare metal and if unknown.
+/// Returns the last-level caches of the chip of `cpus`; `None` on bare metal or if unknown.
 pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCaches> {
     if machine.virtualisation.is_virtual == Some(false) {
         return None;
@@ -83,10 +79,9 @@ pub(super) fn chip_caches(machine: &Machine, cpus: &[usize]) -> Option<ChipCache
     Some(ChipCaches { bytes, instances })
 }
 
-/// Returns the least total bytes that count as memory: each of `arrays` four times the caches.
-///
-/// All arrays together are not enough: non-temporal stores bypass the caches and leave them to the
-/// arrays that are read (triad on a Zen 4 with 32 MiB: 111 GB/s with 128 MiB, 88 with 1.5 GiB).
+/// Returns the total bytes from which on `arrays` arrays count as memory: each four times the
+/// caches. Non-temporal stores leave the caches to the arrays that are read (triad on a Zen 4 with
+/// 32 MiB: 111 GB/s with 128 MiB, 88 with 1.5 GiB).
 pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
     caches(machine, cpus).saturating_mul(TIMES_LAST_LEVEL).saturating_mul(arrays)
 }
@@ -98,7 +93,7 @@ pub(super) fn default_total_bytes(machine: &Machine, cpus: &[usize], arrays: u64
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 
-/// Returns the least total bytes that count as memory for the CPUs of a case with `arrays` arrays.
+/// Like [`least`], for the CPUs of the case's threads.
 pub(super) fn least_of(machine: &Machine, case: &Case, arrays: u64) -> u64 {
     least(machine, &cpus_of_case(machine, case), arrays)
 }
@@ -148,7 +143,6 @@ mod tests {
 
     #[test]
     fn the_caches_are_those_of_the_cpus_that_work() -> Result<(), Fault> {
-        // Eight caches of 32 MiB.
         let epyc = Fixture::open("epyc-7543-nps4")?.machine();
         assert_eq!(caches(&epyc, &spread_cpus(&epyc, 1)), 32 * MIB + MIB / 2);
         let all = epyc.cpu.allowed.len();
@@ -188,17 +182,14 @@ mod tests {
 
     #[test]
     fn a_guest_is_not_believed_that_its_cache_is_smaller_than_the_chips() -> Result<(), Fault> {
-        // 48 cores of a Milan share 32 MiB: at least six caches.
         let (milan, size) = default_of("azure-shows-one-small-l3")?;
         assert_eq!(size, 32 * MIB);
         let all = spread_cpus(&milan, 96);
         assert_eq!(caches(&milan, &all), (6 * 32 + 24) * MIB);
-        // QEMU's own 16 MiB on an Emerald Rapids.
         let (emerald, size) = default_of("two-sockets-shown-as-one-8570")?;
         assert!(size * 48 >= 1200 * MIB, "{size}");
         let one = bytes_per_thread(&emerald, &Group::default(), 1, default_total_bytes(&emerald, &[0], 1));
         assert!(one >= 1200 * MIB, "{one}");
-        // The measured size may exceed the shown one.
         let mut measured = emerald;
         measured.cpu.effective_cache = Some(EffectiveCache { bytes: 128 * MIB, fill_rate: 1e9 });
         assert_eq!(caches(&measured, &[0]), (128 + 4) * MIB);

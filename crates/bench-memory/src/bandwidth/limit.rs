@@ -68,7 +68,6 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     Ok(width.with_evidence(Limit { per_sample, ..limit }, level))
 }
 
-/// Bandwidth of loads from the caches of a level.
 struct CacheWidth {
     /// Bytes per cycle and core.
     bytes: f64,
@@ -96,7 +95,8 @@ impl CacheWidth {
     }
 }
 
-/// Returns the cache's documented width; for level 1, else the one measured before the run.
+/// Returns the bytes per cycle that the cache of `level` is documented to give. If level 1 is not
+/// listed, returns the bytes measured before the run.
 fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let listed = listed(machine, cpu, level);
     match level {
@@ -120,7 +120,7 @@ fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String
     Ok(CacheWidth { bytes, from, core: Some(core) })
 }
 
-/// Returns the highest measured load width of level 1; `None` with several kinds of cores.
+/// Returns the widest measured loads of level 1; `None` if there are several kinds of cores.
 fn measured(machine: &Machine) -> Option<CacheWidth> {
     let loads = machine.cpu.capabilities.iter().filter(|one| one.ability == Ability::Loads);
     let bytes = |one: &Capability| Some(one.per_cycle()? * f64::from(one.bits) / 8.0);
@@ -151,7 +151,7 @@ fn share_beyond_cache(machine: &Machine, cpu: usize, level: u8, size: u64) -> Re
     }
 }
 
-/// Returns the channels' bandwidth; for [`BANDWIDTH_METRIC`] times its share of bus traffic.
+/// Returns the channels' limits in B/s; for [`BANDWIDTH_METRIC`] times its share of bus traffic.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let carried = channels::channel_limits(question.machine, question.case)?;
     if question.metric != BANDWIDTH_METRIC {
@@ -219,7 +219,6 @@ mod tests {
         let zen4 = machine("firecracker-zen4")?;
         let samples = [moved(20e9, 30e9), moved(22e9, 33e9)];
         let bus = ask(&zen4, &copy(512 * MIB, 1), "bus_bandwidth", &samples);
-        // Genoa: 12 channels of DDR5-4800.
         assert_eq!(
             (bus.value, bus.kind, bus.source),
             (Some(921.6e9), LimitKind::Ceiling, LimitSource::Rated)
@@ -238,7 +237,6 @@ mod tests {
     #[test]
     fn every_socket_with_a_thread_counts_once() -> Result<(), Fault> {
         let mut xeon = machine("xeon-gold-6230-2s")?;
-        // Without SMBIOS the limit is that of full sockets.
         xeon.memory.modules = None;
         let bus = |machine: &Machine, threads| {
             ask(machine, &copy(1 << 30, threads), "bus_bandwidth", &[moved(1.0, 1.0)]).value
@@ -342,7 +340,6 @@ mod tests {
             first.inputs[0].from.starts_with("measured capability: 1.980 loads of 256 bits"),
             "{first:?}"
         );
-        // Further caches were not measured, and one core does not represent another kind.
         reason(ask(&machine, &case.clone().with_size("size", 512 * KIB), "bandwidth", &samples));
         let kind = |name: &str, cpus: &str| plimsoll_machine::cpu::CoreKind {
             name: name.to_owned(),
@@ -376,7 +373,6 @@ mod tests {
             (inferred.value, inferred.source),
             (Some(32.0 * 3e9 / (1.0 - 1.0 / 16.0)), LimitSource::Inferred)
         );
-        // On bare metal the numbers are real.
         machine.cpu.flags.remove("hypervisor");
         machine.virtualisation.is_virtual = Some(false);
         assert!(reason(of(&machine, 16 * MIB)).contains("cannot have avx512"));

@@ -1,8 +1,6 @@
-//! `memory.bandwidth`: every thread passes over arrays of its own; all start together.
-//!
-//! The time is from the first start to the last end. `bandwidth` counts loads and stores of the
-//! program, `bus_bandwidth` also the lines that ordinary stores make the processor read first. The
-//! best kernel is chosen before timing and recorded.
+//! `memory.bandwidth`: passes over arrays on every thread, from the first start to the last end.
+//! `bandwidth` counts loads and stores of the program, `bus_bandwidth` also the lines that ordinary
+//! stores make the processor read first.
 
 mod limit;
 
@@ -31,7 +29,6 @@ use plimsoll_units::quantity::{Unit, format_size};
 /// Smallest bytes per thread for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
 
-/// Legend for the name of the fastest kernel.
 const VARIANTS: &str = "kernels: nt = non-temporal stores, aheadN = prefetch N bytes ahead (non-temporal), l1aheadN and l2aheadN = into L1 and L2";
 
 /// The benchmark `memory.bandwidth`.
@@ -62,7 +59,6 @@ impl Benchmark for Bandwidth {
         }
     }
 
-    /// Returns STREAM's operations per byte for its kernels, in f64, and the working set.
     fn roofline(&self, case: &Case) -> Roofline {
         let Ok(MemoryStream { op, site, .. }) = MemoryStream::of(case) else { return Roofline::No };
         let intensity = op.flops() as f64 / (8 * (op.loads() + op.stores())) as f64;
@@ -130,7 +126,7 @@ impl Benchmark for Bandwidth {
     }
 }
 
-/// Returns an explanation of the fastest kernel's name, if the case leaves the kernel open.
+/// Returns the legend of kernel names if the case leaves the kernel open and its name needs one.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     MemoryStream::of(&measurement.case).ok().filter(|stream| stream.variant == BEST_VARIANT)?;
     let chosen = measurement.achieved.word_of_parameter("variant")?;
@@ -152,7 +148,7 @@ fn unknown_operation(word: &str) -> String {
     )
 }
 
-/// Returns the requested operations, each with the requested variants that it has.
+/// Returns each requested (operation, variant) that exists; fails if a variant fits no operation.
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
     let variants = group.words("variant", &[BEST_VARIANT]);
     let mut pairs = Vec::new();
@@ -175,7 +171,7 @@ fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
     }
 }
 
-/// Returns the variants of a name; `all`: each that this CPU can run.
+/// Returns `variant` if `op` has it; `all` returns each variant that this CPU can run.
 fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
     match variant {
         BEST_VARIANT => vec![variant.to_owned()],
@@ -210,7 +206,7 @@ fn layouts(group: &Group) -> Result<Vec<ArrayLayout>, String> {
     words.iter().map(layout).collect()
 }
 
-/// Returns each thread's bytes of a default working set, within memory and time.
+/// Returns the default bytes per thread for the arrays of `op`, within available memory and time.
 fn default_size(machine: &Machine, group: &Group, op: StreamOp, threads: u64) -> u64 {
     let cpus = spread_cpus(machine, usize::try_from(threads).unwrap_or(usize::MAX));
     working_set::bytes_per_thread(

@@ -1,5 +1,4 @@
-//! Limits of `memory.block`: load and store ports of the core for every block; memory channels for
-//! regions beyond the caches, with a whole line per small random block.
+//! Limits of `memory.block`: load and store ports, and memory channels beyond the caches.
 
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
 use plimsoll_machine::CpuSet;
@@ -8,7 +7,6 @@ use plimsoll_model::limit::microarchitecture::Core;
 use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
 use plimsoll_model::place::cpus_of_case;
 
-/// Bytes of a cache line, the unit of bus transfers.
 const LINE_BYTES: f64 = 64.0;
 /// Largest block that is one access, in bytes.
 const ACCESS: u64 = 8;
@@ -29,7 +27,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     ceilings.map(as_asked).collect()
 }
 
-/// Returns the number of regions: two for a copy.
+/// Returns 2 for a copy, which has a source and a target, else 1.
 fn regions(question: &Question<'_>) -> f64 {
     if question.case.word("op") == Some("read-write") { 2.0 } else { 1.0 }
 }
@@ -38,7 +36,7 @@ fn block_bytes(question: &Question<'_>) -> Result<u64, String> {
     question.case.number("block").filter(|block| *block > 0).ok_or("the case names no block".to_owned())
 }
 
-/// Converts a limit in bytes per second to the least time of a block, or of a byte of it.
+/// Converts `ceiling` (B/s) to the least seconds per block, or per byte of a block if `per_byte`.
 fn floor(question: &Question<'_>, ceiling: Limit, per_byte: bool) -> Limit {
     let block = question.case.number("block").unwrap_or(1) as f64;
     let threads = question.case.threads() as f64;
@@ -98,7 +96,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     Ok(core.mark(limit).resting_on(format!("{per_cycle} {name} ({})", core.name)))
 }
 
-/// Returns name, value and unit of a core's throughput per cycle, in blocks or bytes.
+/// Returns (name, value, unit) of what a core does per cycle: blocks of up to 8 bytes, else bytes.
 fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64, &'static str), String> {
     let op = question.case.word("op").unwrap_or_default();
     let small = block_bytes(question)? <= ACCESS;
@@ -122,7 +120,8 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     Ok((name, number, unit))
 }
 
-/// Returns the limit by the memory channels of the threads' sockets.
+/// Returns the limits in B/s of the memory channels; fails if a cache answers. A random block
+/// smaller than a cache line costs a whole line.
 fn channels(question: &Question<'_>) -> Result<Vec<Limit>, String> {
     let Question { machine, case, .. } = question;
     let total = case.number("size").unwrap_or(0).saturating_mul(case.threads() as u64);
@@ -188,7 +187,6 @@ mod tests {
             assert_eq!(found[0].value, Some(product));
             found[0].value.unwrap()
         };
-        // Zen 4: three loads or two stores per cycle, three in all; two cores.
         assert_eq!(tightest("read", 1), 3.0 * 4e9 * 2.0);
         assert_eq!(tightest("read", 8), 8.0 * 3.0 * 4e9 * 2.0);
         assert_eq!(tightest("write", 8), 8.0 * 2.0 * 4e9 * 2.0);
@@ -237,7 +235,6 @@ mod tests {
         assert_eq!(channels(&case("read", "sequential", 8, 1 << 30, 1)), Some(460.8e9));
         assert_eq!(channels(&case("read", "random", 64, 1 << 30, 1)), Some(460.8e9));
         let eighth = channels(&case("read", "random", 8, 1 << 30, 1)).unwrap();
-        // 32 MiB of level 3 and 1 MiB of level 2 may answer.
         assert!((eighth * 8.0 * (1.0 - 33.0 / 1024.0) / 460.8e9 - 1.0).abs() < 1e-12, "{eighth}");
         let tightest =
             ask(&machine, &case("read", "random", 8, 1 << 30, 1), "throughput", Some(4e9)).remove(0);

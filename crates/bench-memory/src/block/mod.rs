@@ -1,8 +1,5 @@
-//! `memory.block`: reads, writes or copies a region block by block, all before any repeats.
-//!
-//! The size of the region decides what is measured: blocks of 8 KiB from 1 GiB are memory, a region
-//! of 16 KiB is a cache. Blocks of 1 to 8 bytes are single accesses of that width. `--volume`, the
-//! amount of each sample, may be far larger than the region.
+//! `memory.block`: reads, writes or copies a region block by block, all before any repeats. Its
+//! size decides whether a cache or memory is measured. Blocks of 1 to 8 bytes are single accesses.
 
 mod limit;
 
@@ -36,7 +33,6 @@ const PATTERNS: &[(&str, BlockTraversal)] =
     &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
 /// Default blocks: one access, and sizes that fit into the first and the third cache.
 const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
-/// Least number of blocks in a region of default size.
 const LEAST_BLOCKS: u64 = 4;
 /// Largest block that is a single access and has a latency per byte, in bytes.
 const SMALL: u64 = 8;
@@ -154,7 +150,6 @@ impl Benchmark for Block {
         Ok(candidates)
     }
 
-    /// Returns the level that holds the region, and the kernel if the case leaves it open.
     fn details(&self, measurement: &Measurement) -> Vec<String> {
         let is_open = measurement.case.word("variant").is_none();
         let chosen = measurement.achieved.word_of_parameter("variant").filter(|_| is_open);
@@ -173,7 +168,6 @@ impl Benchmark for Block {
 struct Work {
     word: &'static str,
     op: BlockOp,
-    /// Block size in bytes.
     block: u64,
     variant: String,
 }
@@ -223,7 +217,7 @@ fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure
     }
 }
 
-/// Returns the requested words, or all, with their values. The error lists the known words.
+/// Returns the requested (word, value) pairs of parameter `key`, by default all `known` ones.
 fn named<T: Copy>(
     group: &Group,
     key: &str,
@@ -254,7 +248,7 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
     }
 }
 
-/// Returns the most blocks per thread in a sample of a fixed amount; `None` without one.
+/// Returns the most blocks per thread that the fixed `amounts` require; `None` if none is fixed.
 fn most_blocks(amounts: &[RequestedAmount], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
     let each = |asked: &RequestedAmount| {
         let (key, value) = asked.amount.as_ref()?;
@@ -269,7 +263,7 @@ fn most_blocks(amounts: &[RequestedAmount], op: BlockOp, block: u64, threads: u6
     amounts.iter().filter_map(each).max()
 }
 
-/// Returns each thread's bytes of a default working set, with room for `blocks` blocks.
+/// Returns the default bytes per thread, with room for `blocks` blocks (4 by default and at most).
 fn default_size(
     machine: &Machine,
     group: &Group,
@@ -291,7 +285,7 @@ fn default_size(
     .max(least)
 }
 
-/// Checks that a block fits into the region, which for a copy is half the size.
+/// Fails unless a block fits into the region, which for a copy is half of `size` bytes.
 fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     let regions = op.regions() as u64;
     if block <= size / regions {
@@ -307,7 +301,6 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     })
 }
 
-/// Requested amount of each sample, if fixed.
 #[derive(Clone, Debug, PartialEq)]
 struct RequestedAmount {
     amount: Option<(&'static str, Value)>,
@@ -325,7 +318,7 @@ impl RequestedAmount {
     }
 }
 
-/// Returns every requested amount; one without an amount if there is none.
+/// Returns each requested amount per sample; without a request, one with `amount: None`.
 fn amounts(group: &Group) -> Result<Vec<RequestedAmount>, String> {
     let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
     let [key] = keys[..] else {
@@ -350,7 +343,7 @@ fn amounts(group: &Group) -> Result<Vec<RequestedAmount>, String> {
     Ok(values.flat_map(with).collect())
 }
 
-/// Returns the fixed amount of a case in blocks, if any; fails for less than one per thread.
+/// Returns the fixed number of blocks per sample, if any; fails below one block per thread.
 fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBlocks>, String> {
     let scaling = fixed::scaling(case)?;
     let per_block = block.saturating_mul(op.regions() as u64).max(1);
@@ -593,7 +586,6 @@ mod tests {
             let mut prepared = prepared(case, &machine).unwrap();
             let by_time = prepared.sample(SampleAmount::Seconds(0.0)).unwrap();
             assert_eq!(by_time.work, Some(3 * (8 << 10)), "a warm-up does not do it all");
-            // The fixed amount counts, not the requested one.
             let sample = prepared.sample(SampleAmount::Work(1)).unwrap();
             prepared.verify().unwrap();
             assert!(prepared.facts().warnings.iter().all(|warning| warning.code() != "volume-cut"));

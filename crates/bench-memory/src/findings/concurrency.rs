@@ -1,6 +1,5 @@
-//! Finding: one thread cannot keep enough cache lines in flight to fill the memory channels.
-//!
-//! Little's law: bytes in flight = rate × latency. The core is the limit if more threads move more.
+//! Finding: one thread cannot keep enough cache lines in flight to fill the memory channels, by
+//! Little's law (bytes in flight = rate × latency).
 
 use serde_json::json;
 
@@ -18,7 +17,6 @@ const NEAR_LIMIT_SHARE: f64 = 0.9;
 const MORE: f64 = 1.25;
 const LINE_BYTES: f64 = 64.0;
 
-/// A single-threaded measurement, and one with more threads that shows spare bandwidth.
 struct ConcurrencyBound<'a> {
     one: &'a Measurement,
     many: &'a Measurement,
@@ -26,7 +24,7 @@ struct ConcurrencyBound<'a> {
     gain: f64,
 }
 
-/// Returns a finding on the operation with the highest single-threaded share of the limit.
+/// Returns at most one finding: on the operation whose single thread reaches most of the limit.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
@@ -55,7 +53,7 @@ fn held<'a>(one: &'a Measurement, run: &RunView<'a>) -> Option<ConcurrencyBound<
     (gain >= MORE).then_some(ConcurrencyBound { one, many, share, gain })
 }
 
-/// Returns whether `other` is the same work with more threads: equal bytes per thread or in total.
+/// Returns whether `other` is `one` with more threads and equal bytes per thread or in total.
 fn is_same_with_more(one: &Measurement, other: &Measurement) -> bool {
     let (a, b) = (MemorySite::of(&one.case), MemorySite::of(&other.case));
     let size = b.size == a.size || b.total() == a.size;
@@ -91,7 +89,8 @@ fn describe(held: &ConcurrencyBound<'_>, run: &RunView<'_>) -> Option<PlainFindi
     Some(PlainFinding { topic: Topic::Concurrency, code: "concurrency", text, evidence })
 }
 
-/// Returns the latency of memory in s from the largest chase, at least as large as the moved data.
+/// Returns the latency of memory in s from the largest chase on the node of `one`; `None` without a
+/// chase through at least the bytes of `one` (at most 256 MiB are required).
 fn latency(one: &Measurement, run: &RunView<'_>) -> Option<f64> {
     let size = Some(MemorySite::of(&one.case).size).filter(|size| *size > 0)?;
     let least = size.min(256 << 20);

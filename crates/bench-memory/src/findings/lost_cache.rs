@@ -13,7 +13,7 @@ use plimsoll_units::quantity::{Quantity, Unit};
 /// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
-/// Returns a finding on the smallest working set that fits in a cache but was answered by memory.
+/// Returns at most one finding: on the smallest working set that fits in a cache but was in memory.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =

@@ -1,5 +1,3 @@
-//! Findings from the results of the memory benchmarks.
-
 mod concurrency;
 mod lost_cache;
 mod saturation_point;

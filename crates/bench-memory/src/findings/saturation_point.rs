@@ -1,5 +1,3 @@
-//! Finding: saturation point of memory under load.
-
 use serde_json::json;
 
 use crate::LoadedLatency;
@@ -15,7 +13,7 @@ use plimsoll_units::text::format_count;
 const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
-/// Returns a finding for each `memory.loaded-latency` that starts without load.
+/// Returns a finding for each `memory.loaded-latency` whose curve starts without load.
 pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(LoadedLatency.name()).filter_map(describe).collect()
 }
@@ -78,8 +76,8 @@ fn describe(measurement: &Measurement) -> Option<PlainFinding> {
     Some(PlainFinding { topic: Topic::Load, code: "latency-knee", text, evidence })
 }
 
-/// Returns the point farthest below the line from no load to the highest load, in shares of both
-/// ranges, of latency up to `top` (Satopää et al., "Finding a Kneedle in a Haystack", 2011).
+/// Returns the point farthest below the line from no load to the highest load at latency `top` (s),
+/// or `None` if all are above (Satopää et al., "Finding a Kneedle in a Haystack", 2011).
 fn saturation_point(points: &[LoadedPoint], top: f64) -> Option<LoadedPoint> {
     let (idle, most) = (points.first()?, points.last()?);
     let gain =

@@ -1,5 +1,4 @@
-//! Limits of `memory.latency`: documented latency of near caches. The latency of the last-level
-//! cache and of memory is not documented, so those floors are unknown.
+//! Limits of `memory.latency`: documented latency of near caches; memory's is not documented.
 
 use crate::LATENCY_METRIC;
 use plimsoll_machine::Machine;
@@ -21,7 +20,7 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     }
 }
 
-/// Returns the documented load-to-use latency of the answering cache, at the clock of each sample.
+/// Returns the documented load-to-use latency (s) of level 1 or 2 at each sample's clock.
 fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let Question { machine, case, samples, .. } = question;
     let size = MemorySite::of(case).size;
@@ -53,7 +52,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     })
 }
 
-/// Returns the level, 1 or 2, of the cache that answers all loads of a cycle of `size` bytes.
+/// Returns the level (1 or 2) of the cache that answers all loads of a cycle of `size` bytes.
 fn answering_level(machine: &Machine, cpu: usize, size: u64) -> Result<u8, String> {
     let levels = crate::levels(machine, cpu);
     if levels.is_empty() {

@@ -1,8 +1,6 @@
-//! `memory.latency`: the time of a load that depends on the one before, in a random cycle.
-//!
-//! One pinned thread runs in slices between probes of the core clock; interrupted slices are
-//! excluded. With several chases at once, the figure is the time of a step of all: while it equals
-//! that of one, the core has their loads in flight together.
+//! `memory.latency`: the time of a load that depends on the one before, in a random cycle. One
+//! pinned thread runs in slices between probes of the core clock. With several chases at once, the
+//! figure is the time of a step of all.
 
 mod limit;
 
@@ -40,18 +38,16 @@ use plimsoll_units::quantity::{Unit, format_size};
 
 /// Bytes per node beyond level 2: four lines, so that prefetched neighbours exclude the next node.
 const FAR_STRIDE: u64 = 256;
-/// Bytes per node within the second-level cache: two lines, one of them a node, so that its sets
-/// are half filled. With a node on every line, small pages that share sets overflow some of them
-/// (often under a hypervisor, whatever the guest's pages: 16 cycles instead of 14).
+/// Bytes per node within level 2: two lines, one of them a node. With a node on every line, small
+/// pages that share cache sets overflow some of them (16 cycles instead of 14).
 const MIDDLE_STRIDE: u64 = 128;
 /// Groups are multiples of a small page, so that one translation serves a group.
 const LEAST_GROUP: u64 = 4096;
 /// Largest default size in bytes; setup of a larger one takes too long.
 const LARGEST_DEFAULT: u64 = 4 << 30;
 
-/// Distance of an undisturbed slice from the most common one, as a share: see
-/// [`Load::spread`](plimsoll_metal::sliced::Load). The first two cache levels belong to the core
-/// alone; farther ones are shared, which is part of the figure.
+/// Largest distance of an undisturbed slice from the most common one, as a share. Levels 1 and 2
+/// belong to the core alone; farther ones are shared, which is part of the figure.
 const NEAR_SPREAD: f64 = 0.05;
 const FAR_SPREAD: f64 = 0.25;
 /// Further attempts at a sample without any undisturbed slice, as may happen on a busy machine.
@@ -109,7 +105,7 @@ impl Benchmark for MemoryLatency {
     }
 }
 
-/// Returns an explanation of rows without `pages`, if this case has other pages.
+/// Returns a note on rows without `pages`, if this case has other pages than transparent huge ones.
 fn remark(measurement: &Measurement) -> Option<&'static str> {
     let named = MemorySite::of(&measurement.case).pages != Pages::Thp;
     named.then_some("rows without 'pages' use transparent huge pages (thp)")
@@ -121,7 +117,7 @@ pub(super) fn single_chase(site: &MemorySite) -> PointerChase {
     PointerChase { chases: 1, group: CHASE_GROUP as usize, site: MemorySite { threads, ..site.clone() } }
 }
 
-/// Checks that each chain has at least two nodes, whatever the stride.
+/// Fails unless each of several chases has at least two nodes, whatever the stride.
 fn enough_nodes(job: &PointerChase) -> Result<(), CannotMeasure> {
     let needed = 2 * job.chases as u64 * FAR_STRIDE;
     if job.chases == 1 || job.site.size >= needed {
@@ -185,8 +181,8 @@ impl PagesOfChases {
     }
 }
 
-/// Returns the requested pages. Default: the best, and beyond the second-level cache small pages as
-/// well, to show the cost of address translation.
+/// Returns the requested pages. The default are the best, and beyond the second-level cache small
+/// pages as well, to show the cost of address translation.
 fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
     let best = pages(machine, group)?;
     let mut found: Vec<_> = best.into_iter().map(|asked| PagesOfChases { asked, above: 0 }).collect();
@@ -238,12 +234,12 @@ pub(crate) fn first_cpu(machine: &Machine, case: &Case) -> usize {
     cpus_of_case(machine, case).first().copied().unwrap_or(0)
 }
 
-/// Returns the default CPU of the chase; default sizes are for its caches.
+/// Returns the CPU that the chase runs on by default.
 fn usual_cpu(machine: &Machine) -> usize {
     spread_cpus(machine, 1).first().copied().unwrap_or(0)
 }
 
-/// Returns half of each cache of the default CPU, and one size for memory, in bytes.
+/// Returns the default sizes in bytes: half of each cache, and one size for memory.
 fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     let cpu = usual_cpu(machine);
     let last = working_set::caches(machine, &[cpu]);
@@ -256,7 +252,7 @@ fn default_sizes(machine: &Machine, group: &Group) -> Vec<u64> {
     sizes
 }
 
-/// Returns a size whose *touched lines* exceed the last-level cache, within time and memory.
+/// Returns a size in bytes whose *touched lines* exceed the caches, within memory and time.
 pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     let lines =
         working_set::default_total_bytes(machine, &[usual_cpu(machine)], FAR_STRIDE / LINE_BYTES as u64);
@@ -278,7 +274,7 @@ struct Layout {
     spread: f64,
 }
 
-/// Warns if the `size` of a chase exceeds the caches but the bytes of its `touched` lines do not.
+/// Warns if `size` exceeds the caches of `cpus`, but `touched` (bytes of touched lines) does not.
 fn note_touched(
     facts: &mut Facts,
     machine: &Machine,
@@ -301,7 +297,6 @@ pub(super) const LOADS_PER_SECOND: OwnCondition =
 
 pub(super) struct Chasing {
     chase: Sliced<Chaser>,
-    /// Loads per step.
     chases: usize,
     facts: Facts,
 }
@@ -372,7 +367,6 @@ mod tests {
             [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
         assert_eq!(strides, [64, 64, 128, 128, 256, 256]);
         assert_eq!(stride(&[], 16 << 10), 256);
-        // A machine that hides its second level.
         assert_eq!(stride(&[level(1, 32 << 10), level(3, 32 << 20)], 512 << 10), 256);
     }
 }
