@@ -1,6 +1,4 @@
-//! A case: one benchmark with its parameters.
-//!
-//! The id is text, round-trips, and is the key in history: `cpu.peak/op=fma/type=f64/threads=2`.
+//! A case: one benchmark with its parameters. Its id, which round-trips, is the key in history.
 
 mod key;
 mod pattern;
@@ -65,7 +63,7 @@ pub enum CaseError {
     },
 }
 
-/// Returns the candidate most similar to `typed`, if its Jaro-Winkler similarity is above 0.75.
+/// Returns the most similar of `candidates` (Jaro-Winkler), `None` if none is above 0.75.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: String = typed.chars().take(64).collect();
     candidates
@@ -184,7 +182,7 @@ impl Case {
         self.params.iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }
 
-    /// Returns a size in bytes or a count; `None` if `name` is missing or has another kind.
+    /// Returns the size in bytes or count `name`; `None` if missing or of another kind.
     pub fn number(&self, name: &str) -> Option<u64> {
         match self.get(name)? {
             Value::Size(n) | Value::Count(n) => Some(*n),
@@ -192,7 +190,7 @@ impl Case {
         }
     }
 
-    /// Returns a mix of sizes; `None` if `name` is missing or has a single size.
+    /// Returns the mix of sizes `name`; `None` if missing or a single size.
     pub fn mix(&self, name: &str) -> Option<&Mix> {
         match self.get(name)? {
             Value::Mix(mix) => Some(mix),
@@ -200,7 +198,7 @@ impl Case {
         }
     }
 
-    /// Returns a word parameter; `None` if `name` is missing or has another kind.
+    /// Returns the word of parameter `name`; `None` if missing or of another kind.
     pub fn word(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Value::Word(w) => Some(w),
@@ -208,32 +206,32 @@ impl Case {
         }
     }
 
-    /// Returns the number of threads; 1 without the parameter.
+    /// Returns the number of threads; 1 if the case names none.
     pub fn threads(&self) -> usize {
         self.number("threads").and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
     }
 
-    /// Returns the bytes of working set or test file, if given; per thread if each has its own.
+    /// Returns the bytes of the working set (per thread) or test file; `None` if not given.
     pub fn size(&self) -> Option<u64> {
         self.number("size")
     }
 
-    /// Returns the NUMA node on which its memory must be allocated; `None` for any.
+    /// Returns the NUMA node requested for the memory; `None` for any.
     pub fn node(&self) -> Option<u64> {
         self.number("node")
     }
 
-    /// Returns the server's address, [`ALL_PAIRS`], [`AT_ONCE`] or [`AT_ONCE_BACK`]; `None`: local.
+    /// Returns the server's address or a word such as [`ALL_PAIRS`]; `None` without a server.
     pub fn server(&self) -> Option<&str> {
         self.word("server")
     }
 
-    /// Returns whether its servers are the other nodes of a fleet run.
+    /// Returns whether the case runs between the nodes of a fleet.
     pub fn is_between_machines(&self) -> bool {
         matches!(self.server(), Some(ALL_PAIRS | AT_ONCE | AT_ONCE_BACK))
     }
 
-    /// Returns whether `steady=on`: samples count only once the figure is steady.
+    /// Returns whether `steady=on`: samples count only once the result is steady.
     pub fn is_steady(&self) -> bool {
         self.word("steady") == Some("on")
     }
@@ -243,7 +241,7 @@ impl Case {
         1.0 - 1.0 / self.busy_threads().div_ceil(cpus.max(1)) as f64
     }
 
-    /// Returns the number of busy threads here; without a server both ends of each stream count.
+    /// Returns the number of busy threads here: without a server, both ends of each connection.
     pub fn busy_threads(&self) -> usize {
         let streams = self.number("streams").and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let ends = if self.server().is_none() { 2 } else { 1 };
@@ -375,7 +373,6 @@ impl Serialize for Case {
 }
 
 impl<'de> Deserialize<'de> for Case {
-    /// Reads the `id`; fails if benchmark or parameters, where present, contradict it.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let read = Read::deserialize(d)?;
         let case: Self = read.id.parse().map_err(serde::de::Error::custom)?;

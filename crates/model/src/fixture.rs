@@ -61,7 +61,7 @@ pub fn machine() -> Machine {
     machine
 }
 
-/// Returns a measurement of case `id`: metric `name`, ten samples within 0.4 % of `value`.
+/// Returns a measurement of case `id` with metric `name`: ten samples within 0.4 % of `value`.
 pub fn measured(id: &str, name: &str, unit: Unit, value: f64) -> Measurement {
     let case: Case = id.parse().unwrap();
     Measurement {
@@ -85,7 +85,7 @@ pub fn metric(name: &str, unit: Unit, value: f64, spread: f64) -> MetricResult {
     metric_of(name, unit, (0..10).map(|i| value * (1.0 + spread * place(i))).collect())
 }
 
-/// Returns a metric with these samples, 0.1 s apart; lower is better if they are seconds.
+/// Returns a metric with `samples` 0.1 s apart; lower is better if `unit` is seconds.
 pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
     let point = |i: usize| SamplePoint { t: i as f64 * 0.1, steal: Some(0.0), ..SamplePoint::default() };
     let better = if unit == Unit::Second { Better::Lower } else { Better::Higher };
@@ -97,7 +97,7 @@ pub fn metric_of(name: &str, unit: Unit, samples: Vec<f64>) -> MetricResult {
 }
 
 impl Measurement {
-    /// Sets the limit of the first metric and its share of that limit.
+    /// Sets the limit of the first metric, and which share of the limit its median reaches.
     pub fn limited(mut self, limit: Limit) -> Self {
         let headline = &mut self.metrics[0];
         headline.of_limit = limit.value.map(|value| limit.share(headline.summary.median, value));
@@ -105,7 +105,7 @@ impl Measurement {
         self
     }
 
-    /// Gives the first metric in seconds percentiles and a histogram with median `p50` (s).
+    /// Gives the first metric in seconds percentiles and a histogram with median `p50` seconds.
     pub fn distributed(mut self, p50: f64) -> Self {
         let tail = [("p50", 1.0), ("p90", 1.2), ("p95", 1.4), ("p99", 2.1), ("p99.9", 9.0), ("max", 41.0)];
         let latency = self.metrics.iter_mut().find(|m| m.unit == Unit::Second).unwrap();
@@ -115,7 +115,7 @@ impl Measurement {
     }
 }
 
-/// Returns a run of reference tool `tool` with (our, its) values of the metric `rate`.
+/// Returns a run of reference tool `tool`; `pairs` are (our, its) values of metric `rate`.
 pub fn tool_run(tool: &str, pairs: &[(f64, f64)]) -> ToolRun {
     ToolRun {
         name: tool.to_owned(),
@@ -138,7 +138,7 @@ pub fn derived(value: f64, kind: LimitKind, formula: &str) -> Limit {
     Limit::fixed(kind, LimitSource::Derived, value, formula, inputs)
 }
 
-/// Returns a `cpu.peak` FMA measurement of type `kind` (`f64`); `value` and `limit` are in FLOP/s.
+/// Returns a `cpu.peak` FMA measurement of number type `kind`; `value` and `limit` in FLOP/s.
 pub fn cpu(kind: &str, threads: u64, value: f64, limit: f64) -> Measurement {
     let id = format!("cpu.peak/op=fma/type={kind}/isa=avx512/threads={threads}");
     let mut made = measured(&id, "rate", Unit::FlopPerSecond, value).limited(derived(

@@ -1,5 +1,4 @@
-//! Jobs: the parameters of a case as typed values. Only these types and the parsers of command
-//! lines and plans know parameters by name.
+//! Jobs: the parameters of a case as typed values.
 
 pub mod disk;
 pub mod memory;
@@ -20,7 +19,7 @@ pub enum Scaling {
     Strong,
 }
 
-/// Returns the scaling of a case, weak by default; fails unless the word is weak or strong.
+/// Returns the scaling of a case, weak by default; fails for words other than weak and strong.
 pub fn scaling(case: &Case) -> Result<Scaling, String> {
     match case.word("scaling") {
         None | Some("weak") => Ok(Scaling::Weak),
@@ -29,7 +28,7 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
     }
 }
 
-/// Returns what the case's word `key` means by `known`; `default` without it. Fails if unknown.
+/// Returns the value of the case's word `key` in `known`, else `default`; fails if unknown.
 fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&str, T)], default: T) -> Result<T, String> {
     let Some(given) = case.word(key) else { return Ok(default) };
     let found = known.iter().find(|(name, _)| *name == given);

@@ -1,7 +1,4 @@
-//! Plain, serialisable values that plimsoll's crates exchange: requests (`plan`), cases (`case`),
-//! their typed parameters (`job`) and CPUs (`place`), measured values (`sample`) with their caveats
-//! (`warning`) and limits (`limit`), and results (`measurement`, `view`). Benchmarks describe
-//! themselves in rows (`metric`, `words`).
+//! Plain, serialisable values that plimsoll's crates exchange: plans, cases, limits, results.
 #![forbid(unsafe_code)]
 
 pub mod case;

@@ -1,7 +1,4 @@
-//! A measurement: a case with its metrics, samples, statistics, limits, conditions and warnings.
-//!
-//! These types are the stored run document (`schema/run.v1.json`), so names and units are a
-//! contract. `evaluate` creates them from samples.
+//! A measurement as stored in the run document (`schema/run.v1.json`), a contract.
 
 mod matrix;
 mod tool_results;
@@ -116,7 +113,7 @@ pub struct MetricResult {
 }
 
 impl MetricResult {
-    /// Creates a metric with statistics of `samples` (bootstrap by `seed`); other fields are empty.
+    /// Creates a metric with statistics of `samples` (bootstrap by `seed`); the rest is empty.
     pub fn of(name: &str, unit: Unit, better: Better, samples: &Samples, seed: Seed) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,7 +133,7 @@ impl MetricResult {
         }
     }
 
-    /// Returns the samples with their seconds since the start of the run; empty without series.
+    /// Returns each sample with its time in seconds since the start of the run.
     pub fn timed(&self) -> Vec<TimedPoint> {
         self.series
             .iter()
@@ -202,12 +199,9 @@ const NOTABLE_LOSS: f64 = 0.05;
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
 impl Measurement {
-    /// Returns the delivered figure of the headline if more than [`DELIVERED_SHOWN`] of the time is
-    /// excluded.
-    ///
-    /// If the benchmark does not measure it, nothing counts as delivered in the excluded time. The
-    /// same holds if the measured delivered figure is better than the undisturbed one: threads that
-    /// worked in turns each counted only their own time.
+    /// Returns the delivered figure of the headline; `None` unless more than [`DELIVERED_SHOWN`] of
+    /// the time is excluded. If it was not measured, or is better than the undisturbed one (threads
+    /// in turns count only their own time), nothing counts as delivered in the excluded time.
     pub fn delivered(&self) -> Option<Delivered> {
         let metric = self.metrics.first()?;
         let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
@@ -224,7 +218,7 @@ impl Measurement {
         Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 
-    /// Returns whether more than half of the time is excluded, which makes a poor figure.
+    /// Returns whether more than half of the time is excluded, which makes the headline unreliable.
     pub fn is_mostly_excluded(&self) -> bool {
         ExcludedShare::of(self.conditions.excluded) != ExcludedShare::Little
     }
@@ -241,12 +235,12 @@ impl Measurement {
         most.filter(|(_, share)| *share > NOTABLE_LOSS).map_or(LossCause::Unknown, |(cause, _)| cause)
     }
 
-    /// Returns the first metric; `None` unless the case was measured and its result is valid.
+    /// Returns the first metric; `None` unless the case was measured and is valid.
     pub fn headline(&self) -> Option<&MetricResult> {
         (self.status == Status::Ok).then(|| self.metrics.first()).flatten()
     }
 
-    /// Returns whether it was skipped because it is unsafe.
+    /// Returns whether the case was skipped because it is unsafe.
     pub fn is_refused(&self) -> bool {
         self.status == Status::Skipped && self.cause == Some(FailureCause::Unsafe)
     }
@@ -261,12 +255,12 @@ impl Measurement {
         }
     }
 
-    /// Returns whether it has a warning with this code.
+    /// Returns whether the measurement has a warning with this code.
     pub fn warns(&self, code: &str) -> bool {
         self.warnings.iter().any(|note| note.code == code)
     }
 
-    /// Returns the codes of its warnings, each once, in order of first occurrence.
+    /// Returns the codes of the warnings, each once, in order of first occurrence.
     pub fn warning_codes(&self) -> Vec<&str> {
         let mut codes: Vec<&str> = Vec::new();
         for Note { code, .. } in &self.warnings {
@@ -277,7 +271,7 @@ impl Measurement {
         codes
     }
 
-    /// Converts a stored measurement to evidence for the limits of other cases: values and clock.
+    /// Converts the measurement to evidence for limits of other cases: values and clocks.
     pub fn evidence(&self) -> Outcome {
         let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);
         let sample = |index: usize| {

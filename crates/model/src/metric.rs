@@ -1,5 +1,4 @@
-//! Descriptions of metrics by their benchmarks. Tables, charts, findings and comparisons are made
-//! from these rows, so none of them knows a metric by name.
+//! Descriptions of metrics by their benchmarks, from which tables, charts and findings are made.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +29,7 @@ impl Better {
 pub enum Role {
     /// Runs are compared by it, in its direction.
     Judged,
-    /// Explains a figure: utilisation of a queue or device, parts of a time, results of a search.
-    /// Neither direction is better, whatever the document's `better` is; it is never compared.
+    /// Explains a figure, such as the utilisation of a queue; never compared.
     Informative,
 }
 
@@ -57,9 +55,7 @@ pub enum Form {
     ShareAboveZero,
 }
 
-/// Relation of a metric to the rate of uniform transfers: a bandwidth is the rate times the block,
-/// and a latency is the transfers in flight ÷ the rate (Little's law). Metrics with such a relation
-/// convert into each other.
+/// Relation of a metric to the rate of uniform transfers, such as Little's law for a latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OfTransfers {
     /// Transfers per second, times this factor.
@@ -69,7 +65,7 @@ pub enum OfTransfers {
 }
 
 impl OfTransfers {
-    /// Converts a value of the metric to transfers per second.
+    /// Converts `value`, of the metric, to transfers per second.
     pub fn per_second(self, value: f64) -> f64 {
         match self {
             Self::Rate(each) => value / each,
@@ -138,32 +134,32 @@ impl Metric {
         Self { reaches: Some(share), ..self }
     }
 
-    /// Makes it informative: never compared.
+    /// Makes the metric informative: never compared.
     pub const fn informative(self) -> Self {
         Self { role: Role::Informative, ..self }
     }
 
-    /// Shows it in its case's row as `before` VALUE `after`.
+    /// Shows the metric in its case's row of the table as `before` VALUE `after`.
     pub const fn shown_between(self, before: &'static str, after: &'static str) -> Self {
         Self { also: Some(Also { before, after, form: Form::Always }), ..self }
     }
 
-    /// Shows it in its case's row after the word `before`, in this form.
+    /// Shows the metric in its case's row of the table after the word `before`, as `form` defines.
     pub const fn shown_after(self, before: &'static str, form: Form) -> Self {
         Self { also: Some(Also { before, after: "", form }), ..self }
     }
 
-    /// Sets how it converts to transfers per second.
+    /// Sets how the metric converts to transfers per second.
     pub const fn of_transfers(self, transfers: OfTransfers) -> Self {
         Self { transfers: Some(transfers), ..self }
     }
 
-    /// Draws it in charts even if it is not the headline.
+    /// Draws the metric in charts even if it is not the headline.
     pub const fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
 
-    /// Shows its noise floor in `plimsoll doctor` even if it is not the headline.
+    /// Shows the metric's noise floor in `plimsoll doctor` even if it is not the headline.
     pub const fn with_floor(self) -> Self {
         Self { floor: true, ..self }
     }

@@ -21,7 +21,7 @@ pub enum ThreadOrder {
 }
 
 impl ThreadOrder {
-    /// Parses `spread`, `compact` or CPUs (`0-3,8`); fails if this process may not use one.
+    /// Parses `spread`, `compact` or CPUs (`0-3,8`); fails for CPUs that this process may not use.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
         let placement = Self::parse(word)?;
         match placement.foreign(machine) {
@@ -47,7 +47,7 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns the first listed CPU that this process may not use, if any.
+    /// Returns the first listed CPU that this process may not use; `None` if it may use all.
     fn foreign(&self, machine: &Machine) -> Option<usize> {
         match self {
             Self::Spread | Self::Compact => None,
@@ -55,7 +55,7 @@ impl ThreadOrder {
         }
     }
 
-    /// Returns the CPU of each thread; CPUs repeat if `threads` is larger. Empty if none is known.
+    /// Returns the CPU of each of `threads` threads; fewer CPUs repeat. Empty if none is known.
     pub fn cpus(&self, machine: &Machine, threads: usize) -> Vec<usize> {
         let mut order: Vec<CpuPosition> = cpu_positions(machine);
         match self {
@@ -97,13 +97,13 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Reads number and affinity of a case's threads; spread by default.
+    /// Reads number and affinity of a case's threads; spread without an affinity.
     pub fn of(case: &Case) -> Self {
         let place = case.word("affinity").and_then(|word| ThreadOrder::parse(word).ok());
         Self { count: case.threads(), place: place.unwrap_or(ThreadOrder::Spread) }
     }
 
-    /// Returns the CPU of each thread; spread if a listed CPU may not be used.
+    /// Returns the CPU of each thread; with spread affinity if a listed CPU may not be used.
     pub fn cpus(&self, machine: &Machine) -> Vec<usize> {
         let place = if self.place.foreign(machine).is_some() { &ThreadOrder::Spread } else { &self.place };
         place.cpus(machine, self.count)
@@ -127,7 +127,6 @@ struct CpuPosition {
     capacity: u32,
     /// First CPU of its core; the CPU itself if it has no known siblings.
     core: usize,
-    /// Index among the CPUs of its core.
     sibling: usize,
     /// Index among the CPUs of its package with this `sibling`.
     in_package: usize,

@@ -1,5 +1,4 @@
-//! Results of a benchmark: samples, conditions, facts, or the reason why it could not measure. They
-//! cross the pipe from worker to parent as JSON.
+//! Results of a benchmark: samples, conditions, facts, or the reason why it could not measure.
 
 mod achieved;
 mod conditions;
@@ -117,8 +116,7 @@ pub struct Offer {
     /// Size of the test file in bytes.
     #[serde(default)]
     pub file_bytes: Option<u64>,
-    /// Area for writes, or why there is none; `None` if not requested. Its contents are never
-    /// verified: verified data is written by plimsoll alone.
+    /// Area for writes, never verified, or why there is none; `None` if not requested.
     #[serde(default)]
     pub writable: Option<Result<Writable, String>>,
     /// Options of the tool's job that the case was made of, as `name=value`; untrusted.
@@ -138,7 +136,7 @@ pub struct Writable {
 }
 
 impl Offer {
-    /// Returns the area for writes; the error is the reason, one line, why there is none.
+    /// Returns the area for writes; fails with the reason, one line, if there is none.
     pub fn to_write(&self) -> Result<&Writable, String> {
         let none = || Err("the case has no place for what it would write".to_owned());
         self.writable.as_ref().map_or_else(none, |place| place.as_ref().map_err(Clone::clone))
@@ -185,32 +183,32 @@ impl From<WrongAnswer> for CannotMeasure {
 }
 
 impl CannotMeasure {
-    /// Creates a failure of this kind.
+    /// Creates a failure; `reason` is one line with the problem and what to do.
     pub fn new(cause: FailureCause, reason: impl Into<String>) -> Self {
         Self { cause, reason: reason.into(), wrong: None }
     }
 
-    /// Creates a failure: not supported on this machine.
+    /// Creates the failure of a case that is not supported on this machine.
     pub fn not_here(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::NotHere, reason)
     }
 
-    /// Creates a failure: out of time.
+    /// Creates the failure of a case for which the run has no time left.
     pub fn out_of_time(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::OutOfTime, reason)
     }
 
-    /// Creates a failure: refused as unsafe.
+    /// Creates the failure of a case that is refused as unsafe.
     pub fn refused(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::Unsafe, reason)
     }
 
-    /// Creates a failure of the environment.
+    /// Creates the failure of a case because of space, memory, I/O or a lost worker.
     pub fn environment(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::Environment, reason)
     }
 
-    /// Creates a failure of the server or protocol.
+    /// Creates the failure of a case because of the server or protocol.
     pub fn server_failed(reason: impl Into<String>) -> Self {
         Self::new(FailureCause::ServerFailed, reason)
     }
@@ -290,7 +288,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the values of `metric`, one per sample that has it.
+    /// Returns the value of `metric` in each sample that has it.
     pub fn values(&self, metric: &str) -> Vec<f64> {
         self.samples.iter().filter_map(|s| s.values.get(metric).copied()).collect()
     }

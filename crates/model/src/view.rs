@@ -1,7 +1,4 @@
-//! Findings: views of a run's measurements for benchmarks, and the sentences derived from them.
-//!
-//! A finding is a pure function of the measurements. It exists only if the figures support it, and
-//! contains the figures that it rests on.
+//! Findings: sentences derived from the measurements of a run, with the figures they rest on.
 
 use plimsoll_stats::{ScalingStep, ThreadRate, scaling};
 use serde_json::Value;
@@ -65,12 +62,12 @@ impl<'a> RunView<'a> {
         self.measurements
     }
 
-    /// Yields the measurements of a benchmark (`cpu.peak`), in the order of the run.
+    /// Yields the measurements of `benchmark` (`cpu.peak`), in the order of the run.
     pub fn of(&self, benchmark: &str) -> impl Iterator<Item = &'a Measurement> {
         self.measurements.iter().filter(move |made| made.case.benchmark() == benchmark)
     }
 
-    /// Compares rates that differ only in threads with the one of the fewest threads.
+    /// Compares each rate with the rate of the same case at the fewest threads.
     pub fn compared(&self) -> Vec<Compared<'a>> {
         let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
@@ -132,9 +129,8 @@ fn between(base: &Measurement, this: &Measurement, speed_up: f64) -> [f64; 2] {
     }
 }
 
-/// Returns whether measurements with other numbers of threads are comparable: the case has threads,
-/// and its headline is a rate. Mostly excluded figures are not, unless threads share CPUs: these
-/// exclude much of each other's time, which means nothing.
+/// Returns whether rates with other numbers of threads are comparable. Mostly excluded rates are
+/// not, unless threads share CPUs: these exclude much of each other's time.
 fn is_comparable(measurement: &Measurement) -> bool {
     let rate = measurement.headline().is_some_and(|metric| metric.better == Better::Higher);
     let sound = !measurement.warns(Warning::MOSTLY_EXCLUDED) || measurement.warns(Warning::CROWDED);
@@ -150,7 +146,7 @@ pub struct Lost {
     pub share: f64,
 }
 
-/// Returns the known losses of time in a figure (steal, quota, waiting), without excluded time.
+/// Yields the known losses of time of a measurement: steal, quota, waits for a CPU.
 pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     let conditions = &measurement.conditions;
     // A thread that a quota throttles waits for its CPU too.
@@ -164,7 +160,7 @@ pub fn losses(measurement: &Measurement) -> impl Iterator<Item = Lost> {
     losses.into_iter().filter_map(|(what, share)| Some(Lost { what, share: share? }))
 }
 
-/// Returns the largest loss of time of a case; zero if none is known.
+/// Returns the largest loss of time of a measurement; share 0 if none is known.
 pub fn lost(measurement: &Measurement) -> Lost {
     losses(measurement).fold(Lost { what: "nothing", share: 0.0 }, |most, next| {
         if next.share > most.share { next } else { most }

@@ -1,8 +1,4 @@
-//! Warnings: types with a stable code and a sentence that contains the remedy.
-//!
-//! A warning never changes a figure; it describes a condition of the figure. Warnings of any case's
-//! sampling are here, those of one benchmark in its folder. Reports and the run document contain
-//! them as [`Note`]s.
+//! Warnings: types with a stable code and a sentence with the remedy; stored as [`Note`]s.
 
 mod codes;
 
@@ -145,7 +141,7 @@ impl Loss {
         }
     }
 
-    /// Returns a short name (`stolen`), and the evidence with the remedy.
+    /// Returns the short name (`stolen`) and a sentence with evidence and remedy.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Loss::Preempted => (
@@ -199,7 +195,7 @@ impl Warning {
     /// Code of [`Warning::FewSamples`].
     pub const FEW_SAMPLES: &str = "few-samples";
 
-    /// Returns whether a warning with this code depends on the samples alone.
+    /// Returns whether warnings with this code depend on the samples alone.
     pub fn is_of_samples(code: &str) -> bool {
         let lost = [
             Loss::Preempted,
@@ -270,7 +266,7 @@ impl fmt::Display for Warning {
 /// Minimum number of samples of a confidence interval.
 const FOR_AN_INTERVAL: usize = 5;
 
-/// Returns why the confidence interval is wide, with the remedy, by what ended the sampling.
+/// Explains a wide confidence interval, with the remedy; `by` is what ended the sampling.
 fn wider(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget or a looser --precision".to_owned(),
@@ -286,7 +282,7 @@ fn wider(by: EndedBy) -> String {
     }
 }
 
-/// Returns why there are only `n` samples, with the remedy, by what ended the sampling.
+/// Explains why there are only `n` samples, with the remedy; `by` is what ended the sampling.
 fn more_samples(n: usize, by: EndedBy) -> String {
     let of = format!("{n} of the {FOR_AN_INTERVAL} samples that an interval needs");
     match by {
@@ -300,7 +296,7 @@ fn more_samples(n: usize, by: EndedBy) -> String {
     }
 }
 
-/// Explains why a device had no more rounds to become steady, with the remedy.
+/// Explains why a device had no more rounds to become steady, with the remedy; `by` ended them.
 pub fn more_rounds(by: EndedBy) -> String {
     match by {
         EndedBy::Budget => "the budget ended it; use a larger --budget".to_owned(),
@@ -323,7 +319,6 @@ mod tests {
     const ENDS: [EndedBy; 5] =
         [EndedBy::Samples, EndedBy::SampleCap, EndedBy::Budget, EndedBy::GroupBudget, EndedBy::RoundCap];
 
-    /// The options that would extend sampling, and those that would not.
     fn options(by: EndedBy) -> (&'static str, &'static str) {
         match by {
             EndedBy::Budget => ("--budget", "--samples"),

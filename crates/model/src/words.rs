@@ -1,7 +1,4 @@
-//! Labels of cases: `fma f64 avx512 ×2`, `random read 4 KiB depth 32`.
-//!
-//! Each benchmark declares the parts of its labels. Other parameters are appended as `name value`
-//! unless they have their usual value, so that different cases of a run have different labels.
+//! Labels of cases: `fma f64 avx512 ×2`. Parameters without a declared part come last, by name.
 
 use plimsoll_units::quantity::{Quantity, Unit};
 
@@ -29,7 +26,7 @@ pub enum LabelPart {
 /// Order of the blocks, abbreviated to leave room for the rest.
 pub const PATTERN: LabelPart = LabelPart::Instead("pattern", &[("sequential", "seq.")]);
 
-/// Returns the [`label`] with its subsystem, for use without a heading: `memory read 512 MiB ×2`.
+/// Returns the [`label`] with its subsystem in front: `memory read 512 MiB ×2`.
 pub fn full(parts: &[LabelPart], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
     match label.to_lowercase().starts_with(subsystem) {
@@ -48,7 +45,7 @@ pub fn named(parts: &[LabelPart], case: &Case) -> Vec<(&'static str, String)> {
     stated.map(|(name, value)| (*name, words.value(value))).collect()
 }
 
-/// Returns the names of the parameters that [`label`] appends to these parts.
+/// Returns the names of the case's parameters that [`label`] appends to `parts`.
 pub fn added(parts: &[LabelPart], case: &Case) -> Vec<&'static str> {
     Words::of(parts, case).added().map(|(name, _)| *name).collect()
 }
@@ -160,7 +157,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns whether labels omit the parameter if it has this value.
+/// Returns whether labels omit parameter `name` if it has this value.
 pub fn is_usual(name: &str, value: &Value) -> bool {
     usual(name) == Some(human(value).as_str())
 }

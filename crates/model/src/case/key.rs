@@ -78,8 +78,7 @@ pub struct Axis {
     pub charted_alone: &'static [&'static str],
     /// How to read the curve; empty if that is plain.
     pub note: &'static str,
-    /// Whether it counts workers (threads or streams). Such charts come first, need only two
-    /// points, show few points as bars, and have a second chart with shares of the limit.
+    /// Whether it counts workers (threads or streams), which charts show first and with shares.
     pub workers: bool,
 }
 
@@ -311,7 +310,7 @@ pub const KEYS: &[Key] = &[
 pub const SWEEP: &str = "sweep";
 
 impl Key {
-    /// Returns the row of [`KEYS`] called `name`; the error suggests the most similar name.
+    /// Returns the parameter called `name`; the error suggests the most similar name.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
             name: plimsoll_units::text::shown(name),
@@ -319,13 +318,12 @@ impl Key {
         })
     }
 
-    /// Returns whether it is a load or problem size, such as `depth`: rows of one heading may
-    /// differ in it, and chart lines are labelled with it.
+    /// Returns whether the parameter is a load such as `depth`: a count with a chart axis.
     pub fn is_load(&self) -> bool {
         self.kind == ValueKind::Count && self.axis.is_some()
     }
 
-    /// Parses a value of this parameter's kind, such as `64K`, `8`, `10ms`, `on` or a word.
+    /// Parses a value of the parameter's kind, such as `64K`, `8`, `10ms`, `on` or a word.
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
         let bad = |why: String| CaseError::BadValue { key: self.name, why };
         match self.kind {

@@ -12,7 +12,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Parses `cpu.peak`, or with any of `* ? [ { / =` a glob on ids. The error is safe to print.
+    /// Parses a name (`cpu.peak`) or, with any of `* ? [ { / =`, a glob; errors are safe to print.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !text.contains(['*', '?', '[', '{', '/', '=']) {
             return Ok(Self::Name(text.to_owned()));
@@ -20,7 +20,7 @@ impl Pattern {
         glob(text).map(Self::Glob)
     }
 
-    /// Returns whether the case with this id matches.
+    /// Returns whether the pattern matches the case with this id.
     pub fn matches(&self, id: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.is_match(id),
@@ -28,7 +28,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether a case of this benchmark might match; always true for a glob.
+    /// Returns whether the pattern may match a case of this benchmark; always true for a glob.
     pub fn may_match(&self, benchmark: &str) -> bool {
         match self {
             Self::Glob(_) => true,

@@ -65,7 +65,6 @@ pub struct DiskTransfers {
 impl TryFrom<&Case> for DiskTransfers {
     type Error = String;
 
-    /// Reads the parameters. Default: one random read at a time, io_uring, `O_DIRECT`, one thread.
     fn try_from(case: &Case) -> Result<Self, String> {
         let read_share = read_share(case)?;
         let operation = match meaning(case, "op", DiskOperation::ALL, DiskOperation::Read)? {
@@ -100,12 +99,12 @@ impl TryFrom<&Case> for DiskTransfers {
 }
 
 impl DiskTransfers {
-    /// Returns the mean bytes per transfer; `None` if the case names no block.
+    /// Returns the mean bytes per transfer; `None` if the case names no block size.
     pub fn mean_block(&self) -> Option<f64> {
         Some(self.blocks.mean()).filter(|bytes| *bytes > 0.0)
     }
 
-    /// Returns the transfers in flight over all threads: threads × depth.
+    /// Returns the number of transfers in flight over all threads: threads × depth.
     pub fn in_flight(&self) -> f64 {
         self.threads as f64 * self.depth as f64
     }
@@ -120,7 +119,7 @@ impl DiskTransfers {
         self.mean_block().is_some_and(|bytes| bytes <= MAX_SMALL_BLOCK_BYTES as f64)
     }
 
-    /// Returns the transfers per sample, at least 1, if the amount (bytes or transfers) is fixed.
+    /// Returns the transfers per sample, at least 1, if bytes or transfers are fixed; else `None`.
     pub fn fixed_transfers(&self) -> Option<u64> {
         Some(match self.amount? {
             TransferAmount::Bytes(bytes) => ((bytes as f64 / self.blocks.mean()).round() as u64).max(1),
@@ -128,17 +127,17 @@ impl DiskTransfers {
         })
     }
 
-    /// Returns the alignment of offsets in bytes: `align`, or the common divisor of the blocks.
+    /// Returns the alignment of offsets in bytes: the requested one, or the blocks' divisor.
     pub fn unit(&self) -> u64 {
         self.align.unwrap_or_else(|| self.blocks.unit())
     }
 
-    /// Returns into how many parts the threads divide the file: 1 if they share it.
+    /// Returns the number of parts into which threads divide the file; 1 if they share it.
     pub fn parts(&self) -> u64 {
         if self.shared { 1 } else { self.threads }
     }
 
-    /// Returns `sync` as written in ids, such as `every:32`, if it contains a number.
+    /// Returns `sync` as in ids, such as `every:32`, if it has a number of writes; else `None`.
     pub fn canonical_sync(&self) -> Option<String> {
         match self.flush {
             Flush::Every { writes, call: SyncCall::DataSync } => Some(format!("every:{writes}")),
@@ -179,18 +178,18 @@ impl DiskOperation {
         ("trim", Self::Trim),
     ];
 
-    /// Returns the value of `op` in ids, such as `read`.
+    /// Returns the name of the operation in ids, such as `read`.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("", |(word, _)| word)
     }
 
-    /// Returns whether it writes generated data: write, append and mixed.
+    /// Returns whether the operation writes generated data: write, append and mixed.
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Append | Self::Mixed { .. })
     }
 
-    /// Returns whether the file must be refilled or emptied after each pass: append and trim.
+    /// Returns whether a pass uses up the file, which is then refilled or emptied: append, trim.
     pub fn uses_up(self) -> bool {
         matches!(self, Self::Append | Self::Trim)
     }
@@ -214,7 +213,7 @@ pub enum BlockSizes {
 }
 
 impl BlockSizes {
-    /// Returns the largest block in bytes.
+    /// Returns the size of the largest block in bytes.
     pub fn largest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -222,7 +221,7 @@ impl BlockSizes {
         }
     }
 
-    /// Returns the smallest block in bytes.
+    /// Returns the size of the smallest block in bytes.
     pub fn smallest(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -230,7 +229,7 @@ impl BlockSizes {
         }
     }
 
-    /// Returns the mean block in bytes, weighted by the shares of a mix.
+    /// Returns the mean block size in bytes, weighted by the shares of a mix.
     pub fn mean(&self) -> f64 {
         match self {
             Self::One(bytes) => *bytes as f64,
@@ -238,7 +237,7 @@ impl BlockSizes {
         }
     }
 
-    /// Returns the common divisor of all blocks in bytes: the default alignment of offsets.
+    /// Returns the common divisor of the block sizes in bytes: the default alignment of offsets.
     pub fn unit(&self) -> u64 {
         match self {
             Self::One(bytes) => *bytes,
@@ -277,7 +276,6 @@ pub enum DiskEngine {
     NullCall,
 }
 
-/// Serialised form of [`Polling`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Polling")]
 struct SerdePolling {
@@ -313,12 +311,12 @@ impl DiskEngine {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
     }
 
-    /// Returns the value of `engine` in ids, such as `io_uring`.
+    /// Returns the name of the engine in ids, such as `io_uring`.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("null", |(name, _)| name)
     }
 
-    /// Returns whether it has one transfer in flight at any depth, such as psync and mmap.
+    /// Returns whether the engine has one transfer in flight at any depth, such as psync and mmap.
     pub fn is_one_at_a_time(self) -> bool {
         matches!(self, Self::Psync | Self::Mmap | Self::NullCall)
     }
@@ -339,7 +337,7 @@ impl CacheMode {
     const ALL: &'static [(&'static str, Self)] =
         &[("direct", Self::Direct), ("buffered", Self::Buffered), ("cold", Self::Cold)];
 
-    /// Returns the value of `cache` in ids, such as `direct`.
+    /// Returns the name of the mode in ids, such as `direct`.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
     }
@@ -387,7 +385,7 @@ pub enum SyncCall {
     Sync,
 }
 
-/// Parses `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N`, `every N`, `fsync:N`.
+/// Parses `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N` or `fsync:N` (writes).
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
         |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
@@ -463,7 +461,7 @@ pub struct LatencyTarget {
 }
 
 impl LatencyTarget {
-    /// Parses `p99=2ms` or, as in ids, `p99:2ms`; percentiles from p1 to p99.99.
+    /// Parses `p99=2ms` or, as in ids, `p99:2ms`; fails for percentiles outside p1 to p99.99.
     pub fn parse(word: &str) -> Result<Self, String> {
         let wrong = || {
             let shown = shown(word);
@@ -487,7 +485,7 @@ impl LatencyTarget {
         format!("p{}", (self.share * 1e6).round() / 1e4)
     }
 
-    /// Returns the latency as text, such as `2ms`.
+    /// Returns the latency with its unit, such as `2ms`.
     pub fn time(&self) -> String {
         format_duration(Duration::from_nanos(self.ns))
     }
@@ -539,7 +537,6 @@ impl FsyncLoad {
 impl TryFrom<&Case> for FsyncLoad {
     type Error = String;
 
-    /// Reads `block` (bytes) and `threads` (default 1); fails without a block.
     fn try_from(case: &Case) -> Result<Self, String> {
         let block = case.number("block").ok_or("the case has no block")?;
         Ok(Self { block, threads: case.number("threads").unwrap_or(1) })

@@ -15,8 +15,7 @@ pub const THP: &str = "thp";
 pub const LARGE_PAGES: &[(&str, Pages)] = &[(THP, Pages::Thp), ("2m", Pages::Huge2M), ("1g", Pages::Huge1G)];
 /// Variant of a case that selects the fastest kernel by trial.
 pub const BEST_VARIANT: &str = "best";
-/// Default number of bytes that a pointer chase visits completely before it goes on: 64 base pages
-/// fit in the first-level TLB (a hypervisor may back huge pages with base pages).
+/// Default bytes that a chase visits before it goes on: 64 base pages fit in a level-1 TLB.
 pub const CHASE_GROUP: u64 = 64 * 4096;
 
 /// Threads and their memory, a common part of the parameters of memory benchmarks.
@@ -33,7 +32,7 @@ pub struct MemorySite {
 }
 
 impl MemorySite {
-    /// Reads threads, size, pages and node of a case; 0 bytes and THP without size or pages.
+    /// Reads threads, size, pages and node of a case; 0 bytes without a size, THP without pages.
     pub fn of(case: &Case) -> Self {
         Self {
             threads: Threads::of(case),
@@ -43,7 +42,7 @@ impl MemorySite {
         }
     }
 
-    /// Returns the bytes of all threads: `size` × threads.
+    /// Returns the bytes of all threads together: `size` × threads.
     pub fn total(&self) -> u64 {
         self.size.saturating_mul(self.threads.count as u64)
     }
@@ -102,7 +101,7 @@ pub struct PointerChase {
 }
 
 impl PointerChase {
-    /// Reads the parameters; `None` if the benchmark is another one or the size is missing.
+    /// Reads the parameters of a case; `None` for another benchmark or without a size.
     pub fn of(case: &Case) -> Option<Self> {
         let number = |key| case.number(key).and_then(|n| usize::try_from(n).ok());
         let site = MemorySite::of(case);
@@ -114,7 +113,7 @@ impl PointerChase {
     }
 }
 
-/// Returns the page kind with this name in `pages` of a case, such as `thp`; `None` if unknown.
+/// Returns the kind of the pages called `word`, such as `thp`; `None` if unknown.
 pub fn pages_named(word: &str) -> Option<Pages> {
     let small = SMALL_PAGES.iter().map(|(name, _)| (*name, Pages::Small));
     small.chain(LARGE_PAGES.iter().copied()).find(|(name, _)| *name == word).map(|(_, pages)| pages)

@@ -1,5 +1,4 @@
-//! Bandwidth of the memory channels of the sockets in use: by SMBIOS (channels with modules, and
-//! their speed; made up in guests), and with all channels filled.
+//! Bandwidth of the memory channels of the sockets in use: those with modules, and all.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +17,7 @@ pub const CHANNELS: &str = "channels";
 /// Possible explanations of a figure past the limit of memory.
 pub const PASSED_BY: &str =
     "a cache answered instead of memory, or this machine has more or faster memory than its limit counts";
-/// Hypervisors that show guests the sockets of their CPUs, like Azure: large guests there see two
-/// (`lscpu` and `lshw` of c5.24xlarge, n2-standard-128 and Standard_E96s_v5 in
-/// github.com/SpareCores/sc-inspector-data).
+/// Hypervisors that show guests their CPUs' sockets (github.com/SpareCores/sc-inspector-data).
 const SHOW_SOCKETS: [&str; 2] = [NITRO, "KVM (Google)"];
 const SMBIOS: &str = "SMBIOS, memory devices (type 17)";
 
@@ -139,7 +136,7 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     Ok(Limit { reason, ..limit })
 }
 
-/// Counts channels with a module; `None` if a module's channel is unknown.
+/// Counts the channels that have a module; `None` if the channel of a module is unknown.
 fn count(modules: &[Module]) -> Option<usize> {
     let channels: Option<BTreeSet<&str>> = modules.iter().map(|module| module.channel.as_deref()).collect();
     channels.map(|channels| channels.len())
@@ -161,16 +158,16 @@ fn no_channels(machine: &Machine) -> String {
     format!("data/microarchitectures.toml has no memory of this chip, and {hidden}; give it by --limits")
 }
 
-/// Returns how many hardware sockets the `shown` ones are. A hypervisor may show each CPU as a
-/// socket (QEMU's `-smp 8`), but each hardware socket has NUMA nodes of its own.
+/// Returns the number of hardware sockets among the `shown` ones. A hypervisor may show each CPU as
+/// a socket (QEMU's `-smp 8`), but each hardware socket has NUMA nodes of its own.
 fn of_hardware(machine: &Machine, shown: usize) -> usize {
     let nodes =
         machine.memory.nodes.iter().filter(|node| node.total_bytes.is_some_and(|bytes| bytes > 0)).count();
     if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
 }
 
-/// Returns the number of sockets whose channels may carry the traffic of `shown` ones. A hypervisor
-/// may show CPUs and memory of two sockets as one; more cores than the largest chip has prove it.
+/// Returns how many sockets may carry the traffic of the `shown` ones, as guests may see two as
+/// one.
 fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64 {
     if machine.virtualisation.is_virtual == Some(false) {
         return shown;
@@ -182,7 +179,7 @@ fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64
     shown.max(proven).max(hidden)
 }
 
-/// Returns whether the guest sees its CPUs' sockets: on some clouds, or if several have memory.
+/// Returns whether a guest sees its CPUs' sockets: on some clouds, or if several have memory.
 fn shows_sockets(machine: &Machine) -> bool {
     let Virtualisation { hypervisor, system_vendor, .. } = &machine.virtualisation;
     let is_azure = system_vendor.as_deref() == Some("Microsoft Corporation");
@@ -191,7 +188,7 @@ fn shows_sockets(machine: &Machine) -> bool {
         || machine.cpu.sockets.is_some_and(|shown| shown > 1 && of_hardware(machine, shown) > 1)
 }
 
-/// Returns the numbers of sockets that carry the case's traffic and of all sockets, if known.
+/// Returns (sockets that carry the case's traffic, all sockets); fails if they are unknown.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
     let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
     let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
@@ -225,8 +222,7 @@ mod tests {
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;
 
-    /// Returns a machine with two sockets of six channels, two slots each, with modules in the
-    /// slots for which `filled` returns true.
+    /// Returns two sockets of six channels of two slots, with modules in `filled` slots.
     fn xeon(filled: impl Fn(usize) -> bool) -> Result<Machine, Fault> {
         let names: Vec<(String, String)> = (0..24)
             .map(|slot| {
@@ -344,11 +340,9 @@ mod tests {
                 "{name}: {found:?}"
             );
         }
-        // Nitro shows the sockets.
         let mut nitro = Fixture::open("two-sockets-shown-as-one-haswell")?.machine();
         nitro.virtualisation.hypervisor = Some(NITRO.to_owned());
         assert_eq!(values(&nitro, 1)[0].0, Some(4.0 * 8.0 * 2133e6));
-        // More cores than the chip has are on several sockets.
         nitro.cpu.cores = Some(40);
         assert_eq!(values(&nitro, 1)[0].0, Some(3.0 * 4.0 * 8.0 * 2133e6));
         Ok(())

@@ -1,6 +1,4 @@
-//! Limit of a rate by CPU credits: full speed while they last, then the baseline. The guest cannot
-//! see how many are left, so the limit assumes the most that the instance type can hold and only
-//! the time that this case was busy. If earlier work used them up, steal time shows it.
+//! Limit of a rate by CPU credits, of which it assumes as many as the instance type can hold.
 
 use plimsoll_units::quantity::{Quantity, Unit, percent};
 
@@ -10,7 +8,7 @@ use super::{Input, Limit, LimitKind, LimitSource, Question, median};
 /// Name of the input that limits by credits have, and no other: the time until they are used up.
 pub(super) const LASTS: &str = "lasts";
 
-/// Returns the limit by CPU credits, from `full`, the limit at full speed; `None` if not burstable.
+/// Returns the limit by CPU credits, which is `full` while they last; `None` if not burstable.
 pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let (row, source) = Burstable::of(&question.machine.virtualisation)?;
     let whole = full.value?;
@@ -81,7 +79,6 @@ mod tests {
         machine.virtualisation.instance = Some("t2.micro".to_owned());
         machine.virtualisation.system_vendor = Some("Xen".to_owned());
         let limit = of(&machine).unwrap();
-        // 144 credits last 160 minutes.
         assert_eq!(limit.per_sample, [48e9, 48e9, 4.8e9, 4.8e9]);
         let describe = limit.reason.unwrap();
         assert!(describe.contains("144 credits") && describe.contains("10.0 %"), "{describe}");

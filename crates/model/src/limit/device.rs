@@ -1,6 +1,4 @@
-//! Ratings of drives, cloud volumes and instance types: the rows of `data/devices.toml` and
-//! `data/instances.toml`, which are compiled in. Drives are identified by their model, instance
-//! types by the firmware's product name; all else is unknown.
+//! Ratings of drives, cloud volumes and instance types: `data/{devices,instances}.toml`.
 
 use std::sync::LazyLock;
 
@@ -106,7 +104,7 @@ pub struct NetworkPromise<'a> {
 }
 
 impl<'a> NetworkPromise<'a> {
-    /// Returns the network ratings of this machine's EC2 instance type; `None` if not listed.
+    /// Returns the network ratings of the machine's EC2 instance type; `None` if not listed.
     pub fn of(machine: &'a Virtualisation) -> Option<NetworkPromise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -146,7 +144,7 @@ pub struct Burstable {
 }
 
 impl Burstable {
-    /// Returns this EC2 instance type's row and its source; `None` if it is not burstable.
+    /// Returns (row, source) of the machine's EC2 instance type; `None` if it is not burstable.
     pub fn of(machine: &Virtualisation) -> Option<(&'static Burstable, &'static str)> {
         let product = machine.ec2_type()?;
         let row = INSTANCE_TABLE.burstable.iter().find(|row| row.product == product)?;
@@ -173,7 +171,6 @@ struct Instance {
     products: Vec<String>,
     volumes: f64,
     volumes_io: f64,
-    /// Whether both figures come from the provider's API.
     #[serde(default)]
     interface: bool,
 }
@@ -194,7 +191,7 @@ pub struct Promise<'a> {
 }
 
 impl Device {
-    /// Returns the row of the device table that matches the disk's model; `None` if not listed.
+    /// Returns the rating that matches the disk's model; `None` if it is not listed.
     pub fn of(disk: &Disk) -> Option<&'static Device> {
         let model = disk.model.as_deref()?.trim();
         let matches = |row: &&Device| row.models.iter().any(|prefix| model.starts_with(prefix.as_str()));
@@ -203,7 +200,7 @@ impl Device {
 }
 
 impl<'a> Promise<'a> {
-    /// Returns the rating of this EC2 instance type if all `disks` are its network volumes.
+    /// Returns the EC2 instance type's rating; `None` unless all `disks` are its network volumes.
     pub fn of(machine: &'a Virtualisation, disks: &[&Disk]) -> Option<Promise<'a>> {
         let table = &*INSTANCE_TABLE;
         let product = machine.ec2_type()?;
@@ -276,7 +273,6 @@ mod tests {
         assert_eq!(products.iter().collect::<HashSet<_>>().len(), products.len());
         assert!(instances.instance.iter().all(|row| row.volumes >= 1e9 && row.volumes_io >= 1e3));
         for row in &instances.burstable {
-            // The credits earned per hour are the baseline, and at most those of a day are stored.
             let earned = row.baseline * row.vcpus * 60.0;
             assert!((row.credits_an_hour / earned - 1.0).abs() < 0.01, "{}", row.product);
             assert!((row.credits / row.credits_an_hour - 24.0).abs() < 1e-9, "{}", row.product);

@@ -1,6 +1,4 @@
-//! Formulas in limits files: numbers, names, `+ - * / ^`, parentheses, `min(a, b)` and `max(a, b)`.
-//! Each name must be an input and each input must be used, so that the printed inputs are those of
-//! the result.
+//! Formulas in limits files: numbers, inputs, `+ - * / ^`, parentheses, `min(a, b)`, `max(a, b)`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_BYTES: usize = 1000;
 const MAX_FORMULA_DEPTH: usize = 32;
 
-/// Evaluates `text`, such as `2 * clock`, to a finite value above 0; it must use all `inputs`.
+/// Evaluates `text` (`2 * clock`); fails unless it uses all `inputs` and is finite and above 0.
 pub fn evaluate(text: &str, inputs: &BTreeMap<String, f64>) -> Result<f64, String> {
     if text.len() > MOST_BYTES {
         return Err(format!("longer than {MOST_BYTES} bytes"));
@@ -45,7 +43,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Consumes and returns one of `signs` if it comes next after blanks.
+    /// Consumes and returns the next character after blanks if it is one of `signs`.
     fn take(&mut self, signs: &[char]) -> Option<char> {
         self.skip();
         let next = self.rest.chars().next().filter(|next| signs.contains(next))?;

@@ -1,8 +1,4 @@
-//! Per-cycle capabilities of cores, from the rows of `data/microarchitectures.toml` (compiled in),
-//! and the identification of a processor's row.
-//!
-//! Family and model, or Arm's part, select the row. Hypervisors may show other numbers, so on x86
-//! features and caches must not contradict the row: see [`Core::of`].
+//! Per-cycle capabilities of cores (`data/microarchitectures.toml`), and identification of the row.
 
 mod evidence;
 mod identify;

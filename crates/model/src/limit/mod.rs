@@ -1,9 +1,5 @@
-//! Limits: physical bounds of figures with formula, inputs and source, and the facts about chips,
-//! devices and instance types behind them.
-//!
-//! A limit that is not known is `unknown` with a reason; it is never guessed. Limits are computed
-//! after all cases, as one may need another's measurements. Each benchmark derives its own limits
-//! (`limit.rs` in its folder).
+//! Limits: physical bounds of results with formula, inputs and source; an unknown one has a reason.
+//! Limits are computed after all cases, as one may need the measurements of another.
 
 pub mod channels;
 pub mod common_core;
@@ -103,8 +99,7 @@ pub struct Limit {
     /// Why it does not hold, if a verified figure is past it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted: Option<String>,
-    /// Fact of plimsoll's tables that it rests on, which a verified figure past the limit refutes.
-    /// Without a fact, such a figure is not credible.
+    /// Fact that the limit rests on, which a verified figure past the limit refutes.
     #[serde(skip)]
     pub fact: Option<LimitFact>,
     /// Explanation, as a sentence, of a figure past a limit without a fact.
@@ -128,8 +123,7 @@ pub struct LimitFact {
     pub text: String,
     /// Other explanation of such a figure, and what to do, in a sentence.
     pub otherwise: &'static str,
-    /// Factor by which the limit grows if the fact changes during a case; `None` if it cannot
-    /// change. Samples well past the limit then show the change, and the fact is not wrong.
+    /// Factor by which the limit grows if the fact changes during a case; `None` if it cannot.
     pub changes: Option<f64>,
 }
 
@@ -140,7 +134,7 @@ impl Limit {
         Self { value: None, reason, ..Self::fixed(kind, LimitSource::Unknown, 0.0, "", Vec::new()) }
     }
 
-    /// Creates a limit of `value` (metric's unit) for all samples, by `formula` from `inputs`.
+    /// Creates a limit of `value` (in the metric's unit) for all samples, by `formula` of `inputs`.
     pub fn fixed(
         kind: LimitKind,
         source: LimitSource,
@@ -180,7 +174,7 @@ impl Limit {
         self
     }
 
-    /// Sets the fact that the limit rests on; a figure past it shows that the CPU is another one.
+    /// Sets the fact that the limit rests on; a figure past the limit shows another CPU.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
@@ -206,7 +200,7 @@ impl Limit {
         self
     }
 
-    /// Sets `why` as explanation of a figure past the limit.
+    /// Sets the sentence `why`, which explains a figure past the limit.
     pub fn passed_by(self, why: &'static str) -> Self {
         Self { passed_by: Some(why), ..self }
     }
@@ -229,7 +223,7 @@ impl Limit {
         self.inputs.iter().any(|input| input.name == credits::LASTS)
     }
 
-    /// Returns how the limit varies over samples, as far as its inputs show it.
+    /// Returns whether the limit depends on the clock of the sample, by its inputs.
     pub fn varies(&self) -> Varies {
         let clocks = self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count();
         match clocks {
@@ -240,7 +234,7 @@ impl Limit {
         }
     }
 
-    /// Returns the value with `unit`, which is the metric's; `None` if unknown.
+    /// Returns the value with `unit`, the metric's; `None` if the limit is unknown.
     pub fn quantity(&self, unit: Unit) -> Option<Quantity> {
         self.value.map(|value| Quantity { value, unit })
     }
@@ -277,7 +271,7 @@ pub struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// Returns the median of a condition over the samples that have it; `None` without any.
+    /// Returns the median of condition `row` over the samples; `None` if none has it.
     pub fn condition(&self, row: &OwnCondition) -> Option<f64> {
         median(self.samples.iter().filter_map(|s| s.conditions.more.get(row)).collect())
     }
@@ -287,7 +281,7 @@ impl Question<'_> {
 pub const SUMMED_PAIRS: OwnCondition =
     OwnCondition::new("pairs", "1", "pairs of machines that the figure is the sum of");
 
-/// Sorts limits of one metric: the tightest first, unknown ones last.
+/// Sorts `limits` of one metric: the tightest first, unknown ones last.
 pub fn tightest_first(limits: &mut [Limit]) {
     let key = |limit: &Limit| match (limit.value, limit.kind) {
         (None, _) => f64::INFINITY,

@@ -1,16 +1,4 @@
-//! Limits from the user (`--limits FILE`), such as data sheet values, by case and metric.
-//!
-//! ```toml
-//! [[limit]]
-//! match = "memory.bandwidth/*"     # a glob on case ids
-//! metric = "bandwidth"
-//! unit = "B/s"
-//! value = 76.8e9
-//! kind = "ceiling"
-//! source = "order form: 2 channels of DDR5-4800"
-//! ```
-//!
-//! `formula` and `inputs` can replace `value`: the limit is then printed with its derivation.
+//! Limits from the user, such as data sheet values: `--limits examples/limits-vm.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,7 +25,6 @@ pub struct UserLimits {
 struct GivenLimit {
     matches: Pattern,
     row: UserLimit,
-    /// Value in the row's unit, given or computed by the formula.
     value: f64,
 }
 
@@ -99,7 +86,7 @@ impl UserLimitError {
 }
 
 impl UserLimits {
-    /// Reads a limits file. The error is one line, with line and column if possible.
+    /// Reads a limits file; the error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
         let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
         let text = plimsoll_units::text::read_small(path, MAX_BYTES)
@@ -137,7 +124,7 @@ impl UserLimits {
         self.given.iter().enumerate().try_for_each(fits)
     }
 
-    /// Returns the limits that match this case and metric, in its unit; empty without any.
+    /// Returns the limits for the case, and for the name and unit of `metric`; may be empty.
     pub fn of(&self, case: &Case, metric: &Metric) -> Vec<Limit> {
         let id = case.id();
         let fits = |g: &&GivenLimit| {
@@ -181,7 +168,7 @@ impl GivenLimit {
     }
 }
 
-/// Rewords serde's error `message` about a file's `key` like an error of the command line.
+/// Rewords serde's error `message` about key `key` like an error of the command line.
 fn name_position(message: &str, key: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     let (what, expected) = match message.strip_prefix("wanted ") {
@@ -210,7 +197,7 @@ fn name_position(message: &str, key: &str) -> String {
 }
 
 impl UserLimit {
-    /// Returns the given value, or that of the formula; fails unless it has one of them above 0.
+    /// Returns the value, given or by the formula; fails unless exactly one is there and above 0.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
             return Err(format!(

@@ -1,19 +1,14 @@
-//! Facts of chips: a number, or numbers by vector width.
-
 use serde::Deserialize;
 
-/// Value of a row's key.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged)]
 pub(super) enum WorkFact {
-    /// One number for all widths.
     Number(f64),
-    /// Numbers by vector width.
     Widths(Widths),
 }
 
 impl WorkFact {
-    /// Returns the number if it is the same for all widths.
+    /// Returns the number; `None` if it depends on the vector width.
     pub(super) fn number(self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(number),
@@ -60,7 +55,7 @@ impl Widths {
         }
     }
 
-    /// Converts cycles per instruction to instructions per cycle.
+    /// Converts cycles per instruction to instructions per cycle, for each width.
     pub(super) fn inverse(self) -> Self {
         let each = |cycles: Option<f64>| cycles.map(f64::recip);
         Self {

@@ -24,7 +24,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Builds the matrix from the cells of samples; `None` without cells.
+    /// Builds the matrix of medians over `samples`; `None` if they have no cells.
     pub fn of(samples: &[Sample]) -> Option<Self> {
         let mut places: BTreeMap<[u32; 2], MatrixEntry<'_>> = BTreeMap::new();
         for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
@@ -67,7 +67,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Returns the flow by the case's `direction`; without one, up if `is_rate` (the headline).
+    /// Returns the direction that the case names; else up for a rate (`is_rate`), both for times.
     pub fn of(case: &Case, is_rate: bool) -> Self {
         match case.word("direction") {
             Some("down") => Self::Down,
@@ -77,7 +77,7 @@ impl Flow {
         }
     }
 
-    /// Returns what rows and columns mean, such as `row sends to column`.
+    /// Returns the meaning of rows and columns, such as `row sends to column`.
     pub const fn orientation(self) -> &'static str {
         match self {
             Self::Up => "row sends to column",
@@ -114,7 +114,7 @@ impl Matrix {
         self.rows.iter().enumerate().flat_map(of_row)
     }
 
-    /// Returns the number of measured cells, and of pairs: both directions of a pair count as one.
+    /// Returns (measured cells, pairs); both directions of a pair count as one pair.
     pub fn counted(&self) -> (usize, usize) {
         let pairs: BTreeSet<[u32; 2]> =
             self.measured().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();

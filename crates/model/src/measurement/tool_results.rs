@@ -1,5 +1,3 @@
-//! Results of reference tools for a metric, as stored, with their ratio to ours and the verdict.
-
 use std::collections::BTreeMap;
 
 use plimsoll_stats::{EquivalenceVerdict, Ratio};
@@ -74,7 +72,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Evaluates the pairs of one tool; relative differences up to `margin` (0.05) count as equal.
+    /// Evaluates the pairs of one tool; differences up to the share `margin` (0.05) count as equal.
     pub fn of(tool_run: &ToolRun, margin: f64) -> Self {
         let pairs: Vec<(f64, f64)> = tool_run.pairs.iter().map(|p| (p.own, p.tool)).collect();
         let ratio = Ratio::of(&pairs);
@@ -116,7 +114,7 @@ impl ToolResult {
         crate::limit::median(self.own.clone())
     }
 
-    /// Sets which share of this limit our median and the tool's reach; `None` if it is unknown.
+    /// Sets which share of `limit` our median and the tool's reach; `None` if it is unknown.
     #[must_use]
     pub fn with_shares(mut self, limit: Option<&Limit>) -> Self {
         let bound = limit.and_then(|limit| Some((limit, limit.value?)));

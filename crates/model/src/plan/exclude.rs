@@ -1,5 +1,3 @@
-//! Excluded cases of a group's product: by a glob on ids or by parameter values.
-
 use std::collections::BTreeMap;
 
 use globset::GlobMatcher;
@@ -31,12 +29,12 @@ impl PartialEq for Exclude {
 }
 
 impl Exclude {
-    /// Compiles a glob on ids; fails if it is invalid.
+    /// Compiles a glob on case ids; fails if it is malformed.
     pub fn glob(text: &str) -> Result<Self, String> {
         Ok(Self::Glob { text: text.to_owned(), matcher: case::glob(text)? })
     }
 
-    /// Returns whether the case is excluded.
+    /// Returns whether this rule excludes the case.
     pub fn covers(&self, case: &Case) -> bool {
         match self {
             Self::Glob { matcher, .. } => matcher.is_match(case.id().as_str()),

@@ -1,7 +1,4 @@
-//! Plan files: TOML with named groups of cases whose lists multiply.
-//!
-//! All mistakes are reported with line, column and nearest valid key before anything is measured. A
-//! plan can name benchmarks, parameters, reference tools and sampling. It cannot name programs,
+//! Plan files: TOML with named groups of cases whose lists multiply. A plan cannot name programs,
 //! files or servers, give consent, raise a server's limits or set the environment.
 
 mod group;
@@ -59,7 +56,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Returns the servers of its groups; empty for a plan from a file.
+    /// Returns the servers of its groups; empty for a file, which cannot name any.
     pub fn servers(&self) -> Vec<String> {
         self.groups.iter().flat_map(|group| group.words(SERVER, &[])).collect()
     }
@@ -147,7 +144,6 @@ pub const SERVER: &str = "server";
 
 const NO_SERVER: &str = "a plan file cannot name a server; give --server on the command line";
 
-/// Origin of a plan's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextOrigin {
     /// Untrusted file.
@@ -156,7 +152,7 @@ enum TextOrigin {
     Kept,
 }
 
-/// Reads a plan file; see [`parse`] for errors.
+/// Reads a plan file; fails if it cannot be read, or like [`parse`].
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
     let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
@@ -164,8 +160,7 @@ pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
     parse(&file, &text)
 }
 
-/// Parses the text of a plan file; `file` is its name in errors. Returns all mistakes, one line
-/// each, in the order of the text.
+/// Parses the text of a plan file, called `file` in errors. Fails with all mistakes in text order.
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
     parsed(file, text, TextOrigin::File)
 }
@@ -230,7 +225,7 @@ struct PlanText<'t> {
     origin: TextOrigin,
 }
 
-/// A mistake with its position; without a span, that of the current key or value.
+/// A mistake with its position; `None` is the position of the current key or value.
 struct PlanMistake {
     span: Option<Range<usize>>,
     in_key: bool,
@@ -276,7 +271,7 @@ fn spelled(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// Sets what a top-level key sets in `plan`. Mistakes within groups are added to `wrong`.
+/// Sets what a top-level key sets in `plan`; mistakes within groups are added to `wrong`.
 fn top(
     plan: &mut PlanFile,
     key: &str,

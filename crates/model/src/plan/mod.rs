@@ -1,7 +1,4 @@
 //! A plan: cases and sampling, resolved and checked before anything runs.
-//!
-//! [`mod@file`] reads plan files and [`write`](mod@write) writes them. `resolve` combines file,
-//! flags and defaults, and expands lists into cases.
 
 pub mod built_in;
 mod exclude;
@@ -72,7 +69,7 @@ impl Group {
         })
     }
 
-    /// Returns the words of `key`, or `usual` if the group lacks it; `all` stands for `every`.
+    /// Returns the words of `key`, by default `usual`; the word `all` stands for all of `every`.
     pub fn words_of(&self, key: &str, usual: &[&str], every: &[&str]) -> Vec<String> {
         let words = self.words(key, usual);
         match words.iter().any(|word| word.eq_ignore_ascii_case("all")) {
@@ -99,7 +96,7 @@ impl Group {
         self.lists.contains_key(key)
     }
 
-    /// Returns whether `key` comes from the command line instead of a plan file.
+    /// Returns whether `key` was set on the command line instead of in a plan file.
     pub fn typed(&self, key: &str) -> bool {
         self.asked(key) && !self.places.keys.contains_key(key)
     }
@@ -108,7 +105,7 @@ impl Group {
         self.lists.get(key).map_or(defaults, |values| values.iter().filter_map(read).collect())
     }
 
-    /// Sets the values of a parameter; unknown names are ignored, as [`Key::find`] reported them.
+    /// Sets the values of parameter `key`; an unknown name is ignored.
     #[must_use]
     pub fn with(mut self, key: &str, values: Vec<Value>) -> Self {
         if let Ok(key) = Key::find(key) {

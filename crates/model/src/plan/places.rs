@@ -1,5 +1,3 @@
-//! Positions of a group's parts in a plan's text, for line and column of mistakes found later.
-
 use std::collections::BTreeMap;
 
 /// Position in a text.
@@ -41,13 +39,12 @@ impl PlanPositions {
         !self.file.is_empty()
     }
 
-    /// Returns option, file and line of another tool's job file that `key`, else the group, is
-    /// from.
+    /// Returns the option, else the section, of the foreign job file that `key` comes from, if any.
     pub fn description(&self, key: &str) -> Option<&str> {
         self.descriptions.get(key).or(self.group_label.as_ref()).map(String::as_str)
     }
 
-    /// Returns the position of the value at `index` of a key, else of the key, else of the group.
+    /// Returns the position of value `index` of `key`, else of the key, else of the group.
     pub fn of(&self, key: &str, index: Option<usize>) -> Position {
         let place = self.keys.get(key);
         let value = place.zip(index).and_then(|(place, index)| place.values.get(index)).copied();

@@ -1,11 +1,6 @@
-//! `--scale`: multiplies volumes, work and file sizes, but not numbers of samples; of a series also
-//! the number of samples and their time.
-//!
-//! Minimums keep each case meaningful, as far as the plan itself reaches them: two blocks per
-//! thread, 50 messages per stream or 50 operations. A file has at least 64 MiB and room for two
-//! blocks of each thread in any case of its group, so that one file serves the group. The order of
-//! a system of equations scales with the cube root, as its work grows with the cube. Defaults are
-//! not scaled.
+//! `--scale`: multiplies volumes, work, file sizes and the length of series. Minimums keep each
+//! case meaningful: two blocks per thread, 50 messages or operations, files of 64 MiB with room for
+//! two blocks of each thread in any case of the group.
 
 use crate::case::{Case, KEYS, Key, SWEEP, ScaledAmount, Value};
 use crate::plan::Group;
@@ -13,19 +8,17 @@ use crate::plan::Group;
 /// Parameters that fix the amount of a sample.
 pub const SCALED_KEYS: [&str; 3] = ["work", "volume", "count"];
 
-/// Returns whether the benchmark with this name uses files.
+/// Function that returns whether the benchmark with this name uses test files.
 pub type OnFiles = fn(&str) -> bool;
 
 fn amount(key: &str) -> Option<ScaledAmount> {
     KEYS.iter().find(|row| row.name == key)?.amount
 }
 
-/// Returns the parameters that count threads or streams, such as `threads`.
 fn workers() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.axis.is_some_and(|axis| axis.workers))
 }
 
-/// Returns the parameters with the bytes of one transfer, such as `block`.
 fn of_one() -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(|key| key.is_transfer_size)
 }
@@ -38,12 +31,11 @@ pub const LEAST_SERIES: u32 = 30;
 const LEAST_ORDER: u64 = 64;
 const LEAST_WORK: u64 = 1_000_000;
 
-/// Returns `samples` of a series × `scale`, not below [`LEAST_SERIES`]; unchanged from scale 1.
+/// Returns `samples` of a series × `scale`, but at least [`LEAST_SERIES`]; no more than `samples`.
 pub fn series(samples: u32, scale: f64) -> u32 {
     if scale >= 1.0 {
         return samples;
     }
-    // The cast saturates.
     ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
 }
 
@@ -52,8 +44,8 @@ pub fn series_sample_time(seconds: f64, scale: f64, usual: f64) -> f64 {
     if scale >= 1.0 { seconds } else { (seconds * scale).max(seconds.min(usual)) }
 }
 
-/// Returns a group with its amounts × `scale`, split into parts with lists that fit together;
-/// `on_files` returns whether a benchmark uses test files.
+/// Returns the group with its amounts × `scale`, in parts with one transfer size and one number of
+/// workers each. `on_files` returns whether a benchmark uses test files.
 pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     if scale == 1.0 || !KEYS.iter().any(|key| key.amount.is_some() && group.asked(key.name)) {
         return vec![group.clone()];
@@ -65,7 +57,7 @@ pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
     parts
 }
 
-/// Returns the minimum file size in bytes for any case: other sizes would have to be filled again.
+/// Returns the least file size in bytes for any case of the group: one file serves them all.
 fn room(group: &Group) -> u64 {
     block(group).saturating_mul(2).saturating_mul(threads(group))
 }
@@ -79,12 +71,12 @@ fn parts(group: &Group) -> Vec<Group> {
 
 /// Maps scaled cases back to the plan's amounts, so that equal cases compare at any scale.
 pub struct Unscaled {
-    /// Parts of the plan's groups, scaled and as stated.
+    /// Parts of the plan's groups as (scaled, stated).
     parts: Vec<(Group, Group)>,
 }
 
 impl Unscaled {
-    /// Creates the map from the cases of `groups` scaled by `scale` back to their stated amounts.
+    /// Creates the map from cases of `groups` scaled by `scale` to the amounts in the plan.
     pub fn new(groups: &[Group], scale: f64, on_files: OnFiles) -> Self {
         let pairs = |group: &Group| {
             let room = room(group);
@@ -99,7 +91,7 @@ impl Unscaled {
         Self { parts: scaled.flat_map(pairs).collect() }
     }
 
-    /// Returns the case with the plan's amounts, or the case itself if it is not from the plan.
+    /// Returns `case` with the plan's amounts; unchanged if it is not from the plan.
     pub fn case(&self, case: &Case) -> Case {
         let of = |(small, _): &&(Group, Group)| small.benchmarks.iter().any(|name| name == case.benchmark());
         let found = self.parts.iter().filter(of).find_map(|(small, stated)| restored(small, stated, case));
@@ -107,7 +99,7 @@ impl Unscaled {
     }
 }
 
-/// Returns the case with amounts of `stated` if it belongs to `small`, the same part when scaled.
+/// Returns `case` with amounts of `stated`; `None` unless it is in `small`, `stated` when scaled.
 fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
     let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
     let mut amounts = Vec::new();
@@ -131,7 +123,7 @@ fn split_values(group: Group, key: &'static str) -> Vec<Group> {
     values.into_iter().map(with).collect()
 }
 
-/// Scales a part in place; `room` is the minimum file size (bytes) for any case of the group.
+/// Scales the amounts of a part in place; its file has at least `room` bytes.
 fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let files = part.benchmarks.iter().any(|name| on_files(name));
     let block = block(part);
@@ -159,7 +151,7 @@ fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     }
 }
 
-/// Returns the order `n` of a system of equations × ∛`scale`, not below 64.
+/// Returns the order `n` of a system of equations × ∛`scale`, but at least 64.
 pub fn scaled_order(n: u64, scale: f64) -> u64 {
     if scale == 1.0 { n } else { times(n, scale.cbrt()).max(n.min(LEAST_ORDER)) }
 }

@@ -8,7 +8,7 @@ use super::file::PlanFile;
 use super::{Exclude, Group, SamplingOptions};
 use crate::case::Value;
 
-/// Returns the plan as TOML.
+/// Returns the plan as the text of a plan file.
 pub fn text(plan: &PlanFile) -> String {
     let mut out = String::new();
     let mut line = |key: &str, value: Option<String>| {
@@ -95,7 +95,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// Formats an integer; above 2⁶³ − 1, where TOML integers end, as a string.
+/// Formats an integer; above 2⁶³ − 1, the largest integer of TOML, as a string.
 fn whole(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }

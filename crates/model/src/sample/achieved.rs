@@ -1,7 +1,4 @@
-//! Actual parameters and findings of a case, in addition to its requested parameters.
-//!
-//! Each is a [`CaseFact`]: a row in the benchmark's folder with name and type. Writers and readers
-//! share the row, so undeclared names cannot occur.
+//! Actual parameters and findings of a case, each declared as a [`CaseFact`].
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -21,7 +18,7 @@ pub struct CaseFact<T> {
 }
 
 impl<T> CaseFact<T> {
-    /// Declares fact `name` of run documents; `about` describes it in docs.
+    /// Declares the fact `name` of run documents; `about` describes it in docs.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, value: PhantomData }
     }
@@ -59,7 +56,7 @@ impl Achieved {
         T::deserialize(self.0.get(fact.name)?).ok()
     }
 
-    /// Returns the word that the case really used for parameter `key`, if recorded.
+    /// Returns the word that was really used for parameter `key`; `None` if not recorded.
     pub fn word_of_parameter(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
@@ -69,7 +66,7 @@ impl Achieved {
         T::deserialize(self.0.remove(fact.name)?).ok()
     }
 
-    /// Adds other facts; they replace existing ones.
+    /// Adds the facts of `others`; they replace facts with the same names.
     pub fn add(&mut self, others: Self) {
         self.0.extend(others.0);
     }

@@ -1,7 +1,4 @@
-//! Conditions under which a figure was measured.
-//!
-//! Conditions of every case are fields of [`Conditions`]. Those of single benchmarks are
-//! [`OwnCondition`] rows in their folders; only declared rows can be written.
+//! Conditions under which a figure was measured; single benchmarks declare [`OwnCondition`]s.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +68,7 @@ pub struct ExcludedBy {
     /// Time by which the more expensive of these slices exceeded their work.
     #[serde(rename = "excluded_gaps_taken", default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<f64>,
-    /// Time that the thread longest off its CPU was off it, in excluded repetitions of all threads.
-    /// They are excluded whole, so this is less than `excluded`.
+    /// Time off the CPU of the longest absent thread in repetitions, which are excluded whole.
     #[serde(rename = "excluded_off_cpu", default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<f64>,
     /// Share of the work at a second common cost.
@@ -99,12 +95,12 @@ impl ExcludedBy {
         }
     }
 
-    /// Returns whether the time of any cause is known.
+    /// Returns whether the time excluded for any cause is known.
     pub fn is_known(&self) -> bool {
         [self.switched, self.clock, self.second, self.gaps].iter().any(Option::is_some)
     }
 
-    /// Calls `mean` with a reader per cause; what it returns becomes that cause's share.
+    /// Calls `mean` once per cause with a function that reads it; the result becomes its share.
     pub fn each(mean: impl Fn(fn(&Self) -> Option<f64>) -> Option<f64>) -> Self {
         Self {
             switched: mean(|by| by.switched),
@@ -120,8 +116,8 @@ impl ExcludedBy {
 }
 
 impl Conditions {
-    /// Returns the share (0 to 1) of time that other processes or guests took from a case on `cpus`
-    /// CPUs. Waits for a quota or for the case's own threads do not count.
+    /// Returns the share (0 to 1) of the time that other processes or guests took from a case on
+    /// `cpus` CPUs. Waits for a quota or for the case's own threads do not count.
     pub fn disturbed(&self, case: &Case, cpus: usize) -> f64 {
         let waited = self.waited.unwrap_or(0.0) - case.cpu_wait_share(cpus);
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
@@ -161,7 +157,7 @@ pub struct OwnCondition {
 }
 
 impl OwnCondition {
-    /// Declares condition `name` with its unit; `about` describes it in docs.
+    /// Declares condition `name` with its `unit`; `about` describes it in docs.
     pub const fn new(name: &'static str, unit: &'static str, about: &'static str) -> Self {
         Self { name, unit, about }
     }
@@ -177,12 +173,12 @@ impl OwnCondition {
 pub struct Numbers(BTreeMap<String, f64>);
 
 impl Numbers {
-    /// Returns the number of condition `row`; `None` if not recorded.
+    /// Returns the number of condition `row` in its unit; `None` if not recorded.
     pub fn get(&self, row: &OwnCondition) -> Option<f64> {
         self.0.get(row.name).copied()
     }
 
-    /// Returns the number of `row` for one `member` of its family, such as a kind of core.
+    /// Returns the number of `row` for one `member` of its family, such as a kind of core, if any.
     pub fn get_of(&self, row: &OwnCondition, member: &str) -> Option<f64> {
         self.0.get(&row.of(member)).copied()
     }
@@ -202,14 +198,13 @@ impl Numbers {
         self.0.extend(others.0);
     }
 
-    /// Returns the numbers that are equal in all of these.
     fn alike(all: &[&Self]) -> Self {
         let mut alike = all.first().map_or_else(Self::default, |first| (*first).clone());
         alike.0.retain(|name, value| all.iter().all(|other| other.0.get(name) == Some(value)));
         alike
     }
 
-    /// Calls `mean` with a reader per name in any of `all`; what it returns becomes the number.
+    /// Calls `mean` once per name in `all` with a function that reads it; keeps what it returns.
     pub fn each<'a>(
         all: impl Iterator<Item = &'a Self>,
         mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,

@@ -1,5 +1,3 @@
-//! Wrong answers: origin, frequency, and repetitions on this CPU and another one.
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -105,7 +103,7 @@ pub enum AtFault {
 }
 
 impl WrongAnswer {
-    /// Creates one wrong answer: `operation` returned `got`.
+    /// Creates a wrong answer: `operation` at `origin` returned `got`, a number or words.
     pub fn new(origin: WrongAnswerSource, operation: impl Into<String>, got: impl Into<String>) -> Self {
         Self {
             origin,
@@ -135,7 +133,7 @@ impl WrongAnswer {
         self.origin != WrongAnswerSource::Network
     }
 
-    /// Returns the CPU that gave the wrong answer, if it is a single one.
+    /// Returns the CPU with the wrong answer; `None` unless it is a single CPU.
     pub fn cpu(&self) -> Option<usize> {
         match self.origin {
             WrongAnswerSource::Cpu(cpu) => Some(cpu),
@@ -143,7 +141,7 @@ impl WrongAnswer {
         }
     }
 
-    /// Returns the component at fault, as far as origin and repetitions show it.
+    /// Returns the component at fault, as far as the origin and repetitions show it.
     pub fn at_fault(&self) -> AtFault {
         match (&self.origin, self.repeated) {
             (WrongAnswerSource::Storage { .. }, _) => AtFault::Storage,
@@ -191,7 +189,7 @@ impl WrongAnswer {
         self.repeated?.elsewhere
     }
 
-    /// Describes the result of the repetitions in a few words, or is empty.
+    /// Describes the result of the repetitions in a few words; empty if they show nothing.
     pub fn conclusion(&self) -> String {
         match (self.at_fault(), self.elsewhere()) {
             (AtFault::Cpu, Some(other)) => format!("CPU {} is right", other.cpu),
@@ -201,7 +199,7 @@ impl WrongAnswer {
     }
 }
 
-/// Cuts a number to six digits and `…`; other text is unchanged.
+/// Cuts a number to six characters and `…`; other text is unchanged.
 fn shortened(got: &str) -> String {
     const KEPT: usize = 6;
     let is_number = got.chars().all(|c| c.is_ascii_hexdigit() || ".+-xe".contains(c));

@@ -1,5 +1,3 @@
-//! Order in which transfers visit the blocks of a file.
-
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +66,7 @@ impl BlockOrder {
         found.map(|(_, order)| *order).ok_or_else(|| unknown_word("pattern", word, Self::ALL))
     }
 
-    /// Returns the name in ids without exponent or parts, such as `random` or `zipf`.
+    /// Returns the name of the order in ids without exponent or parts, such as `random`.
     pub fn word(self) -> &'static str {
         let same = |known: &Self| std::mem::discriminant(known) == std::mem::discriminant(&self);
         Self::ALL.iter().find(|(_, known)| same(known)).map_or("zoned", |(word, _)| word)
@@ -90,7 +88,7 @@ pub struct FileZones {
 impl FileZones {
     const MAX_PARTS: usize = 8;
 
-    /// Parses `50-5:30-15:20-80`: 50 % of transfers to the first 5 % of the file, …; sums are 100.
+    /// Parses `50-5:50-95`: % of transfers and of the file; `None` unless each adds up to 100.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = [(0, 0); Self::MAX_PARTS];
         let mut sums = (0_u32, 0_u32);
@@ -103,7 +101,7 @@ impl FileZones {
         (sums == (100, 100)).then_some(Self { parts })
     }
 
-    /// Yields per part its share of the transfers and its share of the file, in per cent.
+    /// Yields (share of the transfers, share of the file) of each part, in per cent.
     pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
         let used = self.parts.into_iter().filter(|(_, of_file)| *of_file > 0);
         used.map(|(transfers, of_file)| (u64::from(transfers), u64::from(of_file)))

@@ -10,21 +10,17 @@ use plimsoll_units::quantity::{Quantity, Unit};
 
 use super::table::{Caches, Microarchitecture};
 
-/// Reliability of a processor's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     /// Contains a product number: the name is the vendor's own or passed through.
     Product,
-    /// Vendor's name without a product number, as hypervisors write. Caches and features are the
-    /// processor's own, except for hidden ones.
+    /// Vendor's name without a product number, as hypervisors write: features and caches are real.
     General,
     /// Made up by a hypervisor with the rest of CPUID, caches included.
     MadeUp,
-    /// No name.
     Missing,
 }
 
-/// Properties of one CPU.
 #[derive(Debug)]
 pub(super) struct CpuEvidence<'a> {
     pub(super) name: Name,
@@ -38,9 +34,7 @@ pub(super) struct CpuEvidence<'a> {
     pub(super) is_512_wide: Option<bool>,
     /// Whether only measured rates show that the 512-bit paths are disabled.
     pub(super) is_narrowed: bool,
-    /// Whether this CPU's own CPUID is known.
     pub(super) has_cpuid: bool,
-    /// Measured instructions per cycle of cores of this kind.
     capabilities: Vec<&'a Capability>,
 }
 
@@ -55,8 +49,7 @@ struct Size {
 
 impl<'a> CpuEvidence<'a> {
     /// Collects the properties of CPU `number` from CPUID, else from the kernel. A hypervisor can
-    /// hide its flag (QEMU's `-cpu …,-hypervisor`), so the rest of the machine (`in_guest`) and
-    /// names that only hypervisors use count too.
+    /// hide its flag, so other evidence of a guest (`in_guest`) and names of hypervisors count too.
     pub(super) fn of(cpu: &'a Cpu, in_guest: bool, number: usize) -> Self {
         let answers = cpu.cpuid.of(number);
         let mut features: BTreeSet<&str> = answers.map(|a| a.features().collect()).unwrap_or_default();
@@ -113,9 +106,9 @@ impl<'a> CpuEvidence<'a> {
         }
     }
 
-    /// Detects QEMU's default caches (target/i386/cpu.c, legacy caches): a level 2 of 4 MiB with
-    /// level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways; and the tiny caches of
-    /// bhyve (x86.c, leaf 8000_001D).
+    /// Returns whether a hypervisor made up the caches. QEMU (target/i386/cpu.c, legacy caches): a
+    /// level 2 of 4 MiB with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways.
+    /// bhyve (x86.c, leaf 8000_001D): tiny caches.
     fn has_made_up_caches(&self) -> bool {
         let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
         let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
@@ -123,7 +116,7 @@ impl<'a> CpuEvidence<'a> {
         self.is_virtual && (intel || tiny || is(self.l1d, 64, 2))
     }
 
-    /// Returns why the processor cannot belong to this row; `None` if nothing contradicts it.
+    /// Returns why the processor cannot belong to `row`; `None` if nothing contradicts it.
     pub(super) fn contradiction(&self, row: &Microarchitecture) -> Option<String> {
         if let Some(feature) = self.impossible(row) {
             return Some(feature);
@@ -144,7 +137,7 @@ impl<'a> CpuEvidence<'a> {
             .or_else(|| self.exceeded_rate(row))
     }
 
-    /// Returns `cannot have FEATURE` for the first feature that chips of the row cannot have.
+    /// Returns `cannot have FEATURE` for the first feature that chips of `row` cannot have.
     pub(super) fn impossible(&self, row: &Microarchitecture) -> Option<String> {
         let feature = row.never.iter().find(|feature| self.features.contains(feature.as_str()))?;
         Some(format!("cannot have {feature}"))
@@ -213,8 +206,7 @@ impl Size {
 const MAKERS: [&str; 8] = ["(R)", "(tm)", "Intel", "AMD", "Hygon", "Zhaoxin", "ZHAOXIN", "VIA"];
 
 /// Classifies a processor's name. A product number is a word with three or more digits that is not
-/// a clock. Words in parentheses are marks or QEMU model names; QEMU's `xx` stand for digits. A
-/// name without a vendor is a provider's (`Virtual CPU 714389bda930`).
+/// a clock and not in parentheses; `xx` stands for digits. A name without a vendor is made up.
 fn name(name: Option<&str>) -> Name {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else { return Name::Missing };
     if is_of_a_hypervisor(name) || !MAKERS.iter().any(|maker| name.contains(maker)) {
@@ -240,7 +232,7 @@ fn name(name: Option<&str>) -> Name {
     }
 }
 
-/// Returns whether only hypervisors use this name (QEMU target/i386/cpu.c, `model_id`).
+/// Returns whether only hypervisors write this name (QEMU target/i386/cpu.c, `model_id`).
 fn is_of_a_hypervisor(name: &str) -> bool {
     const BEGINNINGS: [&str; 16] = [
         "QEMU ",

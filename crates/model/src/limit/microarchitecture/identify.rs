@@ -1,5 +1,3 @@
-//! Identification of a core's row by its numbers and other properties.
-
 use std::collections::BTreeSet;
 
 use plimsoll_machine::{Cpu, Machine};
@@ -10,7 +8,6 @@ use super::evidence::{CpuEvidence, Name};
 use super::table::{Caches, Microarchitecture, table};
 use crate::limit::{Limit, LimitSource};
 
-/// Maximum number of chips in a sentence.
 const MOST_NAMED: usize = 4;
 
 /// Certainty of a core's identification.
@@ -57,17 +54,12 @@ pub struct Core {
 }
 
 impl Core {
-    /// Identifies the core of CPU `number`.
-    ///
-    /// The row that the numbers select holds if nothing contradicts it (a feature that such chips
-    /// cannot have, another cache) and the numbers can be trusted: the name has a product number,
-    /// or there is no hypervisor. Otherwise all rows of the vendor without a contradiction are
-    /// candidates, and a fact on which they agree holds as inferred. Missing features never count,
-    /// as hypervisors hide them.
+    /// Identifies the core of CPU `number` by family and model, or Arm's part. If a hypervisor may
+    /// have made them up, all rows of the vendor that nothing contradicts are candidates, and facts
+    /// on which they agree are inferred. Missing features never count, as hypervisors hide them.
     ///
     /// # Errors
-    /// The numbers, their row or a row for this kind of core are missing, or the processor is
-    /// emulated.
+    /// No row fits the core, or the processor is emulated.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, UnknownChip> {
         if machine.is_emulated() {
             return Err(UnknownChip(
@@ -77,7 +69,7 @@ impl Core {
         Self::seen(&machine.cpu, machine.virtualisation.is_virtual == Some(true), number)
     }
 
-    /// Fails unless these CPUs are cores of one kind, or all of an unknown kind.
+    /// Fails unless `cpus` are cores of one kind, or all of an unknown kind.
     pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
         let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
         let kinds: BTreeSet<Option<String>> = cpus.iter().map(kind).collect();
@@ -155,8 +147,7 @@ impl Core {
         }
     }
 
-    /// Identifies by features and caches; `why` is the reason why the numbers do not count. Fails
-    /// if no row is left.
+    /// Identifies by features and caches; `why` is why numbers do not count. Fails without a row.
     fn inferred(
         rows: &'static [Microarchitecture],
         cpu: &Cpu,
@@ -198,7 +189,7 @@ impl Core {
         }
     }
 
-    /// Returns the number `key` of the candidates' rows; `None` unless all have the same.
+    /// Returns fact `key` (`l1_latency`) of the candidates' rows; `None` unless they agree.
     pub fn number(&self, key: &str) -> Option<f64> {
         agreed(&self.rows, key)
     }
@@ -208,8 +199,8 @@ impl Core {
         self.rows.iter().copied()
     }
 
-    /// Returns the instructions of `bits`-wide vectors started per cycle. Fails if the row lacks
-    /// the width, the chip's name does not show its number of units, or the candidates differ.
+    /// Returns how many instructions with vectors of `bits` bits start per cycle. Fails if the rate
+    /// is unknown or differs among candidates.
     pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let rates: Result<Vec<f64>, UnknownChip> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
@@ -224,18 +215,18 @@ impl Core {
         })
     }
 
-    /// Returns whether a candidate row has any rate; a row may only have a name.
+    /// Returns whether a candidate row has any rate: some rows have only a name.
     pub fn is_rated(&self) -> bool {
         self.rows.iter().any(|row| row.facts.contains_key(rate::ADD.key))
     }
 
-    /// Returns the candidates' least cycles to a dependent instruction, if all are known.
+    /// Returns the candidates' least cycles to a dependent instruction; `None` if one is unknown.
     pub fn latency(&self, of: CoreRate) -> Option<f64> {
         let latencies: Option<Vec<f64>> = self.rows.iter().map(|row| row.latency(of)).collect();
         latencies?.into_iter().reduce(f64::min)
     }
 
-    /// Returns the limit, marked as inferred with the reason if the identification is inferred.
+    /// Returns `limit`; marked as inferred, with the reason, if the identification is inferred.
     pub fn mark(&self, limit: Limit) -> Limit {
         let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {
             return limit;
@@ -263,20 +254,19 @@ fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
     )))
 }
 
-/// Returns the number `key` if all rows have the same; else `None`.
+/// Returns fact `key` if all rows have the same number; else `None`.
 fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
     let mut numbers = rows.iter().map(|row| row.number(key));
     let first = numbers.next().flatten()?;
     numbers.all(|other| other == Some(first)).then_some(first)
 }
 
-/// Returns the maximum of the cache property that `number` reads; `None` unless all rows have it.
+/// Returns the largest value that `number` reads from the rows' caches; `None` if one lacks it.
 fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
     let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
     numbers?.into_iter().max()
 }
 
-/// Row that the numbers select, and what contradicts it.
 type Named = (Vec<&'static Microarchitecture>, Option<String>);
 
 fn by_numbers(
@@ -309,7 +299,7 @@ fn by_numbers(
     Ok((rows, against))
 }
 
-/// Returns the rows whose vector width CPUID shows; without that, those that list the model.
+/// Returns the rows of the vector width that CPUID shows; if it shows none, those with the model.
 fn of_this_width(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
@@ -336,8 +326,8 @@ fn candidates(
     of_vendor.filter(|row| evidence.contradiction(row).is_none()).collect()
 }
 
-/// Returns chips that hypervisors show as one of `named`, except those that a feature or a measured
-/// rate contradicts. Caches do not count, as they are masked too.
+/// Returns the chips that hypervisors show as one of `named`, except those that a feature or
+/// measured rate contradicts. Caches do not count, as they are masked too.
 fn masked(
     rows: &'static [Microarchitecture],
     named: &[&'static Microarchitecture],
@@ -350,7 +340,7 @@ fn masked(
     rows.iter().filter(is_masked).filter(is_possible).collect()
 }
 
-/// Formats the first few names: `A, B or C`, `A, B or 5 others`.
+/// Formats the first four names of the rows: `A, B or C`, or `A, B, C, D or 5 others`.
 fn names(rows: &[&Microarchitecture]) -> String {
     let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     names.dedup();
@@ -364,7 +354,7 @@ fn names(rows: &[&Microarchitecture]) -> String {
     }
 }
 
-/// Starts a sentence with what the numbers select: `CPUID's family and model say Zen 4`.
+/// Formats what the numbers select, to start a sentence: `implementer and part say X`.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
     match named {
         [] => identity(cpu, number).unwrap_or_default(),

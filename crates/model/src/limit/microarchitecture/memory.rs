@@ -13,7 +13,6 @@ use super::table::{Chip, table};
 pub struct SocketMemory {
     /// Name of the chip.
     pub name: String,
-    /// Chip by its numbers.
     pub(super) chip: Option<Chip>,
     /// Chip by the prefix of Amazon EC2 instance types: on Arm many chips share a core.
     #[serde(default)]
@@ -40,13 +39,12 @@ pub struct SocketMemory {
     pub source: String,
 }
 
-/// Default number of sockets of a server.
 fn two() -> u32 {
     2
 }
 
 impl SocketMemory {
-    /// Returns the row of this machine's chip, if listed; fails if the chip is uncertain.
+    /// Returns the row of the machine's chip, `None` if not listed; fails if the chip is uncertain.
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
@@ -64,7 +62,6 @@ impl SocketMemory {
         Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))
     }
 
-    /// Returns whether the machine's EC2 instance type (`c7g.xlarge`) has this chip.
     fn is_of_product(&self, machine: &Machine) -> bool {
         let begins = |of: &str| self.products.iter().any(|begin| of.starts_with(begin.as_str()));
         machine.virtualisation.ec2_type().is_some_and(begins)

@@ -1,5 +1,3 @@
-//! Rows of `data/microarchitectures.toml`.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -17,7 +15,7 @@ const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| read(FILE));
 
-/// Returns the table, or the reason why the file is malformed.
+/// Returns the table; fails if the file is malformed.
 pub(super) fn table() -> Result<&'static Table, UnknownChip> {
     TABLE.as_ref().map_err(|e| UnknownChip(e.clone()))
 }
@@ -38,7 +36,7 @@ fn read(file: &str) -> Result<Table, String> {
 
 const MOST_DEPTH: usize = 16;
 
-/// Adds feature `name` to `found`, or all of the set `@name` in `sets`, `depth` sets deep.
+/// Adds feature `name` to `found`, or for `@set` its members in `sets`; `depth` sets are entered.
 fn expand(
     name: &str,
     sets: &BTreeMap<String, Vec<String>>,
@@ -62,10 +60,8 @@ pub(super) struct Table {
     pub(super) memory: Vec<SocketMemory>,
 }
 
-/// One row: per-cycle capabilities of a core. A test checks the keys.
 #[derive(Debug, Deserialize)]
 pub(super) struct Microarchitecture {
-    /// Common name.
     pub name: String,
     pub(super) chip: Chip,
     /// Kernel's name of this kind of core, on chips with several kinds.
@@ -82,14 +78,12 @@ pub(super) struct Microarchitecture {
     pub(super) full_width: Option<FullWidth>,
     #[serde(default)]
     pub(super) units_512_by_name: Vec<ByName>,
-    /// Source of the row.
     pub source: String,
     /// Other facts by key: rates, latencies, cache bandwidths.
     #[serde(flatten)]
     pub(super) facts: BTreeMap<String, WorkFact>,
 }
 
-/// Chips that a row describes.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(super) enum Chip {
@@ -153,7 +147,7 @@ impl Range {
 }
 
 impl Chip {
-    /// Returns whether the processor's numbers select this chip; on Arm those of `arm`.
+    /// Returns whether the numbers of `cpu` select this chip; on Arm the numbers of `arm`.
     pub(super) fn is(&self, cpu: &Cpu, arm: Option<&ArmId>) -> bool {
         match self {
             Self::X86 { vendor, family, models, steppings } => {
@@ -178,7 +172,8 @@ impl Chip {
 }
 
 impl Microarchitecture {
-    /// Returns `bits`-wide instructions started per cycle; fails if row and name do not show it.
+    /// Returns how many instructions with vectors of `bits` bits start per cycle; fails if neither
+    /// the row nor the chip's name shows it.
     pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
@@ -201,17 +196,17 @@ impl Microarchitecture {
         rate.ok_or_else(unknown)
     }
 
-    /// Returns the number `key`; `None` if it is missing or depends on the vector width.
+    /// Returns fact `key`; `None` if it is missing or depends on the vector width.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.facts.get(key)?.number()
     }
 
-    /// Returns the best latency in cycles to a dependent instruction; `None` if not listed.
+    /// Returns the least latency in cycles to a dependent instruction; `None` if not listed.
     pub(super) fn latency(&self, of: CoreRate) -> Option<f64> {
         of.latency.cycles(|key| self.number(key))
     }
 
-    /// Returns the rates by vector width in instructions per cycle; empty if not listed.
+    /// Returns the instructions started per cycle by vector width; empty if not listed.
     pub(super) fn rates(&self, of: CoreRate) -> Widths {
         let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
         if of.in_cycles { listed.inverse() } else { listed }

@@ -1,5 +1,3 @@
-//! Groups of a plan file.
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -41,7 +39,7 @@ impl PlanText<'_> {
     }
 }
 
-/// Reads a group. Mistakes in its keys are added to `wrong`.
+/// Reads a group of cases; mistakes in its keys are added to `wrong`.
 pub(super) fn group(
     node: &PlanValue<'_>,
     source: PlanText<'_>,

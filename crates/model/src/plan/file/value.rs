@@ -1,5 +1,3 @@
-//! Values of plan files: texts, numbers, times, and the keys that a plan and its groups share.
-
 use std::time::Duration;
 
 use plimsoll_units::quantity;
@@ -10,7 +8,7 @@ use crate::plan::SamplingOptions;
 
 const MAX_NOTE: usize = 2000;
 
-/// Sets the field of `how` that a sampling key sets; returns whether `key` is one.
+/// Sets the field of `how` that sampling key `key` sets; returns false for other keys.
 pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -> Result<bool, PlanMistake> {
     match key {
         "samples" => how.samples = Some(bounded("samples", value, 1_000_000)?),
@@ -28,7 +26,7 @@ pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -
     Ok(true)
 }
 
-/// Returns the elements of a list (1 to 10000); a single value is a list of one.
+/// Returns the elements of a list, fails unless 1 to 10000; a single value is a list of one.
 pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValue<'i>>, PlanMistake> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
