@@ -1,6 +1,5 @@
-//! Affinity of threads (`--affinity`) and NUMA node of their memory (`--node`). Linux kills a
-//! process that needs more memory of a bound node than the node has, so the sum is compared with
-//! the node's free memory before any allocation.
+//! Affinity of threads (`--affinity`) and NUMA node of their memory (`--node`). Free memory of a
+//! bound node is compared before allocation, as Linux kills a process that needs more.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,3 @@
-//! Arrays of all threads, private or parts of a shared one, and verification of their contents.
-
 use std::time::Instant;
 
 use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
@@ -33,7 +31,6 @@ pub(super) struct ThreadArrays {
     tallies: Vec<ArrayTally>,
     /// Position of all threads in a pass, in parts of it.
     at: u64,
-    /// Kernel of the unfinished pass.
     last: Option<LoadedStream>,
     /// Whether each thread has a CPU of its own, so that time off the CPU is a disturbance.
     alone: bool,
@@ -46,7 +43,6 @@ enum ArrayMemory {
 
 struct ArrayTally {
     seed: u64,
-    /// Expected result of each reading pass.
     checksum: u64,
     sum: u64,
     wrong: u64,

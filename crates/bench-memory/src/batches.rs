@@ -1,5 +1,4 @@
-//! Batches of blocks on every thread: the prepared case of `memory.block`. Blocks are drawn before
-//! each batch, outside the measured time. A batch with a preempted thread is excluded.
+//! Batches of blocks on every thread, drawn before the measured time: the case of `memory.block`.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +49,6 @@ pub(super) struct BlockJob {
     pub(super) op: BlockOp,
     pub(super) order: BlockTraversal,
     pub(super) block: u64,
-    /// Name of the kernel; [`BEST_VARIANT`] for the fastest one.
     pub(super) variant: String,
     pub(super) fixed: Option<FixedBlocks>,
     pub(super) site: MemorySite,
@@ -73,14 +71,12 @@ pub(super) struct Batches {
     facts: Facts,
 }
 
-/// Cost of drawing blocks, outside the measured time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drawn {
     seconds: f64,
     blocks: u64,
 }
 
-/// A sample that ended before its amount was done; in blocks.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     done: u64,
@@ -117,7 +113,6 @@ struct CountedBlocks {
     blocks: u64,
     seconds: f64,
     all_seconds: f64,
-    /// Seconds that a thread was off its CPU in excluded batches.
     off_seconds: f64,
 }
 
@@ -133,8 +128,7 @@ impl Batch {
 }
 
 impl CountedBlocks {
-    /// Adds batches that were disturbed for at most `tolerated` (0 to 1) of their time, else the
-    /// least disturbed ones.
+    /// Adds batches disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
     fn add(&mut self, batches: &[Batch], tolerated: f64) {
         let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
         for batch in batches {

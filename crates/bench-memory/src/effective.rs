@@ -1,6 +1,5 @@
-//! Measures the usable part of a large last-level cache, once per run. A guest of two CPUs sees the
-//! whole cache of its host (480 MiB), but may have a small part. A random chase through ever larger
-//! areas finds the size at which loads become slow.
+//! Measures the usable part of a large last-level cache, once per run: a guest of two CPUs sees the
+//! whole cache of its host, but may have a small part.
 
 use std::time::{Duration, Instant};
 

@@ -28,7 +28,6 @@ pub(super) struct LapSchedule {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
-    /// Parts of a pass.
     pub(super) parts: u64,
     pub(super) seconds: f64,
     pub(super) disturbed: f64,

@@ -4,7 +4,6 @@ use super::working_set;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLevel {
-    /// 1 is nearest to the core.
     pub(crate) number: u8,
     pub(crate) bytes: u64,
 }

@@ -122,7 +122,6 @@ pub(crate) fn is_memory(machine: &Machine, case: &Case, bytes: u64) -> bool {
     bytes >= working_set::least_of(machine, case, 1)
 }
 
-/// Warns if the cache sizes are unknown.
 fn note_caches(facts: &mut Facts, machine: &Machine) {
     if machine.cpu.last_level_bytes().is_none() {
         facts.warnings.push(MemoryWarning::CachesUnknown.into());

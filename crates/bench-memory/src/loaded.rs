@@ -1,6 +1,5 @@
-//! `memory.loaded-latency`: one thread chases like `memory.latency`; the other threads read, write
-//! or copy memory of their own and wait after each 4 KiB. A sample covers all waits, down to none.
-//! The headline is the latency at the highest load.
+//! `memory.loaded-latency`: one thread chases like `memory.latency`; the other threads use memory
+//! of their own and wait after each 4 KiB. The headline is the latency at the highest load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,5 @@
-//! `memory.numa`: latency (`op=latency`, from the first CPU of a node) and read bandwidth
-//! (`op=read`, from all its CPUs) of the memory of each node, bound by a memory policy. The
-//! headline is the median over all pairs of nodes; the matrix has each pair with its SLIT distance.
+//! `memory.numa`: latency (from the first CPU of a node) and read bandwidth (from all its CPUs) of
+//! the memory of each node. The headline is the median over all pairs of nodes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

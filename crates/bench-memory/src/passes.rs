@@ -1,5 +1,4 @@
-//! Passes over arrays on every thread: the prepared case of `memory.bandwidth`. A lap (see
-//! [`super::lap`]) in which a thread was off its CPU is excluded.
+//! Passes over arrays on every thread in laps (see [`super::lap`]): the case of `memory.bandwidth`.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +29,6 @@ use plimsoll_model::warning::{Note, Warning};
 const TRIAL_SECONDS: f64 = 1e-3;
 /// Shortest such lap if threads share CPUs: waking them all takes milliseconds.
 const SHARED_TRIAL_SECONDS: f64 = 20e-3;
-/// Part of a pass that is timed first.
 const FIRST_LOOK: u64 = PASS >> 8;
 /// Largest amount of a trial; the clock does not advance if even this takes no time.
 const MOST_TRIAL: u64 = PASS << 24;

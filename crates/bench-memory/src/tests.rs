@@ -62,7 +62,6 @@ fn each_array_over_all_threads_is_four_times_the_caches_of_their_cpus() -> Resul
     assert_eq!(zen4.len(), 6);
     assert_eq!(zen4[0], "memory.bandwidth/op=read/size=132M/variant=best/pages=thp/threads=1");
     assert_eq!(zen4[5], "memory.bandwidth/op=triad/size=204M/variant=best/pages=thp/threads=2");
-    // Eight caches of 32 MiB, one for a single thread; transparent huge pages are off.
     let epyc = ids(&Bandwidth, &machine("epyc-7543-nps4")?, &list("op", ["copy"]));
     assert_eq!(epyc[0], "memory.bandwidth/op=copy/size=260M/variant=best/pages=4k/threads=1");
     Ok(())
@@ -150,7 +149,6 @@ fn defaults_shrink_to_half_of_what_is_free_and_are_always_measured() -> Result<(
     Ok(())
 }
 
-/// Machines of all sizes with caches of all sizes.
 #[test]
 fn default_cases_can_be_measured_on_any_machine() -> Result<(), Fault> {
     let mut machine = machine("epyc-7543-nps4")?;
@@ -486,7 +484,6 @@ fn a_chase_stays_within_the_group_asked_for() {
 #[test]
 fn memory_of_a_node_is_taken_from_it() {
     let machine = this_machine();
-    // Some sandboxes refuse the policy.
     let refused = |e: &CannotMeasure| {
         e.reason.contains("Operation not permitted") || e.reason.contains("not implemented")
     };

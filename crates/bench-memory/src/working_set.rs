@@ -32,8 +32,7 @@ enum LastLevel {
     Possible,
 }
 
-/// Returns the bytes of the caches that can hold data of `cpus`: their last level plus all of level
-/// 2; an assumption if unknown.
+/// Returns the bytes of the caches of `cpus`: the last level plus level 2; assumed if unknown.
 pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
     all_caches(machine, cpus, LastLevel::Shown)
 }
@@ -133,7 +132,6 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
 
-    /// Two CPUs that see 480 MiB.
     fn huge_cache() -> Result<Machine, Fault> {
         let mut machine = Fixture::open("firecracker-zen4")?.machine();
         let last = machine.cpu.caches.iter_mut().filter(|cache| cache.level == 3);
@@ -151,7 +149,6 @@ mod tests {
         Ok(())
     }
 
-    /// Bytes per thread with one thread per CPU of the recorded machine and one array.
     fn default_of(name: &str) -> Result<(Machine, u64), Fault> {
         let machine = Fixture::open(name)?.machine();
         let threads = machine.cpu.allowed.len();

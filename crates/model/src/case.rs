@@ -14,7 +14,6 @@ use plimsoll_units::quantity::{self, Mix};
 pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, Spacing, ValueKind};
 pub use pattern::{Pattern, glob};
 
-/// Maximum length in bytes of a parsed id; plimsoll writes far shorter ones.
 const MAX_ID: usize = 1024;
 
 /// Value of one parameter.

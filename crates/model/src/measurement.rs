@@ -1,4 +1,4 @@
-//! A measurement as stored in the run document (`schema/run.v1.json`), a contract.
+//! Measurements, as stored in the run document (`schema/run.v1.json`): names are a contract.
 
 mod matrix;
 mod tool_results;

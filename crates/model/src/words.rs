@@ -177,7 +177,6 @@ pub fn human(value: &Value) -> String {
     match value {
         Value::Size(bytes) => Quantity::new(*bytes as f64, Unit::Byte).to_string(),
         Value::Word(word) => word.clone(),
-        // 1e12 instead of all its zeros.
         Value::Count(n) if *n >= 1_000_000 => {
             let short = format!("{n:e}");
             if short.len() < n.to_string().len() { short } else { n.to_string() }

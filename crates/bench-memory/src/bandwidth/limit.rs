@@ -1,5 +1,3 @@
-//! Limits of `memory.bandwidth`: memory channels, and documented bandwidth of near caches.
-
 use crate::{AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH};
 use plimsoll_machine::cpu::{Ability, Capability};
 use plimsoll_machine::{CpuSet, Machine};

@@ -1,6 +1,4 @@
 //! `memory.bandwidth`: passes over arrays on every thread, from the first start to the last end.
-//! `bandwidth` counts loads and stores of the program, `bus_bandwidth` also the lines that ordinary
-//! stores make the processor read first.
 
 mod limit;
 

@@ -1,5 +1,3 @@
-//! Limits of `memory.block`: load and store ports, and memory channels beyond the caches.
-
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
 use plimsoll_machine::CpuSet;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
@@ -103,7 +101,6 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     let found = match (op, small) {
         ("read", true) => ("loads per cycle", core.loads, "1/cycle"),
         ("write", true) => ("stores per cycle", core.stores, "1/cycle"),
-        // A copy needs a load and a store.
         (_, true) => {
             let both = core.accesses.map(|both| both / 2.0);
             let least = core.loads.zip(core.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));

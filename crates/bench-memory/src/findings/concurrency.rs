@@ -1,5 +1,4 @@
-//! Finding: one thread cannot keep enough cache lines in flight to fill the memory channels, by
-//! Little's law (bytes in flight = rate × latency).
+//! Finding: one thread has too few cache lines in flight for the memory channels (Little's law).
 
 use serde_json::json;
 
@@ -11,7 +10,6 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
-/// Share of the limit from which on a figure is near it.
 const NEAR_LIMIT_SHARE: f64 = 0.9;
 /// Least gain of more threads; otherwise memory itself is the limit.
 const MORE: f64 = 1.25;

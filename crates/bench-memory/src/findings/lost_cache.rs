@@ -1,5 +1,3 @@
-//! Finding: latency of memory although the working set fits in a cache, which other work uses.
-
 use serde_json::json;
 
 use crate::MemoryLatency;

@@ -1,5 +1,3 @@
-//! Limits of `memory.latency`: documented latency of near caches; memory's is not documented.
-
 use crate::LATENCY_METRIC;
 use plimsoll_machine::Machine;
 use plimsoll_model::job::MemorySite;

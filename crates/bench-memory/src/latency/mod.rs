@@ -1,6 +1,5 @@
-//! `memory.latency`: the time of a load that depends on the one before, in a random cycle. One
-//! pinned thread runs in slices between probes of the core clock. With several chases at once, the
-//! figure is the time of a step of all.
+//! `memory.latency`: the time of a load that depends on the one before, in a random cycle. With
+//! several chases at once, the figure is the time of a step of all.
 
 mod limit;
 

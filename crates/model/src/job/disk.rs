@@ -168,7 +168,6 @@ pub enum DiskOperation {
 }
 
 impl DiskOperation {
-    /// All operations with their names.
     const ALL: &'static [(&'static str, Self)] = &[
         ("read", Self::Read),
         ("write", Self::Write),
@@ -491,7 +490,6 @@ impl LatencyTarget {
     }
 }
 
-/// Form in ids: `p99:2ms`.
 impl fmt::Display for LatencyTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.percentile(), self.time())

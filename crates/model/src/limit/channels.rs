@@ -166,8 +166,7 @@ fn of_hardware(machine: &Machine, shown: usize) -> usize {
     if machine.virtualisation.is_virtual == Some(false) { shown } else { shown.min(nodes.max(1)) }
 }
 
-/// Returns how many sockets may carry the traffic of the `shown` ones, as guests may see two as
-/// one.
+/// Returns how many sockets may carry the traffic of `shown` ones: guests may see two as one.
 fn possible_sockets(machine: &Machine, memory: &SocketMemory, shown: f64) -> f64 {
     if machine.virtualisation.is_virtual == Some(false) {
         return shown;
@@ -222,7 +221,6 @@ mod tests {
     const TABLE: &str = "sys/firmware/dmi/tables/DMI";
     const SPEED: u16 = 2666;
 
-    /// Returns two sockets of six channels of two slots, with modules in `filled` slots.
     fn xeon(filled: impl Fn(usize) -> bool) -> Result<Machine, Fault> {
         let names: Vec<(String, String)> = (0..24)
             .map(|slot| {
@@ -282,7 +280,6 @@ mod tests {
         let mut fast = xeon(|_| true)?;
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.megatransfers = Some(3600));
         assert_eq!(values(&fast, 1), [(Some(6.0 * 8.0 * 3600e6), LimitSource::Derived)]);
-        // Without channel names a module may be the second of its channel, so the row holds.
         fast.memory.modules.iter_mut().flatten().for_each(|module| module.channel = None);
         assert_eq!(values(&fast, 1).len(), 2);
         Ok(())
@@ -301,7 +298,6 @@ mod tests {
             let half = multiply_limit(limit, 0.5, &[], "× share");
             assert!(half.fact.is_some(), "what the program moves rests on it too");
         }
-        // Each CPU is a socket, as with QEMU: the hardware has at most as many as NUMA nodes.
         for (number, cpu) in machine.cpu.logical.iter_mut().enumerate() {
             cpu.package = u32::try_from(number).ok();
         }

@@ -33,7 +33,6 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     limit.per_sample = per_sample;
     limit.reason = Some(describe(row, lasts));
-    // It rests on the same fact as the limit of the cores.
     limit.fact.clone_from(&full.fact);
     if full.source == LimitSource::Inferred {
         limit.source = LimitSource::Inferred;

@@ -174,7 +174,7 @@ impl Limit {
         self
     }
 
-    /// Sets the fact that the limit rests on; a figure past the limit shows another CPU.
+    /// Sets the fact that the limit rests on; a figure past it shows that the CPU is another one.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
         Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
@@ -223,7 +223,7 @@ impl Limit {
         self.inputs.iter().any(|input| input.name == credits::LASTS)
     }
 
-    /// Returns whether the limit depends on the clock of the sample, by its inputs.
+    /// Returns how the limit depends on the clock of the sample, by the inputs of its formula.
     pub fn varies(&self) -> Varies {
         let clocks = self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count();
         match clocks {

@@ -1,5 +1,3 @@
-//! A figure per pair, such as the latency from one CPU to another.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};

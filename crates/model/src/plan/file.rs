@@ -19,7 +19,6 @@ pub use group::GROUP_KEYS;
 
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Maximum length of a list, and number of groups.
 const MAX_LIST: usize = 10_000;
 
 /// Maximum number of repetitions of a plan.
@@ -105,7 +104,6 @@ pub const TOP_KEYS: &[&str] = &[
     "group",
 ];
 
-/// Keys that no plan may have, with the alternative.
 const REFUSED: &[(&[&str], &str)] = &[
     (
         &[

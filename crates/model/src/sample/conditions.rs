@@ -227,7 +227,6 @@ impl FromIterator<(OwnCondition, Option<f64>)> for Numbers {
     }
 }
 
-/// Any names that a document could contain (for tests).
 #[cfg(any(test, feature = "testing"))]
 impl FromIterator<(String, f64)> for Numbers {
     fn from_iter<I: IntoIterator<Item = (String, f64)>>(named: I) -> Self {

@@ -11,7 +11,7 @@ pub const ENERGY_PER_UNIT: CaseFact<f64> = CaseFact::new(
     "J of all processor packages for each unit of work of the headline metric (FLOP, B, bit, IO …), median of the samples",
 );
 
-/// Returns the energy of `samples` in J; `None` if the power of any is unknown.
+/// Returns the energy of `samples` in J; `None` without samples, or if a power is unknown.
 pub fn energy(samples: &[Sample]) -> Option<f64> {
     let joules = samples.iter().map(|sample| Some(power(&sample.conditions)? * sample.elapsed));
     joules.collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty()).map(|all| all.iter().sum())

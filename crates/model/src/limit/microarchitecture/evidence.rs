@@ -1,5 +1,3 @@
-//! Properties of a processor besides its numbers, and contradictions to a row.
-
 use std::collections::BTreeSet;
 
 use plimsoll_machine::Cpu;

@@ -54,12 +54,10 @@ pub struct Core {
 }
 
 impl Core {
-    /// Identifies the core of CPU `number` by family and model, or Arm's part. If a hypervisor may
-    /// have made them up, all rows of the vendor that nothing contradicts are candidates, and facts
-    /// on which they agree are inferred. Missing features never count, as hypervisors hide them.
-    ///
-    /// # Errors
-    /// No row fits the core, or the processor is emulated.
+    /// Identifies the core of CPU `number` by family and model, or Arm's part; fails if no row
+    /// fits. If a hypervisor may have made them up, all rows of the vendor that nothing contradicts
+    /// are candidates, and facts on which they agree are inferred. Missing features never count:
+    /// hypervisors hide them.
     pub fn of(machine: &Machine, number: usize) -> Result<Self, UnknownChip> {
         if machine.is_emulated() {
             return Err(UnknownChip(
@@ -199,8 +197,7 @@ impl Core {
         self.rows.iter().copied()
     }
 
-    /// Returns how many instructions with vectors of `bits` bits start per cycle. Fails if the rate
-    /// is unknown or differs among candidates.
+    /// Returns the `bits`-wide instructions started per cycle; fails if unknown or if chips differ.
     pub fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let rates: Result<Vec<f64>, UnknownChip> =
             self.rows.iter().map(|row| row.per_cycle(of, bits, cpu)).collect();
@@ -315,7 +312,6 @@ fn of_this_width(
     listed.iter().filter(is).copied().collect()
 }
 
-/// Returns all rows of the vendor without a contradiction.
 fn candidates(
     rows: &'static [Microarchitecture],
     cpu: &Cpu,

@@ -1,5 +1,3 @@
-//! Maximum memory bandwidth of a server chip's socket.
-
 use plimsoll_machine::Machine;
 use serde::Deserialize;
 

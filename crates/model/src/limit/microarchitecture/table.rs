@@ -15,7 +15,6 @@ const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
 static TABLE: LazyLock<Result<Table, String>> = LazyLock::new(|| read(FILE));
 
-/// Returns the table; fails if the file is malformed.
 pub(super) fn table() -> Result<&'static Table, UnknownChip> {
     TABLE.as_ref().map_err(|e| UnknownChip(e.clone()))
 }
@@ -64,7 +63,6 @@ pub(super) struct Table {
 pub(super) struct Microarchitecture {
     pub name: String,
     pub(super) chip: Chip,
-    /// Kernel's name of this kind of core, on chips with several kinds.
     pub(super) core_kind: Option<String>,
     #[serde(default)]
     pub(super) never: Vec<String>,
@@ -172,8 +170,7 @@ impl Chip {
 }
 
 impl Microarchitecture {
-    /// Returns how many instructions with vectors of `bits` bits start per cycle; fails if neither
-    /// the row nor the chip's name shows it.
+    /// Returns the `bits`-wide instructions started per cycle; fails if row and name lack the rate.
     pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
         let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());

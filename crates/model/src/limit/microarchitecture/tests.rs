@@ -1,5 +1,3 @@
-//! Tests of the rows and of the identification by a processor's numbers.
-
 mod elsewhere;
 mod machines;
 
@@ -15,7 +13,6 @@ use super::*;
 const AMD: &str = "AuthenticAMD";
 const INTEL: &str = "GenuineIntel";
 
-/// Keys of rows that are not rates or latencies of kernels.
 const FACTS: &[&str] = &[
     "l1_latency",
     "l2_latency",
@@ -70,7 +67,6 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
                 let whole = [1.0 / 16.0, 0.25, 0.333, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0].contains(&rate);
                 assert!(if quick { whole } else { (0.01..0.6).contains(&rate) }, "{name} {of:?}: {rate}");
             }
-            // A wider vector is never faster.
             assert!(widths.is_sorted_by(|a, b| b.is_none() || a.is_none() || a >= b), "{name} {of:?}");
         }
         let has = |rate| row.rates(rate).bits_128.is_some();
@@ -384,7 +380,6 @@ fn a_core_that_does_more_than_its_row_is_not_of_the_row() {
     haswell.capabilities = vec![measured(Ability::Add, "avx2", 256, 1.99)];
     let why = Core::seen(&haswell, false, 0).unwrap_err().to_string();
     assert!(why.contains("starts 1.00 additions of 256 bits in a cycle, and 1.99 were measured"), "{why}");
-    // 256-bit Zen 5 by its numbers, 512-bit by its rates.
     let mut zen5 = x86(AMD, 26, 36, 0);
     assert_eq!(name(&zen5), "Zen 5 (256-bit)");
     zen5.capabilities = vec![measured(Ability::Fma, "avx512", 512, 1.997)];

@@ -87,7 +87,6 @@ fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, origin: TextOrigin
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (name, values) = list(key, value)?;
-            // `read_share` equals `read-share`.
             if group.lists.insert(name, values).is_some() {
                 return Err(PlanMistake::value(format!(
                     "{name} is given twice: {} is the same; keep one",
@@ -124,7 +123,6 @@ fn exclude(value: &PlanValue<'_>) -> Result<Vec<Exclude>, PlanMistake> {
         let lists = table.iter().map(|(key, value)| {
             let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
             match (key.get_ref().as_ref(), read) {
-                // Keys of the group instead of its cases.
                 (key, Err(_)) if GROUP_KEYS.contains(&spelled(key).as_str()) => {
                     let names: Vec<&'static str> = KEYS.iter().map(|k| k.name).collect();
                     Err(PlanMistake::key(key, &names))

@@ -26,7 +26,7 @@ pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -
     Ok(true)
 }
 
-/// Returns the elements of a list, fails unless 1 to 10000; a single value is a list of one.
+/// Returns the elements of a list (1 to 10000), or a single value as a list of one.
 pub(super) fn items<'a, 'i>(value: &'a PlanValue<'i>) -> Result<Vec<&'a PlanValue<'i>>, PlanMistake> {
     let items: Vec<_> = match value.get_ref() {
         DeValue::Array(items) => items.iter().collect(),
