@@ -145,7 +145,7 @@ impl BlockKernel {
         }
     }
 
-    /// Returns the kind of instructions of the kernel, to calibrate a clock with.
+    /// Returns the kind of instructions of the kernel, for calibrating a clock.
     pub fn work(&self) -> ProbeWork {
         match self.method {
             Method::Unit | Method::Library => ProbeWork::SCALAR,
@@ -215,7 +215,6 @@ pub struct Region {
 struct BlockStretch {
     pass: u64,
     first: u64,
-    /// Index of the first block among those drawn.
     drawn: usize,
     blocks: u64,
 }
@@ -253,7 +252,7 @@ impl Region {
         Ok(made)
     }
 
-    /// Returns the number of regions (see [`BlockOp::regions`]).
+    /// Returns the number of memory regions: 1, or 2 (source and target) for a copy.
     pub fn regions(&self) -> u64 {
         self.shape.op.regions() as u64
     }
@@ -263,22 +262,22 @@ impl Region {
         self.count
     }
 
-    /// Returns the bytes loaded plus the bytes stored per block.
+    /// Returns the bytes loaded plus the bytes stored for each block.
     pub fn bytes_per_block(&self) -> u64 {
         (self.shape.block * self.shape.op.regions()) as u64
     }
 
-    /// Returns the bytes in whole blocks, of both regions for a copy.
+    /// Returns the total bytes of all whole blocks, of both regions for a copy.
     pub fn bytes(&self) -> u64 {
         self.count * self.bytes_per_block()
     }
 
-    /// Returns the number of blocks processed so far.
+    /// Returns the number of blocks processed since the region was made.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Returns the resident bytes by page size.
+    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
@@ -288,7 +287,7 @@ impl Region {
         self.buffer.bytes()
     }
 
-    /// Selects the next `blocks` blocks; in random order at most [`MOST_DRAWN`]. Not to be timed.
+    /// Selects the next `blocks` blocks for [`Region::work`]; at most [`MOST_DRAWN`] if random.
     pub fn draw(&mut self, blocks: u64) {
         self.places.clear();
         if self.shape.order == BlockTraversal::Sequential {
@@ -304,7 +303,7 @@ impl Region {
         self.places = places;
     }
 
-    /// Processes the drawn blocks (the timed part) with a kernel from [`available`]; returns their
+    /// Processes the drawn blocks (the timed part) by `kernel` of [`available`]; returns their
     /// number.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
@@ -338,7 +337,7 @@ impl Region {
         BlockPermutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
-    /// Returns the index of the block at position `number` of a pass; no `order` if sequential.
+    /// Returns the index of block number `number` of a pass; `order` is `None` if sequential.
     fn place(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }
@@ -349,7 +348,6 @@ impl Region {
         let random = self.shape.order == BlockTraversal::Random;
         let places = if random { &self.places[stretch.drawn..stretch.drawn + blocks] } else { &[] };
         let (source, target) = self.buffer.bytes_mut().split_at_mut(self.target);
-        // With one region, the source is empty.
         let (target, _) = units_of_mut::<T>(target, length).split_at_mut(length);
         let value = T::of(unit_value(stretch.pass));
         match (self.shape.op, random) {
@@ -422,8 +420,7 @@ fn unit_value(pass: u64) -> u64 {
     pass.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Returns the value that pass number `pass` writes to lines: eight equal bytes, as `rep stosb`
-/// needs, never zero or a NaN.
+/// Returns the value that `pass` writes to lines: 8 equal bytes (`rep stosb`), never 0 or NaN.
 fn line_value(pass: u64) -> f64 {
     let byte = 1 + (pass % 0x7f) as u8;
     f64::from_bits(u64::from_ne_bytes([byte; ELEMENT]))

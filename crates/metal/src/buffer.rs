@@ -1,7 +1,5 @@
-//! Aligned anonymous memory with a given page size, first touched by the thread that will use it.
-//!
-//! Inaccessible pages on both sides prevent the kernel from merging mappings, so that
-//! `/proc/self/smaps` shows the page sizes of each buffer.
+//! Aligned anonymous memory with a given page size. Inaccessible pages on both sides prevent the
+//! kernel from merging mappings, so that `/proc/self/smaps` shows the page sizes of each buffer.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -108,7 +106,7 @@ pub enum BufferError {
     NotListed,
 }
 
-/// Private anonymous memory, zeroed, on a huge-page boundary; the mapping has whole pages.
+/// Private anonymous memory, zeroed, on a huge-page boundary.
 #[derive(Debug)]
 pub struct Buffer {
     reservation: NonNull<c_void>,
@@ -124,8 +122,8 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Maps `bytes` zeroed bytes without making them resident. Fails for 0 bytes, or without enough
-    /// free pages if `pages` are reserved huge pages.
+    /// Maps `bytes` zeroed bytes without making them resident. Fails for 0 bytes, or if `pages` are
+    /// reserved huge pages and too few are free.
     pub fn new(bytes: usize, pages: Pages) -> Result<Self, BufferError> {
         if bytes == 0 {
             return Err(BufferError::Empty);
@@ -160,7 +158,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Maps whole reserved huge pages, which the kernel aligns and does not merge.
+    /// Maps whole reserved huge pages for `bytes` bytes; the kernel aligns and does not merge them.
     fn reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
@@ -178,8 +176,7 @@ impl Buffer {
         Ok(Self { reservation, reserved, start: reservation.cast(), bytes, pages })
     }
 
-    /// Advises the kernel to use or avoid transparent huge pages. A refusal (a kernel without them)
-    /// is ignored; [`Buffer::resident`] shows the result.
+    /// Advises the kernel to use or avoid transparent huge pages; ignores a refusal.
     fn advise_page_size(&self) {
         let advice = match self.pages {
             Pages::Small => Advice::LinuxNoHugepage,
@@ -195,14 +192,14 @@ impl Buffer {
     }
 
     /// Makes the whole buffer resident, on the NUMA node of the calling thread. Keeps the content.
-    /// Beyond a cgroup's memory limit the kernel kills the process instead of an error.
+    /// Beyond a cgroup's memory limit the kernel kills the process; no error is returned.
     pub fn touch(&mut self) -> Result<(), BufferError> {
         // SAFETY: the range is the buffer's own, borrowed exclusively; the content is kept.
         let populated =
             unsafe { madvise(self.start.as_ptr().cast(), self.mapped(), Advice::LinuxPopulateWrite) };
         match populated {
             Ok(()) => Ok(()),
-            // Kernels before 5.14 do not have the advice.
+            // Kernels before 5.14.
             Err(rustix::io::Errno::INVAL) => {
                 self.touch_each_page();
                 Ok(())
@@ -312,8 +309,7 @@ impl Drop for Buffer {
 }
 
 /// Returns the resident bytes in each of the disjoint (start, end) address `ranges` according to
-/// the text `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number. A
-/// mapping may be listed in parts, but no part crosses the buffer's inaccessible edges.
+/// the text `smaps` (proc_pid_smaps(5)); `None` without mappings or with an invalid number.
 fn resident_in(smaps: &str, ranges: impl Iterator<Item = (usize, usize)>) -> Vec<Option<Resident>> {
     let ranges: Vec<(usize, usize)> = ranges.collect();
     let mut by_start: BTreeMap<usize, usize> =

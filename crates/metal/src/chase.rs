@@ -1,8 +1,6 @@
-//! Pointer chase: dependent loads through random cycles over the nodes of a buffer.
-//!
-//! The random order defeats prefetchers. Each stride has one node, on a random line of it, so that
-//! nodes do not crowd the same cache sets. A cycle can stay in a group of pages until all its nodes
-//! are visited, to exclude address translation. Nodes hold addresses: a step is one `mov r,[r]`.
+//! Pointer chase: dependent loads through random cycles over the nodes of a buffer. Each stride has
+//! one node, on a random line of it, so that nodes do not crowd the same cache sets. A cycle can
+//! stay in a group of pages until all its nodes are visited, to exclude address translation.
 
 use std::hint::black_box;
 use std::ptr;
@@ -100,7 +98,6 @@ pub enum ChaseError {
 pub struct Chase {
     buffer: Buffer,
     cycles: Vec<Cycle>,
-    /// Address of the current node of each cycle.
     at: Vec<usize>,
     /// Steps walked in each cycle from its first node.
     steps: u64,
@@ -162,17 +159,17 @@ impl Chase {
         Ok(Self { buffer, cycles, at, steps: 0 })
     }
 
-    /// Returns the number of nodes of all cycles.
+    /// Returns the number of nodes of all cycles together.
     pub fn nodes(&self) -> u64 {
         self.cycles.iter().map(|cycle| cycle.nodes).sum()
     }
 
-    /// Returns the bytes of all cache lines with a node: this must exceed a cache to miss it.
+    /// Returns the bytes of all cache lines that contain a node. Walks miss smaller caches.
     pub fn touched_bytes(&self) -> u64 {
         self.nodes() * LINE_BYTES as u64
     }
 
-    /// Returns the resident bytes by page size.
+    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.buffer.resident()
     }
@@ -244,8 +241,7 @@ impl Cycle {
     }
 }
 
-/// A chase as a [`SlicedLoad`], a step per iteration. Without effect if [`chase`](Self::chase)
-/// failed.
+/// A chase as a [`SlicedLoad`]: an iteration is a step. If the chase failed, it does nothing.
 #[derive(Debug)]
 pub struct Chaser {
     chase: Result<Chase, ChaseError>,
@@ -284,8 +280,8 @@ impl SlicedLoad for Chaser {
     }
 }
 
-/// Follows `steps` links from each address in `at`, which must be nodes of a living [`Chase`], and
-/// returns the addresses reached.
+/// Returns the addresses `steps` links after each address in `at`; these must be nodes of a living
+/// [`Chase`].
 #[inline(always)]
 fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {

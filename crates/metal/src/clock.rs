@@ -1,8 +1,6 @@
-//! Time, and the measured clock of a core.
-//!
-//! The core clock is measured with a chain of dependent one-cycle integer additions, also if a
-//! virtual machine hides the hardware counters. The chain is interleaved with vector work like that
-//! of the load (`arch::chain`), so that the core is probed in the power state in which it works.
+//! Time, and the clock of a core, measured with a chain of dependent one-cycle integer additions,
+//! also without hardware counters. The chain is interleaved with vector work like that of the load
+//! (`arch::chain`), so that the core is probed in the power state in which it works.
 
 mod calibration;
 mod each;
@@ -55,10 +53,10 @@ pub enum ClockUnknown {
     TimeDrifts(f64),
 }
 
-/// Kind of instructions around a clock probe: that of the load, so that the core keeps its clock.
+/// Kind of instructions around a clock probe: those of the load, so that the core keeps its clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeWork {
-    /// Instruction set and power level of the vector work; `None` for scalar work.
+    /// `None` for scalar work.
     vectors: Option<(Isa, Weight)>,
 }
 
@@ -66,19 +64,19 @@ impl ProbeWork {
     /// Scalar instructions only.
     pub const SCALAR: Self = Self { vectors: None };
 
-    /// Returns floating-point work of an instruction set.
+    /// Returns the kind of floating-point instructions of `isa`.
     #[must_use]
     pub fn floating_point(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Heavy)) }
     }
 
-    /// Returns loads, stores and integer work of an instruction set.
+    /// Returns the kind of loads, stores and integer instructions of `isa`.
     #[must_use]
     pub fn integers(isa: Isa) -> Self {
         Self { vectors: Some((isa, Weight::Light)) }
     }
 
-    /// Returns the kind of work that a kernel does.
+    /// Returns the kind of instructions that a kernel has.
     #[must_use]
     pub fn of(kernel: &ComputeKernel) -> Self {
         if kernel.is_general() {
@@ -93,9 +91,8 @@ impl ProbeWork {
         Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
-    /// Returns the chains in such work; `None` for scalar work, or if none can run here. Matrix
-    /// instructions have vector work of the same registers or the next narrower; portable code has
-    /// that of the baseline.
+    /// Returns the chains in such work; `None` for scalar work, or if none can run here. Matrix and
+    /// portable instructions have vector work of the nearest set.
     fn woven(self) -> Option<&'static Woven> {
         let (isa, weight) = self.vectors?;
         let sets: &[Isa] = match isa {
@@ -191,13 +188,10 @@ fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
 
-/// Measures the clock of the core that the calling thread runs on.
-///
-/// A probe averages the shortest of a few links of the chain, because interrupts and steal make the
-/// clock look lower. So does a sibling thread that uses the vector units or the addition's issue
-/// slot; therefore links of additions in dense and in sparser vector work alternate with links of
-/// multiplications, which need a slot only once in several cycles. The cost of reading the time is
-/// calibrated as the constant part of a link, from links of two lengths.
+/// Measures the clock of the core that the calling thread runs on. A probe averages the shortest of
+/// a few links of the chain, because interrupts and steal make the clock look lower. So does a
+/// sibling thread: therefore links of additions in dense and in sparser vector work alternate with
+/// links of multiplications, which rarely compete for an issue slot.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
     /// Used in turn: additions in dense and sparser vector work, with multiplications after each.
@@ -218,7 +212,7 @@ pub struct ClockProbe {
 }
 
 impl CoreClock {
-    /// Calibrates for `work` on the calling thread's core, in some ms; pin the thread first.
+    /// Calibrates a clock for `work` on the calling thread's core in some ms; pin the thread.
     pub fn calibrate(work: ProbeWork) -> Result<Self, ClockUnknown> {
         let Calibration { links, operands, step, time } = Calibration::new(work)?;
         Ok(Self { links, operands, step, time })
@@ -251,7 +245,7 @@ impl CoreClock {
         Some(ClockProbe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
-    /// Returns whether vector work surrounds the chain: not if scalar, or if it slows the chain.
+    /// Returns whether the chain is in vector work: not if scalar, or if that slows the chain.
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(ChainLink::is_woven)
     }
@@ -268,7 +262,7 @@ fn seconds(start: Instant, end: Instant) -> f64 {
 }
 
 /// Returns the mean of the `durations` near the shortest, and which these are; `None` if one is not
-/// positive. `step` is the timer's, in seconds: it would bias the minimum alone.
+/// positive. `step` is the timer's step in seconds: it would bias the minimum alone.
 fn undisturbed<const N: usize>(durations: &[f64; N], step: f64) -> Option<(f64, [bool; N])> {
     let longest = longest_undisturbed(durations, step)?;
     Some((mean_up_to(durations, longest), durations.map(|duration| duration <= longest)))

@@ -7,7 +7,7 @@ use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
-/// AES-256-CTR keystream that continues from call to call.
+/// An AES-256-CTR keystream that continues from call to call.
 pub struct CounterKeystream(Ctr128BE<Aes256>);
 
 impl fmt::Debug for CounterKeystream {

@@ -1,6 +1,6 @@
 //! Reduces long tests under an emulator, which is some hundred times slower.
 
-/// Whether an emulator runs the tests, as `make test-arm` indicates; the program cannot detect it.
+/// Returns whether an emulator runs the tests, as the variable of `make test-arm` indicates.
 pub(crate) fn is_emulated() -> bool {
     std::env::var_os("PLIMSOLL_TEST_EMULATED").is_some()
 }
@@ -10,7 +10,6 @@ pub(crate) fn of(whole: u64) -> u64 {
     if is_emulated() { whole.div_ceil(16) } else { whole }
 }
 
-/// Configures `whole` random cases, reduced by [`of`].
 pub(crate) fn cases(whole: u32) -> proptest::prelude::ProptestConfig {
     proptest::prelude::ProptestConfig::with_cases(of(whole.into()) as u32)
 }

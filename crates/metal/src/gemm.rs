@@ -1,8 +1,6 @@
-//! Dense matrix multiplication C ← A·B, C ± A·B on a team of threads, in f64 and f32.
-//!
-//! The scheme of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM
-//! TOMS 34, 3, 2008), in the order of BLIS: a packed block of A stays in the level-2 cache while
-//! packed strips of B pass through level 1.
+//! Dense matrix multiplication C ← A·B, C ± A·B on a team of threads, in f64 and f32: Goto and van
+//! de Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 3, 2008). A packed
+//! block of A stays in level 2 while packed strips of B pass through level 1.
 
 mod blocking;
 mod matrix;
@@ -33,7 +31,7 @@ pub trait Real:
 {
     /// Rounds `value` to this type.
     fn from_f64(value: f64) -> Self;
-    /// Converts without loss.
+    /// Converts to f64 without loss.
     fn to_f64(self) -> f64;
     /// Returns the buffer's content as elements.
     fn of(buffer: &Buffer) -> &[Self];
@@ -119,7 +117,7 @@ pub fn isas() -> impl Iterator<Item = Isa> {
     std::iter::once(tiles.portable).chain(tiles.native.iter().copied()).map(|tile| tile.isa)
 }
 
-/// Returns the best instruction set of this processor with a multiplication.
+/// Returns the best instruction set of this processor with a matrix multiplication.
 pub fn best_isa() -> Isa {
     isas().filter(|isa| isa.available().is_ok()).last().unwrap_or(Isa::Portable)
 }

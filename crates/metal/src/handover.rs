@@ -1,8 +1,6 @@
-//! Latency of passing a cache line between two CPUs.
-//!
-//! Each thread waits for its turn in the line, then writes the turn of the other. There is no
-//! PAUSE, which alone takes as long as a hand-over (some 140 cycles since Skylake). The line is
-//! allocated on the first CPU's NUMA node.
+//! Latency of passing a cache line between two CPUs: each thread waits for its turn in the line,
+//! then writes the turn of the other. There is no PAUSE, which alone takes as long as a hand-over
+//! (some 140 cycles since Skylake). The line is allocated on the first CPU's NUMA node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,18 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::team::{Team, TeamError};
 
-/// Minimum round trips per burst, 20 to 100 µs: far more than reading the time, and short enough
-/// that most bursts are not interrupted.
+/// Minimum round trips per burst, 20 to 100 µs: most bursts are not interrupted.
 const BURST_ROUND_TRIPS: u64 = 200;
 /// Duration of bursts that are not counted, while the clock rises and the line moves.
 const WARM_UP: Duration = Duration::from_micros(500);
-/// Maximum number of bursts in a result.
 const MOST_BURSTS: usize = 4096;
 /// Attempts before the time is checked; a hand-over takes a few dozen.
 const ATTEMPTS_PER_LOOK: u32 = 1 << 14;
 /// Timeout of one hand-over: far longer than a time slice.
 const MAX_HANDOVER_WAIT: Duration = Duration::from_secs(2);
-/// Value of the line after the last turn.
 const LAST_TURN: u64 = u64::MAX;
 
 /// Way in which the line is passed.
@@ -77,7 +72,7 @@ pub struct Bounced {
     pub rounds: u64,
 }
 
-/// A pair of lines, because some processors fetch the neighbour as well.
+/// Pairs, because some processors fetch the neighbour line as well.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PaddedLine<T>(T);
@@ -128,7 +123,6 @@ impl ThreadPair {
             (bounced, player.turns())
         })?;
         let turns = [0, 1].map(|index| seats.get(index).map_or(0, |(_, turns)| *turns));
-        // The outcome of the leader; the follower's has no bursts.
         let outcomes: Result<Vec<Bounced>, GivenUp> = seats.into_iter().map(|(bounced, _)| bounced).collect();
         let bounced = outcomes.ok().and_then(|outcomes| outcomes.into_iter().next());
         let bounced = bounced.ok_or(HandoverError::Stalled { cpus, patience: MAX_HANDOVER_WAIT })?;
@@ -138,7 +132,7 @@ impl ThreadPair {
         Ok(bounced)
     }
 
-    /// Returns the two CPUs.
+    /// Returns the CPUs of the two threads.
     pub fn cpus(&self) -> [usize; 2] {
         self.cpus
     }
@@ -204,7 +198,6 @@ impl<'table, W: TurnMethod> Player<'table, W> {
         (self.mine - self.index) / 2
     }
 
-    /// Takes turns in timed bursts for `time`, then ends the exchange.
     fn lead(&mut self, time: Duration) -> Result<Bounced, GivenUp> {
         let begun = Instant::now();
         let mut quickest = f64::INFINITY;

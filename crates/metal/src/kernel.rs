@@ -19,8 +19,8 @@ pub use rate::CoreRate;
 pub(crate) use tile::TileSize;
 pub(crate) use vectors::Vectors;
 
-/// Operation on an accumulator x in one step, with the two constants a and b of its lane, or with
-/// the next accumulator (the first after the last).
+/// One step of an accumulator x with the constants a and b of its lane, or the next accumulator
+/// (the first after the last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recurrence {
@@ -72,8 +72,7 @@ pub enum Recurrence {
     FusedCircle,
     /// x ← √(b − x²), the square rounded before the difference.
     RoundedCircle,
-    /// x ← x + the products of a and b, split into narrow integers: a is unsigned if bytes. The
-    /// recurrences from here on suit independent chains.
+    /// x ← x + the products of a and b, split into narrow integers: a is unsigned if bytes.
     Dot,
     /// `Dot` with signed numbers.
     SignedDot,
@@ -139,45 +138,44 @@ impl ComputeKernel {
         self.operations_per_turn() as f64 / f64::from(self.accumulators * self.steps)
     }
 
-    /// Returns the vector width in bits.
+    /// Returns the width of a vector in bits.
     pub fn vector_bits(&self) -> u32 {
         self.lanes * 8 * self.result().bytes() as u32
     }
 
-    /// Whether its instructions process single numbers instead of vectors.
+    /// Returns whether its instructions process single numbers instead of vectors.
     pub fn is_scalar(&self) -> bool {
         self.vector_bits() < LEAST_VECTOR_BITS
     }
 
-    /// Whether its numbers are in general-purpose registers: scalar integers.
+    /// Returns whether its numbers are in general-purpose registers: scalar integers.
     pub fn is_general(&self) -> bool {
         self.is_scalar() && !self.element.is_float()
     }
 
-    /// Whether an operation takes separate instructions, such as a multiplication and an addition.
+    /// Returns whether an operation takes several instructions, such as a product and a sum.
     pub fn is_separate(&self) -> bool {
         let mut counted = self.parts.iter().filter(|part| part.operations > 0).map(|part| part.mnemonic);
         let first = counted.next();
         counted.any(|other| Some(other) != first)
     }
 
-    /// Returns the core's per-cycle rate that limits the kernel; `None` if no rate is defined for
-    /// it.
+    /// Returns the core's per-cycle rate that limits the kernel; `None` if none is defined for it.
     pub fn rate(&self) -> Option<CoreRate> {
         self.op.row().rates.iter().find(|bound| (bound.of)(self)).map(|bound| bound.rate)
     }
 
-    /// Returns the type of its results.
+    /// Returns the type of the results.
     pub fn result(&self) -> Element {
         self.element.summed_by(self.op)
     }
 
-    /// Returns whether it is not the first of its [`variants`], which [`find`] returns.
+    /// Returns whether the kernel is not the first of its [`variants`], which [`find`] returns.
     pub fn is_variant(&self) -> bool {
         find(self.op, self.element, self.isa).is_some_and(|first| first.name != self.name)
     }
 
-    /// Checks that this processor can run it; otherwise returns the first missing feature.
+    /// Checks that this processor can run the kernel; the error names the first missing feature.
     pub fn available(&self) -> Result<(), Absence> {
         let isa = self.isa.available();
         // A feature that the kernel itself lacks is more specific, except if the set is foreign.
@@ -202,7 +200,7 @@ pub fn kernels() -> impl Iterator<Item = &'static ComputeKernel> {
     reference::KERNELS.iter().chain(native::kernels().flatten())
 }
 
-/// Returns the first of the [`variants`], if any.
+/// Returns the first of the [`variants`]; `None` if there are none.
 pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static ComputeKernel> {
     variants(op, element, isa).next()
 }
@@ -252,7 +250,7 @@ pub struct WrongResult {
 }
 
 impl LoadedKernel {
-    /// Returns the kernel's row.
+    /// Returns the kernel that is loaded.
     pub fn kernel(&self) -> &'static ComputeKernel {
         self.kernel
     }
@@ -262,27 +260,26 @@ impl LoadedKernel {
         if turns == 0 {
             return;
         }
-        // SAFETY: `Kernel::load` checked the set and made the vectors; `turns` is above zero.
+        // SAFETY: `load` checked the set and made the vectors; `turns` is above zero.
         unsafe { (self.kernel.function)(turns, &mut self.vectors) }
     }
 
-    /// Resets the operands to the seed.
+    /// Resets all operands and accumulators to their initial values.
     pub fn reset(&mut self) {
         self.vectors.clone_from(&self.seed);
     }
 
-    /// Returns the state of the accumulators.
+    /// Returns a copy of the accumulators.
     pub fn snapshot(&self) -> AccumulatorSnapshot {
         AccumulatorSnapshot(self.vectors.clone())
     }
 
-    /// Whether the accumulators equal `snapshot` bit by bit.
+    /// Returns whether the accumulators equal `snapshot` bit by bit.
     pub fn equals(&self, snapshot: &AccumulatorSnapshot) -> bool {
         self.vectors == snapshot.0
     }
 
-    /// Compares `snapshot` bit by bit with `turns` iterations of the portable reference, from the
-    /// seed.
+    /// Compares `snapshot` bit by bit with `turns` iterations of the reference from the seed.
     pub fn verify(&self, snapshot: &AccumulatorSnapshot, turns: u64) -> Result<(), WrongResult> {
         let mut wanted = self.seed.clone();
         reference::advance(self.kernel, turns, &mut wanted);

@@ -1,10 +1,6 @@
-//! Solves a dense system of linear equations in f64 by LU factorisation with partial pivoting, on a
-//! team of threads.
-//!
-//! The matrix is cut into blocks of columns. One thread factors the next block (a "panel") while
-//! the other threads apply the previous panel, so nearly all time goes into multiplication. The
-//! right-hand side is a last column: L is applied to it during factorisation, and x follows from U
-//! at the end.
+//! Solves a dense system of linear equations in f64 by LU factorisation with partial pivoting. One
+//! thread factors the next block of columns (a "panel") while the other threads apply the previous
+//! one, so nearly all time goes into multiplication. The right-hand side is a last column.
 
 mod apply;
 mod back;
@@ -154,7 +150,7 @@ fn kernels(isa: Isa) -> Result<Kernels, NoTile> {
 
 impl Lu {
     /// Allocates the system (all zeros until [`Lu::fill`]) and calibrates the core clock on each
-    /// CPU. If not `unlimited` (CPU quota), idle threads do not spin for work.
+    /// CPU. With a CPU quota (not `unlimited`), idle threads do not spin for work.
     pub fn new(system: SystemSize, team: &mut Team, unlimited: bool) -> Result<Self, LuError> {
         let numbers = Buffer::new(system.grid.elements() * size_of::<f64>(), Pages::Thp)?;
         let factored = (0..system.panels()).map(|_| Factored::new(system.block).map(RwLock::new));
@@ -171,7 +167,7 @@ impl Lu {
         Ok(Self { system, numbers, solution, factored, workers, alone })
     }
 
-    /// The system this was set up for.
+    /// Returns the size that the system was set up for.
     pub fn system(&self) -> SystemSize {
         self.system
     }
@@ -209,15 +205,13 @@ impl Lu {
         Ok(())
     }
 
-    /// Returns how much of the matrix is resident, and in which page sizes.
+    /// Returns the resident bytes of the matrix by page size.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         self.numbers.resident()
     }
 
     /// Solves the system and overwrites the matrix: call [`Lu::fill`] before the next solution.
-    ///
-    /// # Errors
-    /// [`LuError::Singular`], or [`LuError::Team`] if `team` is not the one given to [`Lu::new`].
+    /// Fails if the matrix is singular or `team` is not the one given to [`Lu::new`].
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
@@ -232,7 +226,7 @@ impl Lu {
         Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    /// Returns the unknowns x, after [`Lu::solve`].
+    /// Returns the unknowns x; valid after [`Lu::solve`].
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }
@@ -259,9 +253,8 @@ struct Factorisation<'run> {
 
 // SAFETY: only `start` is not `Sync`. `Lu::factor` borrows the grid exclusively. A task writes the
 // columns of its block and reads those of a factored panel on its left; the schedule gives out no
-// two tasks for one block and none that writes a factored panel (its tests check any order of
-// threads). The gate's lock orders tasks. Helpers of a task work on disjoint parts, and the crew
-// orders phases.
+// two tasks for one block and none that writes a factored panel. The gate's lock orders tasks.
+// Helpers of a task work on disjoint parts, and the crew orders phases.
 unsafe impl Sync for Factorisation<'_> {}
 
 impl Factorisation<'_> {

@@ -1,8 +1,6 @@
-//! Chains of dependent instructions interleaved with vector work, one table per architecture.
-//!
-//! Vector work keeps the core in the power state of the load. The chain must limit the time of an
-//! iteration; how much vector work fits beside it differs between cores, so calibration selects one
-//! of three densities.
+//! Chains of dependent instructions interleaved with vector work, which keeps the core in the power
+//! state of the load. The chain must limit the time; how much vector work fits beside it differs
+//! between cores, so calibration selects one of three densities.
 
 use crate::isa::Isa;
 use crate::kernel::{Element, Op};
@@ -19,8 +17,8 @@ pub(crate) struct Density {
     pub(crate) adds: u64,
     /// Dependent integer multiplications, each with the same whole number of cycles.
     pub(crate) multiply: Chain,
-    /// Multiplications per iteration. Not a third, quarter or half of `adds`, so that an iteration
-    /// limited by the vector work does not look like whole cycles per multiplication.
+    /// Not a third, quarter or half of `adds`, so that an iteration limited by the vector work does
+    /// not look like whole cycles per multiplication.
     pub(crate) multiplications: u64,
 }
 

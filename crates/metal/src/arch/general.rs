@@ -2,19 +2,14 @@
 //! for three instructions per cycle with a latency of three. An iteration is three times as long as
 //! that of vectors, because the loop counter uses the same units.
 
-/// Rows and functions of a table. In parentheses: macro to detect features, chain registers,
-/// prologue (with the rows' address), load of chain `\\i`, count and branch, code after the loop,
-/// store, epilogue, registers of rows and iterations, other used registers. Each line: name,
-/// operation, type, mnemonic as disassembled, counted operations, instruction, feature in
-/// /proc/cpuinfo and of the compiler.
+/// Rows and functions of a table. The mnemonic is as disassembled; the text is the instruction of
+/// chain `\\i`; the feature is named as in /proc/cpuinfo and as in the compiler.
 macro_rules! general {
     ($isa:ident $how:tt;
         $($name:ident $op:ident $element:ident [$mnemonic:literal $operations:literal $text:literal] needs $feature:literal $enabled:tt;)*) => {
-        /// Rows with all chains.
         pub(crate) static KERNELS: &[$crate::kernel::ComputeKernel] = &[$(
             general!(@row 12 false stringify!($name); $how $isa $name $op $element $mnemonic $operations $feature $enabled),
         )*];
-        /// Rows by number of chains.
         pub(crate) static CHAINED: &[&[$crate::kernel::ComputeKernel]] = &[$(
             general!(@rows 1 2 3 4 5 6 7 8 9 10 11 12; ($how $isa $name $op $element $mnemonic $operations $feature $enabled)),
         )*];
@@ -23,7 +18,7 @@ macro_rules! general {
     (@function $name:ident $enabled:tt $text:literal ($detected:ident $chains:literal $first:literal $load:literal
         $count:literal $again:literal $between:literal $store:literal $last:literal rows $rows:tt turns $turns:tt
         ($($register:tt)+))) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $enabled)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut $crate::kernel::Vectors) {

@@ -9,7 +9,6 @@ use crate::lu::narrow::Narrow;
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
-/// Whether cores read a line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
@@ -38,7 +37,6 @@ pub(crate) static WOVEN_KERNELS: &[Woven] = &[];
 
 pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
-/// Returns false: this crate reads no time counter here.
 pub(crate) fn has_steady_counter() -> bool {
     false
 }

@@ -91,8 +91,8 @@ macro_rules! recurrences {
 recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
-/// Returns the dot product of the two bfloat16 in the low halves of `first` and `second`: exact in
-/// binary64 for the kernels' operands.
+/// Returns the dot product of the two bfloat16 numbers in the low 32 bits of each argument, exact
+/// in binary64 for the kernels' operands.
 fn pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
@@ -129,7 +129,6 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
             Some(step) => each_with(a, steps, numbers, step),
             None => numbers.fill(0),
         },
-        // As above.
         _ => numbers.fill(0),
     }
 }
@@ -175,8 +174,9 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
     }
 }
 
-/// Does `steps` steps on `numbers` (binary16 bits) with the constants a and b, in binary64, where
-/// only the rounding to binary16 counts (Figueroa, "When is double rounding innocuous?", 1995).
+/// Does `steps` steps of `recurrence` on `numbers`; all numbers are binary16 bits. Computes in
+/// binary64: the second rounding does no harm (Figueroa, "When is double rounding innocuous?",
+/// 1995).
 fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());
@@ -198,7 +198,6 @@ fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], nu
                 Recurrence::QuotientFrom => b / x,
                 Recurrence::FusedCircle => rounded(b - x * x).sqrt(),
                 Recurrence::RoundedCircle => rounded(b - rounded(x * x)).sqrt(),
-                // As above.
                 _ => f64::NAN,
             });
         }

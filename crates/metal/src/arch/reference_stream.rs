@@ -46,7 +46,7 @@ macro_rules! portable {
             function: $name,
         };
 
-        /// Runs the passes. Safety: see `StreamKernel::function`.
+        /// Runs the passes, returns the sum of words read. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, scalar, .. } = terms;
@@ -69,7 +69,7 @@ macro_rules! portable {
     };
 }
 
-/// Returns `length` elements. Safety: they are readable for the lifetime of the slice.
+/// Returns `length` elements from `start`. Safety: they are readable for the slice's lifetime.
 unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     if length == 0 {
         return &[];
@@ -78,7 +78,7 @@ unsafe fn slice<'memory>(start: *const f64, length: usize) -> &'memory [f64] {
     unsafe { std::slice::from_raw_parts(start, length) }
 }
 
-/// Returns `length` elements. Safety: they are exclusive to the slice for its lifetime.
+/// Returns `length` elements from `start`. Safety: they are the slice's alone for its lifetime.
 unsafe fn slice_mut<'memory>(start: *mut f64, length: usize) -> &'memory mut [f64] {
     if length == 0 {
         return &mut [];

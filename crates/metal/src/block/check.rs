@@ -26,7 +26,6 @@ impl Region {
                     Some(pass) => self.holds(place, pass),
                     None => self.target_block(place).iter().all(|byte| *byte == 0),
                 };
-                // All visited blocks are new, no other block is new, and the rest are old.
                 let visited_new = (0..rest).map(visited).all(new);
                 let is_new = (0..self.count).filter(|place| new(*place)).count() as u64;
                 let is_old = (0..self.count).filter(|place| old(*place)).count() as u64;
@@ -70,7 +69,7 @@ impl Region {
         word_of(block) == unit_value(pass) << unused >> unused
     }
 
-    /// Returns the wrapping sum of the units or 8-byte words of the blocks `places`.
+    /// Returns the wrapping sum of the units or 8-byte words of the blocks at indices `places`.
     fn sum_of(&self, places: impl Iterator<Item = u64>) -> u64 {
         places
             .flat_map(|place| self.target_block(place).chunks(ELEMENT))

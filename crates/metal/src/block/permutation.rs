@@ -3,11 +3,9 @@
 /// Rounds of mixing. After two the order passes the tests below; the third is a margin.
 const MIXING_ROUNDS: usize = 3;
 
-/// A bijection of 0..count onto itself.
-///
-/// Numbers below the next power of two are mixed by invertible steps (addition, xor-shift,
-/// multiplication by an odd number). A number outside the range is mixed again until it is inside
-/// ("cycle walking": Black and Rogaway, CT-RSA 2002), in fewer than two rounds on average.
+/// A bijection of 0..count onto itself. Numbers below the next power of two are mixed by invertible
+/// steps, again while the result is out of range ("cycle walking": Black and Rogaway, CT-RSA 2002),
+/// fewer than twice on average.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockPermutation {
     count: u64,
@@ -37,7 +35,7 @@ impl BlockPermutation {
         Self { count, mask, shift: bits.div_ceil(2).max(1), keys }
     }
 
-    /// Returns the number at position `place`; both are below the count.
+    /// Returns the number at position `place` of the permutation; both are below the count.
     #[must_use]
     #[inline]
     pub fn at(&self, place: u64) -> u64 {
@@ -49,7 +47,7 @@ impl BlockPermutation {
                 number = number.wrapping_mul(times) & self.mask;
                 number ^= number >> self.shift;
             }
-            // A place outside the range has no number; return instead of looping without end.
+            // A place outside the range has no number: do not loop without end.
             if number < self.count || place >= self.count {
                 return number;
             }

@@ -1,17 +1,14 @@
-//! Blocks of 1, 2, 4 or 8 bytes: one load or store of that width per block.
-//!
-//! The accesses are volatile, so that the compiler does not merge, widen or omit them; a test
-//! counts them in the machine code. Four accumulators avoid waiting for sums.
+//! Blocks of 1, 2, 4 or 8 bytes: one load or store of that width per block. The accesses are
+//! volatile, so that the compiler does not merge, widen or omit them; a test counts them in the
+//! machine code.
 
 use std::ptr;
 
-/// Blocks per iteration of a loop.
 const TURN: usize = 16;
 /// Blocks per iteration with an index each: with more, the compiler spills indices to the stack.
 const TURN_AT: usize = 8;
 const SUMS: usize = 4;
 
-/// An unsigned integer that is one block.
 pub(super) trait BlockUnit: Copy + Into<u64> {
     fn of(word: u64) -> Self;
 }
@@ -32,13 +29,12 @@ unit!(u8, u16, u32, u64);
 pub(super) struct BlockFunctions<T> {
     pub(super) read: fn(&[T]) -> u64,
     pub(super) write: fn(&mut [T], T),
-    /// Copies in order; both slices have the same length.
     pub(super) copy: fn(&[T], &mut [T]),
-    /// Sums at the given indices, which must be below the length.
+    /// Returns the sum at the indices, which must be below the length.
     pub(super) read_at: unsafe fn(&[T], &[u64]) -> u64,
-    /// Stores a value at the given indices, which must be below the length.
+    /// Stores the value at the indices, which must be below the length.
     pub(super) write_at: unsafe fn(&mut [T], &[u64], T),
-    /// Copies at the given indices, which must be below both lengths.
+    /// Copies at the indices, which must be below both lengths.
     pub(super) copy_at: unsafe fn(&[T], &mut [T], &[u64]),
 }
 
@@ -98,7 +94,7 @@ fn copy<T: BlockUnit>(source: &[T], target: &mut [T]) {
     from_rest.iter().zip(to_rest).for_each(|(from, to)| store(to, load(from)));
 }
 
-/// Sums the units at `places`. Safety: every place is below the length.
+/// Returns the sum of the units at the indices `places`. Safety: all are below the length.
 #[inline(always)]
 unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     let mut sums = [0_u64; SUMS];
@@ -116,7 +112,7 @@ unsafe fn sum_at<T: BlockUnit>(source: &[T], places: &[u64]) -> u64 {
     sums.into_iter().fold(rest, u64::wrapping_add)
 }
 
-/// Stores `value` at `places`. Safety: every place is below the length.
+/// Stores `value` at the indices `places`. Safety: all are below the length.
 #[inline(always)]
 unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     // SAFETY: granted by the caller.
@@ -126,7 +122,7 @@ unsafe fn fill_at<T: BlockUnit>(target: &mut [T], places: &[u64], value: T) {
     rest.iter().for_each(&mut at);
 }
 
-/// Copies the units at `places`. Safety: every place is below both lengths.
+/// Copies the units at the indices `places`. Safety: all are below both lengths.
 #[inline(always)]
 unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) {
     let mut at = |place: &u64| {
@@ -140,7 +136,6 @@ unsafe fn copy_at<T: BlockUnit>(source: &[T], target: &mut [T], places: &[u64]) 
     rest.iter().for_each(&mut at);
 }
 
-/// Functions with their own symbols, which a test looks up in the disassembly.
 macro_rules! named {
     ($table:ident: $number:ty, $read:ident, $write:ident, $copy:ident, $read_at:ident, $write_at:ident, $copy_at:ident) => {
         #[inline(never)]
@@ -158,21 +153,21 @@ macro_rules! named {
             copy(source, target);
         }
 
-        /// Calls [`sum_at`]. Safety: every place is below the length.
+        /// Calls [`sum_at`]. Safety: all `places` are below the length.
         #[inline(never)]
         unsafe fn $read_at(source: &[$number], places: &[u64]) -> u64 {
             // SAFETY: granted by the caller.
             unsafe { sum_at(source, places) }
         }
 
-        /// Calls [`fill_at`]. Safety: every place is below the length.
+        /// Calls [`fill_at`]. Safety: all `places` are below the length.
         #[inline(never)]
         unsafe fn $write_at(target: &mut [$number], places: &[u64], value: $number) {
             // SAFETY: granted by the caller.
             unsafe { fill_at(target, places, value) };
         }
 
-        /// Calls [`copy_at`]. Safety: every place is below both lengths.
+        /// Calls [`copy_at`]. Safety: all `places` are below both lengths.
         #[inline(never)]
         unsafe fn $copy_at(source: &[$number], target: &mut [$number], places: &[u64]) {
             // SAFETY: granted by the caller.

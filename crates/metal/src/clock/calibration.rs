@@ -1,6 +1,5 @@
-//! Selects the chains for a kind of work, and verifies that they count cycles: in the densest
-//! vector work beside which an addition does not slow down, a multiplication must take a whole
-//! number of additions.
+//! Selects the chains for a kind of work: in the densest vector work beside which an addition does
+//! not slow down, a multiplication must take a whole number of additions.
 
 use super::links::{ChainLink, Of, VectorOperands};
 use super::step::{TimeKept, timer_step};
@@ -128,16 +127,16 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
     Ok((links, operands))
 }
 
-/// Returns the cycles of a multiplication from the seconds per instruction, if a sibling makes
-/// additions up to 4 % slower than a cycle.
+/// Returns the cycles per multiplication from the seconds per instruction; `None` unless additions
+/// are up to 4 % slower than a cycle, as with a busy sibling thread.
 fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
     let ratio = multiply / add;
     let cycles = ratio.round();
     (MULTIPLICATION.contains(&cycles) && (1.0 - SIBLING..1.0).contains(&(ratio / cycles))).then_some(cycles)
 }
 
-/// Returns the cycles of a multiplication from the seconds per addition and multiplication; fails
-/// if their ratio is no whole number from 2 to 8.
+/// Returns the cycles per multiplication from the seconds per addition and multiplication; fails if
+/// their ratio is no whole number from 2 to 8.
 fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
@@ -147,14 +146,13 @@ fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     }
 }
 
-/// Links with their constants, and the seconds of one instruction of each.
 struct TimedLinks {
     links: Vec<ChainLink>,
     each: Vec<Option<f64>>,
 }
 
 impl TimedLinks {
-    /// Times all links in turn, each beside a shorter one, so that all have the same clock.
+    /// Times all links in turn, each followed by a shorter one, so that all have the same clock.
     fn of(links: impl Iterator<Item = ChainLink>, operands: &VectorOperands, step: f64) -> Self {
         let mut links: Vec<ChainLink> = links.collect();
         let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();

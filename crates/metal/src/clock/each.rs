@@ -7,8 +7,8 @@ use super::{CoreClock, ProbeWork};
 pub struct WorkClocks(Vec<(ProbeWork, Option<CoreClock>)>);
 
 impl WorkClocks {
-    /// Returns the current core clock for such work in Hz; `None` if it cannot be measured. The
-    /// first call for a kind of work takes some milliseconds.
+    /// Returns the current core clock for `work` in Hz; `None` if it cannot be measured. The first
+    /// call for a kind of work takes some milliseconds.
     pub fn probe(&mut self, work: ProbeWork) -> Option<f64> {
         let place = self.0.iter().position(|(known, _)| *known == work).unwrap_or_else(|| {
             self.0.push((work, CoreClock::calibrate(work).ok()));

@@ -6,12 +6,11 @@ use super::seconds;
 use crate::arch::chain::{Chain, Density, Woven};
 use crate::kernel::{Vectors, find};
 
-/// Constant operands of the vector work, for the calling thread alone.
 #[derive(Debug, Clone)]
 pub(super) struct VectorOperands(Option<Vectors>);
 
 impl VectorOperands {
-    /// Returns the operands of a row; `None` if its kernel cannot run here.
+    /// Returns the operands of the vector work; `None` if its kernel cannot run here.
     pub(super) fn of(woven: &Woven) -> Option<Self> {
         let (op, element) = woven.operands;
         let kernel = find(op, element, woven.isa).filter(|kernel| kernel.available().is_ok())?;
@@ -39,7 +38,6 @@ pub(super) struct ChainLink {
     pub(super) constant: f64,
 }
 
-/// Which chain of a density.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Additions,
@@ -47,9 +45,8 @@ pub(super) enum Of {
 }
 
 impl ChainLink {
-    /// Makes a link of the chain `of` in `density`, of at least `cycles` cycles if a multiplication
-    /// takes three. Safety: if `woven`, run it with operands of its row, on a processor with the
-    /// row's set.
+    /// Makes a link of the chain `of`, at least `cycles` long if a multiplication takes 3 cycles.
+    /// Safety: if `woven`, run the link with its row's operands on a processor with the row's set.
     pub(super) unsafe fn new(density: &Density, of: Of, cycles: u64, woven: bool) -> Self {
         let (chain, each, wanted) = match of {
             Of::Additions => (density.add, density.adds, cycles),
@@ -59,7 +56,7 @@ impl ChainLink {
         Self { chain, turns, instructions: (turns * each) as f64, woven, constant: 0.0 }
     }
 
-    /// Returns the chain shortened at least by the factor `times`, and the actual factor.
+    /// Returns a link shortened by about the factor `times`, and the actual factor.
     pub(super) fn shorter(&self, times: u64) -> (Self, f64) {
         let turns = (self.turns / times).max(1);
         let share = turns as f64 / self.turns as f64;

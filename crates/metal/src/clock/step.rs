@@ -6,7 +6,6 @@ use super::ClockUnknown;
 use crate::arch::native;
 use crate::ticks::read_with_monotonic;
 
-/// Number of time differences that give the step.
 const STEP_READINGS: usize = 2048;
 /// Rounding of `clock_gettime` in ns.
 const STEP_ROUNDING_NS: u64 = 2;
@@ -49,7 +48,6 @@ fn step_of(differences: &[u64]) -> u64 {
     step.max(1)
 }
 
-/// Rate of the processor's time counter relative to the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimeKept {
     /// Counter and nanoseconds at two moments, if there is a counter.

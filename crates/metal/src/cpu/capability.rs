@@ -1,6 +1,5 @@
-//! Instructions that a core starts per cycle: the rate of a kernel divided by the clock.
-//!
-//! A busy sibling thread, a quota or throttling only lowers the result: it is a lower bound.
+//! Instructions that a core starts per cycle: the rate of a kernel divided by the clock. This is a
+//! lower bound: a busy sibling thread, a quota or throttling only lowers it.
 
 use std::time::Instant;
 
@@ -24,8 +23,8 @@ pub fn clock_for(kernel: &ComputeKernel) -> Result<CoreClock, crate::clock::Cloc
     CoreClock::calibrate(ProbeWork::of(kernel))
 }
 
-/// Measures the counted instructions that the calling thread's core starts per cycle, in some ms;
-/// pin it first. Returns `None` if too few slices had a steady clock.
+/// Returns the counted instructions of `kernel` that the calling thread's core starts per cycle,
+/// measured in some ms; pin the thread first. `None` if too few slices had a steady clock.
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
@@ -95,8 +94,8 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
 }
 
 impl InstructionLoop {
-    /// Measures [`InstructionLoop::probed`], per cycle or in cycles, on the calling thread's core;
-    /// `None` without the instruction set, or with too few slices of a steady clock.
+    /// Measures loads per cycle, or latency in cycles, on the calling thread's core; `None` without
+    /// the instruction set, or with too few slices of a steady clock.
     pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);

@@ -45,8 +45,7 @@ impl Feature {
     }
 }
 
-/// Returns whether the environment variable `PLIMSOLL_TEST_HIDDEN`, for tests, lists `feature`, a
-/// name of /proc/cpuinfo, such as `fma` in `avx512f,fma`.
+/// Returns whether the variable `PLIMSOLL_TEST_HIDDEN` (such as `fma,avx512f`) lists `feature`.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_hidden(feature: &str) -> bool {
     static HIDDEN: std::sync::LazyLock<String> =
@@ -102,7 +101,7 @@ impl Isa {
         matches!(self, Self::Amx | Self::Mmla)
     }
 
-    /// Checks that this processor has it; otherwise returns the first missing feature.
+    /// Checks that this processor has the set; the error names the first missing feature.
     pub fn available(self) -> Result<(), Absence> {
         match self {
             Self::Portable => Ok(()),

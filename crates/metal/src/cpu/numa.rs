@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
 
-/// Nodes in a mask: `CONFIG_NODES_SHIFT` is at most 10.
+/// `CONFIG_NODES_SHIFT` is at most 10.
 const MOST_NODES: usize = 1024;
 const ASKED: usize = 256;
 
@@ -40,7 +40,6 @@ pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError>
     Ok(work())
 }
 
-/// Restores the default policy on drop.
 struct UsualPolicy;
 
 impl Drop for UsualPolicy {
@@ -55,7 +54,7 @@ fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the number of resident pages per node among some 256 evenly spaced pages of `memory`.
+/// Returns the resident pages by NUMA node among some 256 evenly spaced pages of `memory`.
 pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
     let spacing = (memory.len() / ASKED).max(rustix::param::page_size());
     let pages: Vec<*const u8> = memory.iter().step_by(spacing).map(ptr::from_ref).collect();

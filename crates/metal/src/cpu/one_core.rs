@@ -1,6 +1,6 @@
 //! Detects whether two CPUs share a core: work that fills a core's multipliers takes twice as long
 //! on two hardware threads of one core. The median of many short slices is robust against
-//! interruptions and against vCPUs that take turns on one hardware thread.
+//! interruptions.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use crate::capability::time;
 use crate::kernel::LoadedKernel;
 use crate::team::{Team, TeamError, TeamMember};
 
-/// Approximate duration of a slice.
 const SLICE_SECONDS: f64 = 25e-6;
 const CPU_WORK_TIME: Duration = Duration::from_millis(2);
 const TRIAL_TURNS: u64 = 1_000;

@@ -1,12 +1,10 @@
-//! Packs blocks of A and B into strips, in the order in which the register tile reads them.
-//!
-//! A strip of A has `HEIGHT` rows, column by column; a strip of B has `WIDTH` columns, row by row;
-//! the last is padded with zeros. The bodies are inlined into functions of each instruction set.
+//! Packs blocks of A and B into strips, in the order in which the register tile reads them: a strip
+//! of A column by column, one of B row by row; the last is padded with zeros. The bodies are
+//! inlined into functions of each instruction set.
 
 use super::Real;
 use crate::arch::native::prefetch;
 
-/// A part of a column-major matrix, from its first element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MatrixPart<T> {
     pub(crate) start: *const T,
@@ -15,24 +13,19 @@ pub(crate) struct MatrixPart<T> {
     pub(crate) stride: usize,
 }
 
-/// Packs a part of A into strips of the given depth: (part, depth ≥ its columns, strips).
-///
-/// # Safety
-/// The instruction set is available, the part readable, and the strips exclusively have room for
+/// Packs a part of A into strips of the given depth: (part, depth ≥ its columns, strips). Safety:
+/// the instruction set is available, the part readable, and the strips exclusively have room for
 /// the part's rows, rounded up to whole strips, times the depth.
 pub(crate) type PackA<T> = unsafe fn(MatrixPart<T>, usize, *mut T);
 
-/// Packs a part of B, with no more columns than a strip has, into one strip.
-///
-/// # Safety
-/// The instruction set is available, the part readable, and the strip exclusively fits its rows.
+/// Packs a part of B, with no more columns than a strip has, into one strip. Safety: the
+/// instruction set is available, the part readable, and the strip exclusively fits its rows.
 pub(crate) type PackB<T> = unsafe fn(MatrixPart<T>, *mut T);
 
-/// Columns of A that are prefetched.
 const PREFETCH_COLUMNS: usize = 2;
 const LINE_BYTES: usize = 64;
 
-/// Packs `part` of A into strips of `HEIGHT` rows and `depth` columns. Safety: see [`PackA`].
+/// Packs `part` of A to `to`, strips of `HEIGHT` rows and `depth` columns. Safety: see [`PackA`].
 #[inline(always)]
 pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, depth: usize, to: *mut T) {
     let full = part.rows / HEIGHT;
@@ -65,7 +58,7 @@ pub(crate) unsafe fn pack_a<T: Real, const HEIGHT: usize>(part: MatrixPart<T>, d
 /// Rows that are transposed at once: whole cache lines of each column.
 const ROWS_AT_ONCE: usize = 8;
 
-/// Packs `part` of B into one strip of `WIDTH` columns. Safety: see [`PackB`].
+/// Packs `part` of B to `to`, one strip of `WIDTH` columns. Safety: see [`PackB`].
 #[inline(always)]
 pub(crate) unsafe fn pack_b<T: Real, const WIDTH: usize>(part: MatrixPart<T>, to: *mut T) {
     let whole = if part.columns == WIDTH { part.rows / ROWS_AT_ONCE * ROWS_AT_ONCE } else { 0 };

@@ -18,7 +18,6 @@ use crate::watch::{TeamClocks, ThreadClock};
 /// Depth of a slab of B in blocks: limits its memory; each slab costs two barriers.
 const SLAB_BLOCKS: usize = 16;
 
-/// Portions of B that each thread packs, enough to balance the load.
 const PACKS_PER_THREAD: usize = 8;
 
 /// Dimensions of a product: C is `rows` × `columns`, A is `rows` × `depth`.
@@ -177,8 +176,8 @@ impl<T: Real> Gemm<T> {
             for start in (0..shape.depth).step_by(slab) {
                 let slab = start..(start + slab).min(shape.depth);
                 let update = if start == 0 { update } else { after_first(update) };
-                // SAFETY: every member visits the same slabs, so the barriers separate packing and
-                // use; the shapes were compared above, and the buffers made for them.
+                // SAFETY: all members visit the same slabs, so barriers separate packing and use;
+                // shapes match.
                 unsafe { shared.slab(member, slab, own, update) };
             }
         })?;
@@ -203,7 +202,7 @@ fn slab_bytes<T: Real>(tile: &RegisterTile<T>, blocking: Blocking, shape: Produc
     depth.saturating_mul(columns).saturating_mul(size_of::<T>())
 }
 
-/// Returns the update for all slabs or blocks after the first: `Add` for `Set`.
+/// Returns the update for what follows the first slab or block: `Add` for `Set`.
 fn after_first(update: Update) -> Update {
     if update == Update::Set { Update::Add } else { update }
 }
@@ -283,8 +282,7 @@ impl<T: Real> SharedProduct<'_, T> {
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
 
-    /// Returns the address of strip `strip` of B, `rows` deep, that starts at row `start` of the
-    /// slab.
+    /// Returns the address of strip `strip` of B, `rows` deep, from row `start` of the slab.
     fn strip(&self, slab: &Range<usize>, start: usize, rows: usize, strip: usize) -> *mut T {
         let strips = self.columns.div_ceil(self.tile.columns);
         let before = (start - slab.start) * strips * self.tile.columns;
@@ -292,7 +290,7 @@ impl<T: Real> SharedProduct<'_, T> {
     }
 
     /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of the
-    /// slab. Safety: the block of C is the caller's alone, its strips of B are packed, `own` fits a
+    /// slab. Safety: the caller owns the block of C, its strips of B are packed, `own` fits a
     /// block.
     unsafe fn block(
         &self,

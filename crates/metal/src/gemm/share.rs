@@ -1,10 +1,8 @@
-//! Distribution of a product: threads take blocks of C one by one, large ones first, and low ones
-//! at the end to finish together. Blocks span all columns, so that A is packed once; the lowest are
-//! split, and all of them if there are too few rows for the threads.
+//! Distribution of a product: threads take blocks of C one by one, large ones first, low ones at
+//! the end. Blocks span all columns, so that A is packed once; low or scarce blocks are split.
 
 use std::ops::Range;
 
-/// A block of C: rows, and strips of columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProductBlock {
     pub(super) rows: Range<usize>,
@@ -15,7 +13,6 @@ pub(super) struct ProductBlock {
 pub(super) struct Sharing {
     pub(super) rows: usize,
     pub(super) strips: usize,
-    /// Maximum rows of a block, a multiple of the tile's.
     pub(super) height: usize,
     pub(super) tile: usize,
     pub(super) threads: usize,
@@ -25,7 +22,6 @@ pub(super) struct Sharing {
 const SHARES: usize = 2;
 /// Minimum height of a block in tiles: below, strips of B pass too fast.
 const FEWEST_TILES: usize = 2;
-/// Minimum blocks per thread.
 const MIN_BLOCKS_PER_THREAD: usize = 6;
 /// Parts of each of the lowest blocks: at order 4000 a whole one takes 2 % of two threads' time.
 const PARTS: usize = 4;

@@ -18,10 +18,9 @@ pub enum Update {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TileOperands<T> {
     pub(crate) depth: usize,
-    /// A's strip: `rows` elements per column, column by column.
     pub(crate) a: *const T,
     pub(crate) b: *const T,
-    /// Address that is prefetched into the level-2 cache; may be invalid.
+    /// Prefetched into the level-2 cache; may be invalid.
     pub(crate) ahead: *const T,
     /// Bytes by which `ahead` advances per step of depth; a tile may prefetch in fewer steps.
     pub(crate) ahead_bytes: usize,
@@ -29,16 +28,13 @@ pub(crate) struct TileOperands<T> {
     pub(crate) ahead_c: *const T,
 }
 
-/// Computes one tile of C, given by its first element and the stride of its columns.
-///
-/// # Safety
-/// The tile's instruction set is available; the strips have `rows` × depth and depth × `columns`
+/// Computes one tile of C, given by its first element and the stride of its columns. Safety: the
+/// tile's instruction set is available; the strips have `rows` × depth and depth × `columns`
 /// elements, and C exclusively a whole `rows` × `columns` block.
 pub(crate) type TileFunction<T> = unsafe fn(&TileOperands<T>, *mut T, usize, Update);
 
 #[derive(Debug)]
 pub(crate) struct RegisterTile<T: 'static> {
-    /// Unique name, also that of the symbol.
     pub(crate) name: &'static str,
     pub(crate) isa: Isa,
     pub(crate) rows: usize,
@@ -48,5 +44,5 @@ pub(crate) struct RegisterTile<T: 'static> {
     pub(crate) function: TileFunction<T>,
 }
 
-/// Maximum number of elements in a tile: the capacity of the copy on the stack.
+/// Capacity of a copy of a tile on the stack, in elements.
 pub(crate) const MAX_TILE: usize = 48 * 8;

@@ -113,7 +113,7 @@ impl<F: AsFd> Aio<F> {
         self
     }
 
-    /// Returns the time of the clock that stamps completions, in ns.
+    /// Returns the current time of the clock that stamps completions, in ns.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
     }
@@ -129,15 +129,14 @@ impl<F: AsFd> Aio<F> {
             return None;
         }
         let data = self.address(slot, 0);
-        // SAFETY: the `block` bytes are inside the zeroed region; the slot is idle, so the kernel
-        // does not use them, and the exclusive borrow of `self` excludes other references.
+        // SAFETY: the `block` bytes are inside the zeroed region; the kernel does not use an idle
+        // slot.
         Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
     }
 
     /// Returns the address of byte `start` (at most `block`) in the buffer of an existing `slot`.
     fn address(&self, slot: usize, start: usize) -> NonNull<u8> {
-        // SAFETY: callers have checked that `slot` exists and `start` is within its block, so the
-        // result is inside the mapping of `depth` × `stride` bytes.
+        // SAFETY: callers have checked `slot` and `start`: inside the `depth` × `stride` bytes.
         unsafe { self.region.start.add(slot * self.stride + start) }
     }
 
@@ -304,8 +303,8 @@ impl<F: AsFd> Aio<F> {
 
 impl<F> Drop for Aio<F> {
     fn drop(&mut self) {
-        // SAFETY: the context is ours and not used again. io_destroy(2) waits for all requests that
-        // it cannot cancel, so the kernel uses no buffer when the region is dropped.
+        // SAFETY: not used again. io_destroy(2) waits for requests, so the kernel uses no buffer
+        // later.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

@@ -65,8 +65,7 @@ impl Mapped {
         if count > 0 {
             // SAFETY: `count` bytes from `offset` are inside the mapping.
             let from = unsafe { self.base.add(offset) };
-            // SAFETY: both ranges have `count` bytes. The exclusively borrowed buffer cannot
-            // overlap a mapping without references. Concurrent writes leave valid bytes.
+            // SAFETY: both ranges have `count` bytes. Nothing borrowed overlaps the mapping.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), buffer.as_mut_ptr(), count) };
         }
         count
@@ -85,7 +84,7 @@ impl Mapped {
     }
 
     /// Unmaps the resident pages (kept in the file) so that they can leave the page cache; the next
-    /// access maps them again. A refusal is ignored.
+    /// access maps them again. Ignores a refusal.
     pub fn release(&mut self) {
         // SAFETY: the range is the mapping, without references. The file keeps the data.
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };

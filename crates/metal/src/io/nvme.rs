@@ -36,10 +36,8 @@ struct NvmeCommand {
     result: u32,
 }
 
-/// Returns the SMART log page. `device` is the controller's character device, `/dev/nvme0`.
-///
-/// # Errors
-/// ioctl(2) (EACCES without CAP_SYS_ADMIN, ENOTTY if it is no NVMe controller), or the NVMe status.
+/// Returns the SMART log page of `device`, the controller's character device (`/dev/nvme0`). Fails
+/// with EACCES without CAP_SYS_ADMIN, ENOTTY on other devices, or the NVMe status.
 pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
     let mut page = [0_u8; SMART_BYTES];
     let mut command = NvmeCommand {
@@ -51,7 +49,7 @@ pub fn smart_log(device: impl AsFd) -> io::Result<[u8; SMART_BYTES]> {
         timeout_ms: TIMEOUT_MS,
         ..NvmeCommand::default()
     };
-    // SAFETY: the request reads and writes one `Command` and at most `bytes` bytes at `address`.
+    // SAFETY: the request accesses one `NvmeCommand` and at most `bytes` bytes at `address`.
     let status =
         unsafe { libc::ioctl(device.as_fd().as_raw_fd(), ADMIN_CMD, std::ptr::from_mut(&mut command)) };
     match status {

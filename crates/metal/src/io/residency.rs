@@ -31,7 +31,6 @@ struct CachestatCounts {
     recently_evicted: u64,
 }
 
-/// System call number, identical on every architecture (since Linux 6.5).
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn by_cachestat(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {

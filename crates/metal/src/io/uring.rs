@@ -1,8 +1,6 @@
-//! Asynchronous file I/O with io_uring behind safe types.
-//!
-//! A [`Ring`] owns one page-aligned buffer per *slot* and lends it only while no request uses it;
-//! dropping the ring waits for requests in flight. Times are monotonic nanoseconds, read once per
-//! batch, because the reading would be measured too.
+//! Asynchronous file I/O with io_uring behind safe types. A [`Ring`] owns one page-aligned buffer
+//! per *slot* and lends it only while no request uses it. Times are monotonic nanoseconds, read
+//! once per batch, because the reading would be measured too.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
@@ -36,7 +34,6 @@ pub const MAX_BLOCK: usize = 1 << 30;
 /// Returns CLOCK_MONOTONIC in nanoseconds: the default clock of [`Ring`].
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    // Neither part is ever negative.
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
@@ -44,19 +41,14 @@ pub fn monotonic_ns() -> u64 {
 #[derive(Debug, Clone, Copy)]
 enum UringSlot {
     Idle,
-    /// Pushed, not yet submitted.
     Queued(Request),
-    InFlight {
-        request: Request,
-        submitted_ns: u64,
-        accepted_ns: u64,
-    },
+    InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
 }
 
-/// An io_uring bound to open files, with `depth` buffers of `block` bytes.
+/// An io_uring bound to open files, with `depth` buffers of `block` bytes; drop waits for requests.
 ///
-/// `F` may own a descriptor (`OwnedFd`, `File`, `Arc<File>`) or borrow it (`BorrowedFd`). A ring
-/// stays on the thread that made it: with deferred delivery the kernel serves no other.
+/// `F` owns or borrows a descriptor. A ring stays on the thread that made it: with deferred
+/// delivery the kernel serves no other.
 ///
 /// ```compile_fail,E0277
 /// # use plimsoll_metal::uring::Ring;
@@ -134,27 +126,27 @@ impl<F: AsFd> Ring<F> {
         self.clock.now_ns()
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn depth(&self) -> usize {
         self.slots.len()
     }
 
-    /// Bytes per buffer.
+    /// Returns the bytes per buffer.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Number of submitted, unfinished requests.
+    /// Returns the number of submitted, unfinished requests.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Polling mode of the ring.
+    /// Returns the polling mode of the ring.
     pub fn polling(&self) -> Polling {
         self.polling
     }
 
-    /// Features granted by the kernel.
+    /// Returns the features granted by the kernel.
     pub fn granted(&self) -> Granted {
         self.granted
     }
@@ -162,12 +154,12 @@ impl<F: AsFd> Ring<F> {
     /// Returns the buffer of an idle slot; `None` if a request uses it or the slot does not exist.
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;
-        // SAFETY: `block` zeroed bytes inside the region; the slot is idle, so the kernel does not
-        // write there, and stays idle while `self` is borrowed.
+        // SAFETY: `block` zeroed bytes inside the region; the kernel does not write to an idle
+        // slot.
         Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), self.block) })
     }
 
-    /// Like [`Ring::buffer`], writable.
+    /// Returns [`Ring::buffer`], writable.
     pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         let data = self.idle_address(slot)?;
         // SAFETY: as in `buffer`; the exclusive borrow of `self` excludes other references.
@@ -185,15 +177,12 @@ impl<F: AsFd> Ring<F> {
     fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
         let stride = self.block.next_multiple_of(rustix::param::page_size());
         let base = self.region.as_ref()?.start;
-        // SAFETY: `slot` exists and `start` lies within its block (checked by callers), so the
-        // result is inside the mapping of `depth` × `stride` bytes.
+        // SAFETY: callers have checked `slot` and `start`: inside the `depth` × `stride` bytes.
         Some(unsafe { base.add(slot * stride + start) })
     }
 
-    /// Queues a request; [`Ring::submit`] hands the batch to the kernel.
-    ///
-    /// # Errors
-    /// [`RingError::Slot`] if the slot does not exist or is in use; [`RingError::Range`].
+    /// Queues a request; [`Ring::submit`] hands the batch to the kernel. Fails if the slot does not
+    /// exist or is in use, or if the file or the bytes are out of range.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
         let Request { slot, start, len, .. } = request;
         if !matches!(self.slots.get(slot), Some(UringSlot::Idle)) {
@@ -204,8 +193,8 @@ impl<F: AsFd> Ring<F> {
         }
         let entry = self.entry(request)?.user_data(slot as u64);
         // SAFETY: the buffer is in our region, which outlives the request (see `drop`). No
-        // reference to it exists (the slot was idle, `self` is borrowed exclusively) or can be made
-        // (the slot is not idle from the next line on). `self.files` keeps the descriptor open.
+        // reference to it exists: the slot was idle and is not from the next line on. `self.files`
+        // keeps the file open.
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
         // There are at least as many entries as slots, and a slot holds one request.
         pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
@@ -358,7 +347,6 @@ impl<F> Drop for Ring<F> {
     fn drop(&mut self) {
         // Queued requests are seen only by a polling kernel thread.
         if self.polling.submission && !self.queued.is_empty() {
-            // A failure to wake the thread shows below.
             let _ = self.uring.0.submit();
             self.in_flight += self.queued.len();
         }
@@ -374,8 +362,7 @@ impl<F> Drop for Ring<F> {
             }
             self.in_flight = self.in_flight.saturating_sub(self.uring.0.completion().count());
         }
-        // The kernel tears a ring down late and keeps the files and their space until then. Errors
-        // (nothing was registered) are ignored.
+        // The kernel tears a ring down late and keeps the files and their space until then.
         let _ = self.uring.0.submitter().unregister_files();
         let _ = self.uring.0.submitter().unregister_buffers();
     }

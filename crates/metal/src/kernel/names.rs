@@ -66,7 +66,7 @@ impl Element {
         }
     }
 
-    /// Whether its operations are FLOP, not integer OP.
+    /// Returns whether its operations are FLOP, not integer OP.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }

@@ -16,7 +16,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Converts `value` to a type, rounded; truncated to bfloat16 and to integers, which saturate.
+    /// Converts `value` to `element`, rounded; truncated to bfloat16 and integers, which saturate.
     pub(crate) fn nearest(element: Element, value: f64) -> Self {
         let bits = match element {
             Element::F64 => value.to_bits(),
@@ -31,7 +31,7 @@ impl Number {
         Self { element, bits }
     }
 
-    /// Returns the bits in the low end of the word.
+    /// Returns the bits of the number in the low end of the result.
     pub fn bits(self) -> u64 {
         self.bits
     }

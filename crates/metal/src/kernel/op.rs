@@ -182,7 +182,7 @@ impl Op {
     pub const ALL: &'static [Self] =
         &[Self::FMA, Self::ADD, Self::MUL, Self::MIX, Self::DOT, Self::DIV, Self::SQRT, Self::CRC32C];
 
-    /// Returns its properties.
+    /// Returns the properties of the operation.
     pub const fn row(self) -> &'static OperationRow {
         self.0
     }
@@ -231,7 +231,6 @@ impl FromStr for Op {
 /// Castagnoli's polynomial x³² + x²⁸ + x²⁷ + … + 1, bits reversed (RFC 3720, 12.1).
 const CASTAGNOLI: u32 = 0x82f6_3b78;
 
-/// CRC of each byte alone.
 static CHECKS: [u32; 256] = checks();
 
 const fn checks() -> [u32; 256] {
@@ -249,7 +248,7 @@ const fn checks() -> [u32; 256] {
     table
 }
 
-/// Extends the CRC in the low half of `x` by eight bytes. The instructions clear the upper half.
+/// Returns the CRC in the low half of `x` extended by the eight `bytes`; the upper half is 0.
 fn crc32c(x: u64, bytes: u64) -> u64 {
     let check = bytes.to_le_bytes().into_iter().fold(x as u32, |check, byte| {
         let [low, ..] = check.to_le_bytes();

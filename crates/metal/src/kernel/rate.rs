@@ -33,7 +33,7 @@ pub enum LatencyKey {
 }
 
 impl LatencyKey {
-    /// Returns the latency in cycles; `listed` looks up a key. `None` if one is missing.
+    /// Returns the latency in cycles, `None` if a key is missing; `listed` returns a key's cycles.
     pub fn cycles(self, listed: impl Fn(&str) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Unlisted => None,
@@ -43,7 +43,7 @@ impl LatencyKey {
         }
     }
 
-    /// Returns the keys that it needs.
+    /// Returns the keys of the latency in tables of chips; none if unlisted.
     pub fn keys(self) -> impl Iterator<Item = &'static str> {
         let keys = match self {
             Self::Unlisted => [None, None],
@@ -69,7 +69,6 @@ impl CoreRate {
         }
     }
 
-    /// Makes a rate of vector instructions with their `latency`, the same in SVE.
     const fn of_vectors(key: &'static str, name: &'static str, latency: LatencyKey) -> Self {
         Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
     }

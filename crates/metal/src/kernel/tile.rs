@@ -2,7 +2,6 @@
 
 use crate::isa::Isa;
 
-/// Sizes of the matrices, in 32-bit results and 32-bit words of narrow numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TileSize {
     columns: usize,
@@ -13,7 +12,7 @@ pub(crate) struct TileSize {
 }
 
 impl TileSize {
-    /// Returns the matrices of AMX (16 × 16 results, 16 words deep: Intel 248966) or of SMMLA and
+    /// Returns the matrix sizes of AMX (16 × 16 results, 16 words deep: Intel 248966) or SMMLA and
     /// BFMMLA (2 × 2 results, 2 words deep, the second transposed: Arm DDI 0487); otherwise `None`.
     pub(crate) fn of(isa: Isa) -> Option<Self> {
         match isa {
@@ -23,7 +22,7 @@ impl TileSize {
         }
     }
 
-    /// Returns the pairs of lanes of the two constants whose products are summed in `lane`.
+    /// Returns the lanes of the first and second constant whose products are summed in `lane`.
     pub(crate) fn factors(self, lane: usize) -> impl Iterator<Item = [usize; 2]> {
         let (row, column) = (lane / self.columns, lane % self.columns);
         (0..self.depth).map(move |k| {

@@ -36,9 +36,9 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Returns initial operands of a kernel, different in each accumulator and lane. Floating-point
-    /// numbers start between 1 and 2, stay below 4 in a slice and change in every step, also in
-    /// binary32. Integers start as random bits.
+    /// Returns initial operands, different in each accumulator and lane. Floating-point numbers
+    /// start between 1 and 2, stay below 4 in a slice and change in every step. Integers are random
+    /// bits.
     pub(crate) fn seeded(kernel: &ComputeKernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();
@@ -86,8 +86,7 @@ impl Vectors {
         self.set(OPERANDS + which, lane, bits);
     }
 
-    /// Returns the first difference in any row, bit by bit; a difference in an operand counts as
-    /// accumulator 0.
+    /// Returns the first differing number, if any; one in a constant counts as accumulator 0.
     pub(super) fn first_difference(&self, other: &Self) -> Option<AccumulatorDifference> {
         let rows = OPERANDS + self.accumulators;
         let places = (0..rows).flat_map(|row| (0..self.lanes).map(move |lane| (row, lane)));
@@ -197,7 +196,7 @@ fn constants(kernel: &ComputeKernel, lane: usize) -> Constants {
     }
 }
 
-/// Maximum index of [`cancelling_pairs`] plus 1: more would have mantissas of more than 8 bits.
+/// More would have mantissas of more than 8 bits.
 const CANCELLING_PAIRS: usize = 16;
 
 /// Returns two bfloat16 pairs with 8-bit mantissas: their products add up to (m² − (m² − 16))·2⁻²²

@@ -1,7 +1,5 @@
-//! Applies a factored panel to a block on its right: exchanges rows, solves, multiplies.
-//!
-//! Works on a few columns (a "group") at a time: their rows of U stay in the L2 cache while L is
-//! streamed once.
+//! Applies a factored panel to a block on its right: exchanges rows, solves, multiplies, for a few
+//! columns (a "group") at a time: their rows of U stay in the L2 cache while L is streamed once.
 
 use std::ops::Range;
 
@@ -68,7 +66,6 @@ impl Strips {
     }
 }
 
-/// Columns processed together; this owns them from the panel's first row down.
 struct ColumnGroup<'run> {
     kernels: Kernels,
     place: PanelPlace,
@@ -135,7 +132,7 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Solves for U in a strip, tile by tile from the top; writes strip and grid.
+    /// Solves for U in strip `strip`, tile by tile from the top; writes strip and grid.
     fn solve(&self, strip: usize) {
         let (tile, PanelPlace { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
@@ -163,10 +160,10 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Subtracts L·U from these strips of rows below the panel.
+    /// Subtracts L·U from the strips `rows` below the panel.
     fn multiply(&self, rows: Range<usize>) {
         let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
-        // Prefetches the next strip of L, spread over the tiles of this one.
+        // Prefetch the next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
             let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();

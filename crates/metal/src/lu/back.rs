@@ -8,7 +8,6 @@ use super::grid::Grid;
 use super::narrow::Narrow;
 use crate::team::TeamMember;
 
-/// U and the right-hand side, cut into blocks with equal numbers of rows.
 pub(super) struct Back<'run> {
     pub(super) narrow: &'static Narrow,
     pub(super) grid: Grid,

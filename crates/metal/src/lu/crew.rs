@@ -1,8 +1,6 @@
-//! Lets idle threads do parts of another thread's task.
-//!
-//! A task is a sequence of phases with a fixed number of parts each. The leader opens a phase, does
-//! the parts that no helper takes, and waits for helpers with a part: a preempted thread delays one
-//! part.
+//! Lets idle threads do parts of another thread's task: a sequence of phases with a fixed number of
+//! parts each. The leader opens a phase, does the parts that no helper takes, and waits for helpers
+//! with a part: a preempted thread delays one part.
 
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
@@ -16,21 +14,19 @@ const LOOKS: u32 = 256;
 
 type PhaseWork<'run> = dyn Fn(Range<usize>) + Sync + 'run;
 
-/// State shared by one leader and its helpers. A leader has one task at a time.
 #[derive(Debug)]
 pub(super) struct Crew {
     /// 2 × task number + 1 while the task runs, + 2 after its end.
     state: OwnLines<AtomicU64>,
     phase: OwnLines<AtomicU64>,
     work: OwnLines<UnsafeCell<Option<ErasedWork>>>,
-    /// Parts of the open phase that are not done.
     left: OwnLines<AtomicUsize>,
     helpers: OwnLines<AtomicUsize>,
     /// For each part, the last phase in which a thread took it.
     taken: Vec<OwnLines<AtomicU64>>,
 }
 
-/// A value on its own pair of cache lines (the prefetcher fetches pairs).
+/// Fills a pair of cache lines (the prefetcher fetches pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OwnLines<T>(T);
@@ -72,7 +68,7 @@ impl Crew {
         self.taken.len()
     }
 
-    /// Returns the first part for a helper with `before` earlier helpers: far from theirs.
+    /// Returns the part at which a helper with `before` earlier helpers starts: far from theirs.
     pub(super) fn first_of(&self, before: usize) -> usize {
         let bits = self.parts().trailing_zeros();
         let order = (before + 1) % self.parts();
@@ -115,8 +111,8 @@ impl Crew {
         self.parts_of(phase, 0);
     }
 
-    /// Does parts of task number `task` until it ends. Starts each phase at part `first`, whose
-    /// data is often in this CPU's caches.
+    /// Does parts of task number `task` until the task ends. Starts each phase at part `first`,
+    /// whose data is often in this CPU's caches.
     pub(super) fn help(&self, task: u64, first: usize) {
         let _helping = Helping::new(&self.helpers.0);
         let mut done = 0;
@@ -143,7 +139,7 @@ impl Crew {
             return None;
         }
         let taken = taken.compare_exchange(before, phase, Ordering::Relaxed, Ordering::Relaxed);
-        // Not `then_some`: dropping an unused `Done` would mark a part done.
+        // Not `then_some`: dropping an unused `PartDone` would mark a part done.
         taken.is_ok().then(|| PartDone(&self.left.0))
     }
 
@@ -161,8 +157,7 @@ impl Crew {
     }
 }
 
-/// An open phase. On drop, takes the remaining parts (undone after a panic) and waits for parts in
-/// progress, because the closure becomes invalid.
+/// On drop, takes the remaining parts (undone after a panic) and waits for parts in progress.
 struct Phase<'run> {
     crew: &'run Crew,
     phase: u64,

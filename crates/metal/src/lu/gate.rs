@@ -9,9 +9,7 @@ use super::schedule::{BlockTask, NextWork, RunningTask, TaskSchedule};
 #[derive(Debug)]
 pub(super) struct TaskGate {
     state: Mutex<GateState>,
-    /// Signalled when a task has finished.
     changed: Condvar,
-    /// For each thread, the state it shares with its helpers.
     crews: Vec<Crew>,
 }
 

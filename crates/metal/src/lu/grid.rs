@@ -1,8 +1,6 @@
 //! Memory layout of the system: strips with as many rows as the register tile, column after column.
-//!
-//! A tile of C is contiguous, L needs no packing, and neighbours in a row are close. Few pages are
-//! touched, because page walks are slow in virtual machines. The order is rounded up to whole tiles
-//! with the identity.
+//! A tile of C is contiguous, L needs no packing, and few pages are touched, because page walks are
+//! slow in virtual machines. The order is rounded up to whole tiles with the identity.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
@@ -33,7 +31,7 @@ impl Grid {
         self.stride * (self.order / self.height)
     }
 
-    /// Returns the offset of a row's first element, in elements.
+    /// Returns the offset of the first element of row `row`, in elements.
     pub(super) fn row(self, row: usize) -> usize {
         row / self.height * self.stride + row % self.height
     }

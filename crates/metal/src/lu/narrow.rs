@@ -11,7 +11,6 @@ pub(crate) const WIDEST: usize = 8;
 /// Strips whose largest element is found together; they are searched a second time.
 const TOGETHER: usize = 16;
 
-/// Columns of a grid, from one row down to the last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LowerColumns {
     /// First element of the first column in the strip of the first row.
@@ -19,13 +18,12 @@ pub(crate) struct LowerColumns {
     /// Rows of the first strip above the first row.
     pub(crate) skip: usize,
     pub(crate) strips: usize,
-    /// Elements from one strip to the next.
     pub(crate) stride: usize,
     pub(crate) columns: usize,
 }
 
 impl LowerColumns {
-    /// Returns one strip of one column, readable and not written while the result is in use.
+    /// Returns strip `strip` of `column`. Safety: it is readable, and not written during use.
     #[inline(always)]
     unsafe fn strip<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -33,7 +31,7 @@ impl LowerColumns {
         unsafe { &*start.cast() }
     }
 
-    /// Returns one strip of one column, writable and with no other use while the result is in use.
+    /// Returns strip `strip` of `column`. Safety: it is writable, and not used otherwise.
     #[inline(always)]
     unsafe fn strip_mut<'a, const HEIGHT: usize>(self, strip: usize, column: usize) -> &'a mut [f64; HEIGHT] {
         let start = self.start.wrapping_add(strip * self.stride + column * HEIGHT);
@@ -81,10 +79,10 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// Does one step of factoring up to [`WIDEST`] columns with partial pivoting in some `strips`:
-/// divides the column on the left by its pivot (after the last column only this), subtracts all
-/// columns on the left from this one, and returns its largest element from the diagonal down (the
-/// first of equals), if any. Safety: the processor has the set; the caller owns these strips.
+/// Does one step of factoring columns with partial pivoting in `strips`: divides the column on the
+/// left by its pivot, subtracts all columns on the left from this one (if there is one), and
+/// returns its largest element from the diagonal down. Safety: the set is available; the caller
+/// owns `strips`.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -182,7 +180,6 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     let whole = first.div_ceil(HEIGHT);
     let mut best: Option<Largest> = None;
     if whole > 0 && strips.contains(&(whole - 1)) {
-        // Rows of the strip that the diagonal cuts.
         for row in LEFT..whole * HEIGHT - panel.skip {
             // SAFETY: an element of the strips.
             let mut number = unsafe { *panel.at::<HEIGHT>(row, LEFT) };
@@ -235,7 +232,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     best
 }
 
-/// Returns the larger one; of equals the one in the upper row.
+/// Returns the larger element; of equal ones the one in the upper row.
 pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     match best {
         Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {

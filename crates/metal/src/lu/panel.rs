@@ -30,11 +30,10 @@ pub(super) struct PanelPlace {
 #[derive(Debug)]
 pub(super) struct Factored {
     pub(super) solver: Buffer,
-    /// For each of the panel's own rows, its source.
     pub(super) exchanges: Vec<RowExchange>,
 }
 
-/// Source of one of the panel's own rows. Rows are offsets in the grid.
+/// Rows are offsets in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowExchange {
     pub(super) from: usize,
@@ -82,11 +81,9 @@ impl Factored {
     }
 
     /// Turns the unit lower triangle L in the strips of `solver` into a solver of L·X = B by
-    /// multiplication.
-    ///
-    /// With L cut into rows of tiles, X_i = D⁻¹·(B_i − L_i·X), where D is the unit triangle on the
-    /// diagonal of row i. Strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles of tile size are
-    /// inverted, which partial pivoting keeps harmless; the residual is checked.
+    /// multiplication: X_i = D⁻¹·(B_i − L_i·X) for rows i of tiles, with D the unit triangle on the
+    /// diagonal. Strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles of tile size are inverted, which
+    /// partial pivoting keeps harmless; the residual is checked.
     fn invert(&mut self, width: usize, height: usize) {
         let strips = self.solver.floats_mut();
         for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {
@@ -173,7 +170,6 @@ fn number(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX)
 }
 
-/// Addresses of a panel's elements, counted from its upper left corner.
 #[derive(Debug, Clone, Copy)]
 struct View {
     place: PanelPlace,
@@ -208,7 +204,7 @@ impl View {
         }
     }
 
-    /// Copies a part to `to`, column after column. Safety: the part is readable.
+    /// Copies `rows` of `columns` to `to`, column after column. Safety: they are readable.
     unsafe fn copy_out(self, rows: Range<usize>, columns: Range<usize>, to: &mut [f64]) {
         for (column, numbers) in columns.zip(to.chunks_exact_mut(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -218,7 +214,7 @@ impl View {
         }
     }
 
-    /// Copies `from`, column after column, to a part. Safety: the caller owns the part.
+    /// Copies `from`, column after column, to `rows` of `columns`. Safety: the caller owns them.
     unsafe fn copy_in(self, rows: Range<usize>, columns: Range<usize>, from: &[f64]) {
         for (column, numbers) in columns.zip(from.chunks_exact(rows.len())) {
             for (row, number) in rows.clone().zip(numbers) {
@@ -229,7 +225,6 @@ impl View {
     }
 }
 
-/// A panel during factorisation. It and its helpers own the columns from the first row down.
 struct Panel<'run> {
     kernels: Kernels,
     view: View,
@@ -386,7 +381,6 @@ impl Panel<'_> {
     }
 }
 
-/// Subtraction of columns `left` × their rows of `right` from the columns `right`.
 struct Elimination<'run> {
     tile: &'static RegisterTile<f64>,
     view: View,

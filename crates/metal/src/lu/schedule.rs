@@ -1,39 +1,28 @@
-//! Decides which task of a factorisation may run next. Pure bookkeeping, so that tests can try any
-//! order of threads.
-//!
-//! Panels are factored as early as possible while other threads still apply the previous one
-//! ("look-ahead"). A block takes part in one task at a time. A thread without a task helps another
-//! one.
+//! Decides which task of a factorisation may run next, without running it, so that tests can try
+//! any order of threads. Panels are factored as early as possible while other threads still apply
+//! the previous one ("look-ahead"). A thread without a task helps another one.
 
 /// A task of one thread (and its helpers) on one block of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockTask {
-    /// Factors the panel.
     Factor {
-        /// Panel and block.
         panel: usize,
     },
-    /// Applies the row exchanges and elimination of a panel to a block on its right.
     Apply {
-        /// The factored panel.
         panel: usize,
         block: usize,
     },
 }
 
-/// Work for a thread that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextWork {
     /// Run this task, then call [`TaskSchedule::finish`].
     Run(RunningTask),
-    /// Help with this task until it finishes.
     Help {
-        /// The task.
         running: RunningTask,
         before: usize,
     },
     Wait,
-    /// No more tasks.
     Over,
 }
 
@@ -45,8 +34,8 @@ pub(super) struct RunningTask {
     pub(super) number: u64,
 }
 
-/// Blocks left per thread below which helping with the next panel comes before other blocks:
-/// otherwise threads would be idle before that panel is factored.
+/// Blocks left per thread below which helping with the next panel comes before other blocks, so
+/// that no thread is idle before that panel is factored.
 const SCARCE: usize = 2;
 /// At most one in this many threads helps first with the next panel. On 16 CPUs a quarter was
 /// faster than half (Emerald Rapids, N = 8000, docs/src/performance.md); of two none should.
@@ -154,7 +143,7 @@ impl TaskSchedule {
         BlockTask::Apply { panel: self.applied[block], block }
     }
 
-    /// Returns the task to apply a panel to the next panel's block, if it is open.
+    /// Returns the task to apply a panel to the next panel's block, if that block is open.
     fn urgent(&self) -> Option<BlockTask> {
         let block = self.factored;
         (block < self.panels && self.open(block)).then(|| self.apply(block))

@@ -80,7 +80,6 @@ macro_rules! operand {
     };
 }
 
-/// Steps of two accumulators, followed by some links of the chain, repeated.
 macro_rules! weave {
     ($lanes:tt $link:literal $each:literal $step:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
@@ -100,7 +99,7 @@ macro_rules! woven {
     };
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
         $last:literal $($more:tt)*) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's set, and rows of a kernel of it.
+        /// Runs `turns` > 0 iterations. Safety: needs the set; `rows` are operands of its kernels.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {
@@ -133,7 +132,7 @@ macro_rules! woven {
     };
 }
 
-/// Rows and functions as on x86-64, with the same step for every accumulator.
+/// Like those of x86-64, with an identical step for every accumulator.
 macro_rules! rows {
     ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {

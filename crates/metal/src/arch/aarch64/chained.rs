@@ -39,7 +39,7 @@ macro_rules! each {
 
 macro_rules! body {
     ($name:ident ($features:literal $begin:literal $load:literal $store:literal) $lanes:tt $($step:tt)+) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
@@ -82,7 +82,6 @@ macro_rules! body {
     };
 }
 
-/// Rows of one function by number of chains: even numbers for two alternating steps.
 macro_rules! rows {
     ($row:tt $even:tt) => {
         rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -112,8 +111,6 @@ macro_rules! rows {
     };
 }
 
-/// All kernels of the tables. Each block: instruction set, further feature, bytes per vector,
-/// compiler features, prologue, load and store of a register.
 macro_rules! chained {
     ($kernels:ident; $($isa:ident $needs:ident $bytes:tt $how:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;

@@ -4,13 +4,9 @@ use std::arch::is_aarch64_feature_detected;
 
 use crate::isa::Feature;
 
-/// FEAT_DotProd: dot products of bytes.
 pub(super) const DOT_PROD: Feature =
     Feature { name: "asimddp", present: || is_aarch64_feature_detected!("dotprod") };
-/// FEAT_FP16: arithmetic of binary16.
 pub(super) const FP16: Feature =
     Feature { name: "asimdhp", present: || is_aarch64_feature_detected!("fp16") };
-/// FEAT_BF16: dot and matrix products of bfloat16.
 pub(super) const BF16: Feature = Feature { name: "bf16", present: || is_aarch64_feature_detected!("bf16") };
-/// FEAT_I8MM: matrix products of bytes.
 pub(super) const I8MM: Feature = Feature { name: "i8mm", present: || is_aarch64_feature_detected!("i8mm") };

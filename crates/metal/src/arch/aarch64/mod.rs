@@ -25,7 +25,7 @@ use crate::ticks::Ticks;
 
 pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 
-/// Whether cores read a line before ordinary stores overwrite all of it.
+/// Whether cores read a cache line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
@@ -68,7 +68,6 @@ pub(crate) static PROBE_LOOPS: [InstructionLoop; 0] = [];
 /// None: `clock_gettime` reads the time counter, at little more cost.
 pub(crate) const TICK_COUNTER: Option<Ticks> = None;
 
-/// Returns false: this crate reads no time counter here.
 pub(crate) fn has_steady_counter() -> bool {
     false
 }

@@ -1,8 +1,6 @@
-//! NEON kernels: 128-bit vectors, in registers throughout.
-//!
-//! FMLA only accumulates, so its recurrence is a sum of products. Four cycles of latency on four
-//! pipes (Neoverse V1, V2) need sixteen accumulators. The table is like that of x86-64, with the
-//! lane arrangement of the accumulator and of narrower operands.
+//! NEON kernels: 128-bit vectors, in registers throughout. FMLA only accumulates, so its recurrence
+//! is a sum of products. Four cycles of latency on four pipes (Neoverse V1, V2) need sixteen
+//! accumulators.
 
 use super::feature;
 use crate::isa::Isa;
@@ -24,13 +22,12 @@ macro_rules! operand {
     };
 }
 
-/// v0 and v1 are constants, v2 to v25 accumulators.
 macro_rules! body {
     ($name:ident $features:literal $lanes:tt $even:tt) => {
         body!($name $features $lanes $even $even);
     };
     ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
@@ -78,8 +75,6 @@ macro_rules! needs {
     };
 }
 
-/// Rows and functions of a table. Each block: instruction set and features. Each line: name,
-/// operation, type, arrangements, recurrence, and one or two alternating steps.
 macro_rules! kernels {
     ($($isa:ident $features:tt {$(
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;

@@ -6,11 +6,8 @@ use core::arch::asm;
 use crate::isa::Isa;
 use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
-/// Prefetch distances in bytes: from a few lines to a small page.
 const PREFETCH_DISTANCES: [u32; 3] = [256, 1024, 3072];
 
-/// One kernel: its function and its row.
-///
 /// x9, x10 and x11 are addresses in a, b and c; x12 counts the iterations of a pass, x14 the
 /// passes; x15 is the prefetch distance. v0 to v3 are stored, v4 to v7 are a second source, v16 to
 /// v19 sums, v31 the scalar in both lanes.
@@ -21,7 +18,7 @@ macro_rules! stream_kernel {
         step [$($step:literal),*],
         write [$($move:literal)?]
     ) => {{
-        /// Runs the passes. Safety: see `StreamKernel::function`.
+        /// Runs the passes, returns the sum of words read. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;

@@ -30,7 +30,7 @@ macro_rules! body {
         body!($name $features $lanes $even $even);
     };
     ($name:ident $features:literal $lanes:tt $even:tt $odd:tt) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

@@ -5,7 +5,6 @@ use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
 const TILE: usize = 1024;
-/// Accumulators, and maximum number of chains.
 const SUMS: u32 = 6;
 
 const fn steps(chains: u32) -> u32 {
@@ -23,7 +22,6 @@ const fn full() -> [u8; 64] {
     bytes[0] = 1;
     let mut tile = 0;
     while tile < 8 {
-        // Bytes per row (16 bits each), and rows.
         bytes[16 + 2 * tile] = 64;
         bytes[48 + tile] = 16;
         tile += 1;
@@ -58,7 +56,6 @@ pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     CHAINED.iter().copied()
 }
 
-/// Rows and functions of a table. Each line: name, type, mnemonic, operations per result.
 macro_rules! kernels {
     ($($name:ident $element:ident $mnemonic:literal $operations:literal needs $feature:ident;)+) => {
         pub(crate) static KERNELS: &[ComputeKernel] =
@@ -74,7 +71,7 @@ macro_rules! kernels {
             ],
         )+];
         $(
-            /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+            /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
             #[inline(never)]
             unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
                 // SAFETY: the caller grants the instructions and eight tiles without gaps, 64 bytes
@@ -127,7 +124,7 @@ kernels! {
     dot_bf16_amx Bf16 "tdpbf16ps" 64 needs AMX_BF16;
 }
 
-/// Number of the tiles' state component in the kernel (arch/x86/include/asm/fpu/types.h).
+/// Number of the tiles' state in the kernel (arch/x86/include/asm/fpu/types.h).
 const XFEATURE_XTILE_DATA: libc::c_ulong = 18;
 /// Code of `arch_prctl` to request a state component (Documentation/arch/x86/xstate.rst).
 const ARCH_REQ_XCOMP_PERM: libc::c_int = 0x1023;

@@ -1,9 +1,7 @@
-//! Common body of x86-64 compute kernels, and the macro that makes rows and functions of a table. A
-//! table line has name, operation, type, recurrence and an accumulator's step: one, two
-//! alternating, or one in phases. An instruction is its mnemonic, the counted operations per lane,
-//! and its operands: `x` the accumulator, `n` the next one (the first after the last), `m` the next
-//! but one (in the first of two steps), `a` and `b` the constants. Square roots have phases,
-//! because alternation costs 7 % on Zen 4 in f64.
+//! Common body of x86-64 compute kernels. An instruction of a table is its mnemonic, the counted
+//! operations per lane, and its operands: `x` the accumulator, `n` the next one (the first after
+//! the last), `m` the next but one, `a` and `b` the constants. Square roots have phases, because
+//! alternation costs 7 % on Zen 4 in f64.
 
 macro_rules! operand {
     ($file:literal $i:literal $next:literal $after:literal x) => {
@@ -54,7 +52,6 @@ macro_rules! turn {
     };
 }
 
-/// Parts of a row: the instructions of one step, or half as many of each of two.
 macro_rules! parts {
     ([$all:expr, $_:expr] { $([$($phase:tt)+])then+ }) => {
         parts!([$all, 0] [$($($phase)+)+])
@@ -105,7 +102,7 @@ macro_rules! body {
     };
     (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt; $feature:literal
         $all:literal ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
@@ -146,8 +143,6 @@ macro_rules! needs {
     };
 }
 
-/// Rows and functions of a table. Each line: name, operation, type, recurrence, one or two
-/// alternating steps, and an optional feature.
 macro_rules! kernels {
     ($file:ident $isa:ident $bytes:literal $half:literal;
         $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {

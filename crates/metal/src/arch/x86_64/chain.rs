@@ -51,7 +51,6 @@ macro_rules! alone {
 alone!(chain_add "add {sum}, {step}" 64);
 alone!(chain_multiply "imul {sum}, {step}" 25);
 
-/// Steps of two accumulators, followed by some links of the chain, repeated.
 macro_rules! weave {
     ($file:literal $link:literal $each:literal $even:tt $odd:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
@@ -82,7 +81,7 @@ macro_rules! woven {
     (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt
         $link:literal $each:literal $last:literal; $feature:literal $all:literal
         ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's set, and rows of a kernel of it.
+        /// Runs `turns` > 0 iterations. Safety: needs the set; `rows` are operands of its kernels.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {
@@ -115,8 +114,6 @@ macro_rules! woven {
     };
 }
 
-/// Rows and their functions. Each line: registers, instruction set, weight, kernel of the operands,
-/// two alternating steps, and function names: additions, then multiplications.
 macro_rules! rows {
     ($($file:ident $isa:ident $weight:ident $op:ident $element:ident $even:tt $odd:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {

@@ -1,6 +1,5 @@
-//! Kernels by number of chains: each accumulator is a chain, and only constants are shared. The
-//! tables are like those of the other kernels, with the width in the name. Scalars are
-//! floating-point only: integers use other registers and units.
+//! Kernels by number of chains: each accumulator is a chain, and only constants are shared. Scalars
+//! are floating-point only: integers use other registers and units.
 
 use core::arch::asm;
 
@@ -49,7 +48,7 @@ macro_rules! body {
     };
     (@ $file:literal $all:literal ($($register:tt)+) $bytes:literal $move:literal $end:literal $feature:literal
         $name:ident $($step:tt)+) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
@@ -89,7 +88,6 @@ macro_rules! body {
     };
 }
 
-/// Rows of one function by number of chains: even numbers for two alternating steps.
 macro_rules! rows {
     (zmm $row:tt $even:tt) => {
         rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -125,8 +123,6 @@ macro_rules! rows {
     };
 }
 
-/// All kernels of the tables. Each table: registers, instruction set, bytes per vector, move
-/// instruction and epilogue.
 macro_rules! chained {
     ($kernels:ident; $($file:ident $isa:ident $feature:literal $bytes:literal $move:literal $end:literal {$(
         $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
@@ -193,7 +189,6 @@ chained! { NARROW;
     }
 }
 
-/// Instructions in 128-bit and 256-bit registers. Each line: the two names, and the row.
 macro_rules! both {
     ($($narrow:ident $wide:ident ($($row:tt)+))+) => {
         chained! { BOTH;

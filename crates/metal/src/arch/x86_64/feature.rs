@@ -5,21 +5,14 @@ use std::arch::is_x86_feature_detected;
 use super::amx;
 use crate::isa::Feature;
 
-/// SSE4.1: multiplication of 32-bit integers.
 pub(super) const SSE41: Feature = Feature { name: "sse4_1", present: || is_x86_feature_detected!("sse4.1") };
-/// AVX-VNNI: dot products of integers in 256 bits.
 pub(super) const AVX_VNNI: Feature =
     Feature { name: "avx_vnni", present: || is_x86_feature_detected!("avxvnni") };
-/// AVX-512 VNNI: dot products of integers.
 pub(super) const AVX512_VNNI: Feature =
     Feature { name: "avx512_vnni", present: || is_x86_feature_detected!("avx512vnni") };
-/// AVX-512 BF16: dot products of bfloat16.
 pub(super) const AVX512_BF16: Feature =
     Feature { name: "avx512_bf16", present: || is_x86_feature_detected!("avx512bf16") };
-/// AVX-512 FP16: arithmetic of binary16.
 pub(super) const AVX512_FP16: Feature =
     Feature { name: "avx512_fp16", present: || is_x86_feature_detected!("avx512fp16") };
-/// AMX-INT8: dot products of tiles of bytes.
 pub(super) const AMX_INT8: Feature = Feature { name: "amx_int8", present: amx::int8 };
-/// AMX-BF16: dot products of tiles of bfloat16.
 pub(super) const AMX_BF16: Feature = Feature { name: "amx_bf16", present: amx::bf16 };

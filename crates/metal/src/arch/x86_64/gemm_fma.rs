@@ -1,9 +1,7 @@
-//! Matrix multiplication tiles with fused multiply-adds, in rows × columns: AVX2 has 12 × 4 f64 or
-//! 24 × 4 f32, AVX-512 24 × 8 f64 or 48 × 8 f32.
-//!
-//! AVX2: 12 sums, 3 vectors of A and a broadcast of B use all 16 registers; 12 multiply-adds need 7
-//! loads and cover 5 cycles of latency on 2 pipes. AVX-512: 24 sums, 3 vectors and 4 broadcasts use
-//! 31 registers; 24 multiply-adds need 11 loads. Compilers spilled such tiles, at half the speed.
+//! Matrix multiplication tiles with fused multiply-adds. AVX2: 12 sums, 3 vectors of A and a
+//! broadcast of B use all 16 registers; 12 multiply-adds need 7 loads and cover 5 cycles of latency
+//! on 2 pipes. AVX-512: 24 sums, 3 vectors and 4 broadcasts use 31 registers; 24 multiply-adds need
+//! 11 loads. Compilers spilled such tiles, at half the speed.
 
 use core::arch::asm;
 
@@ -11,8 +9,7 @@ use crate::gemm::pack::{MatrixPart, pack_a, pack_b};
 use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
-/// One column of A times one row of B, `$step` after `a` and `b`. Per column: its number, the
-/// register for the number of B, the three sums.
+/// One column of A times one row of B, `$step` after `a` and `b`.
 macro_rules! step {
     ($step:literal $r:literal $type:literal $bytes:literal $vector:literal $columns:literal
         ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
@@ -184,14 +181,14 @@ macro_rules! tile {
             }
         }
 
-        /// Packs a part of A. Safety: see [`crate::gemm::pack::PackA`].
+        /// Packs `part` of A to `to`. Safety: see [`crate::gemm::pack::PackA`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_a(part: MatrixPart<$float>, depth: usize, to: *mut $float) {
             // SAFETY: granted by the caller.
             unsafe { pack_a::<$float, $rows>(part, depth, to) }
         }
 
-        /// Packs a part of B. Safety: see [`crate::gemm::pack::PackB`].
+        /// Packs `part` of B to `to`. Safety: see [`crate::gemm::pack::PackB`].
         #[target_feature(enable = $features)]
         unsafe fn $pack_b(part: MatrixPart<$float>, to: *mut $float) {
             // SAFETY: granted by the caller.

@@ -32,7 +32,7 @@ pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 pub(crate) use probe::PROBE_LOOPS;
 pub(crate) use stream::STREAM_KERNELS;
 
-/// Whether cores read a line before ordinary stores overwrite all of it.
+/// Whether cores read a cache line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = true;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
@@ -58,10 +58,10 @@ pub(crate) fn prefetch<T>(place: *const T) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
 }
 
-/// Time counter that programs may read, with the name of the kernel's clock source.
+/// Time counter that programs may read, named like the kernel's clock source.
 pub(crate) const TICK_COUNTER: Option<Ticks> = Some(Ticks { name: "tsc", read: time_stamp_counter, fence });
 
-/// Returns the TSC, not ordered with the instructions around: hundreds of them separate readings.
+/// Returns the TSC, unordered with the instructions around it: hundreds separate two readings.
 #[inline]
 fn time_stamp_counter() -> u64 {
     // SAFETY: every x86-64 processor has it; `clock_gettime` also fails under PR_SET_TSC.
@@ -90,10 +90,8 @@ pub(crate) fn named_maximum_hz() -> Option<f64> {
 }
 
 /// Returns the TSC rate in Hz that the hypervisor (in a guest) or the processor reports; `None` if
-/// none is from 0.1 to 10 GHz. In a guest the processor's leaves may describe another host.
-///
-/// Leaf 0x4000_0010, EAX, in kHz, of VMware and compatible hypervisors (docs.kernel.org: x86
-/// hypervisor timing leaf); leaf 0x15, crystal × EBX / EAX; leaf 0x16, EAX, in MHz (Intel 325383).
+/// none is from 0.1 to 10 GHz. Leaf 0x4000_0010, EAX, in kHz (docs.kernel.org: x86 hypervisor
+/// timing leaf); leaf 0x15, crystal × EBX / EAX; leaf 0x16, EAX, in MHz (Intel 325383).
 pub(crate) fn stated_counter_hz() -> Option<f64> {
     const FEATURES: u32 = 1;
     const HYPERVISOR_BIT: u32 = 31;

@@ -1,10 +1,8 @@
 //! Separate multiplications and additions as a software pipeline: x ← x·a + b, the product rounded.
-//!
-//! Sixteen registers allow fourteen accumulators, and a core that starts two products and two sums
-//! per cycle needs twelve in flight (3 cycles of latency): an unlucky phase persists. The best
-//! order depends on the core, so [`crate::capability::quickest`] selects one of two. Zen 4 prefers
-//! pairs (the alternatives lose 5 to 12 %); Zen 5 loses 6 % with pairs in half of the slices,
-//! nothing in turn, and 25 % with twelve chains of one kind each.
+//! Sixteen registers allow fourteen accumulators; a core that starts two products and two sums per
+//! cycle needs twelve in flight. The best order depends on the core, so
+//! [`crate::capability::quickest`] selects one: Zen 4 prefers pairs (the alternatives lose 5 to 12
+//! %), Zen 5 loses 6 % with them.
 
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
@@ -49,8 +47,7 @@ macro_rules! instruction {
     };
 }
 
-/// Groups of four: multiplies the first two accumulators and adds to the last two. (Functions with
-/// identical machine code would be merged.)
+/// Groups of four: multiplies the first two accumulators and adds to the last two.
 macro_rules! groups {
     ($file:ident pairs $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
         concat!($(
@@ -88,7 +85,7 @@ macro_rules! pipeline {
     };
     (@ $file:ident $name:ident $order:ident $multiply:literal $add:literal $feature:literal $register:literal
         $bytes:literal $move:literal $end:literal ($($all:tt)+)) => {
-        /// Runs `turns` > 0 iterations. Safety: needs the row's instruction set and vectors.
+        /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {

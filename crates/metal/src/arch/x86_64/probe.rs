@@ -3,7 +3,7 @@
 use crate::capability::{InstructionLoop, Probed};
 use crate::isa::Isa;
 
-/// Loads of whole vectors into different registers, from the first lines of the operands.
+/// Loads of whole vectors into different registers.
 macro_rules! loads {
     ($name:ident $feature:literal $move:literal $register:literal $bytes:literal $end:literal ($($all:tt)+)) => {
         /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and 16 vectors at `place`.
@@ -31,7 +31,7 @@ macro_rules! loads {
     };
 }
 
-/// A chain: sixteen dependent instructions per iteration on one register.
+/// Sixteen dependent instructions per iteration on one register.
 macro_rules! waits {
     ($name:ident $feature:literal $move:literal $register:literal $end:literal $link:literal) => {
         /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and a vector at `place`.

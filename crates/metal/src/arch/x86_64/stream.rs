@@ -1,15 +1,12 @@
-//! Common loop of x86-64 bandwidth kernels.
-//!
-//! An iteration has four vectors of each array; more were slower (Zen 4, reading with AVX2: 8
-//! vectors −7 %, 16 vectors −15 %), because prefetchers learn sooner from few load instructions.
-//! Four sums suffice, as no core loads more than three vectors per cycle. Only the reset of the
-//! index separates two passes, because in the level-1 cache a pass takes some hundred cycles.
+//! Common loop of x86-64 bandwidth kernels: four vectors of each array per iteration. More were
+//! slower (Zen 4, reading with AVX2: 8 vectors −7 %, 16 vectors −15 %), because prefetchers learn
+//! sooner from few load instructions. Only the reset of the index separates two passes, because in
+//! the level-1 cache a pass takes some hundred cycles.
 
 use crate::stream::StreamKernel;
 
 use super::{stream_string, stream_vectors};
 
-/// Bandwidth kernels by instruction set, except the portable ones.
 pub(crate) static STREAM_KERNELS: [&[StreamKernel]; 4] =
     [&stream_vectors::SSE2, &stream_vectors::AVX2, &stream_vectors::AVX512, &stream_string::KERNELS];
 
@@ -24,8 +21,6 @@ pub(super) const fn distances(hint: &str) -> &'static [u32] {
     }
 }
 
-/// One kernel: its function around the common loop, and its row.
-///
 /// rdi, rsi and rdx point behind the arrays a, b and c; rcx counts up to 0 and is added to each; r8
 /// is rsi and r11 rdx plus the prefetch distance; r9 is −bytes and r10 the remaining passes. `\k`
 /// is the number of a vector, 0 to 3, and of its register; `\l` a line within an iteration. `start`
@@ -39,7 +34,7 @@ macro_rules! stream_kernel {
         write [$($write:expr)?],
         end [$($end:expr),*]
     ) => {{
-        /// Runs the passes. Safety: see `StreamKernel::function`.
+        /// Runs the passes, returns the sum of words read. Safety: see `StreamKernel::function`.
         #[inline(never)]
         unsafe fn $name(a: *mut f64, b: *const f64, c: *const f64, terms: Terms) -> u64 {
             let Terms { bytes, passes, ahead, scalar } = terms;

@@ -5,7 +5,7 @@ use core::arch::asm;
 use crate::isa::Isa;
 use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
-/// Copies `b` to `a` and returns 0. Safety: see `StreamKernel::function`.
+/// Copies `b` to `a` in each pass and returns 0. Safety: see `StreamKernel::function`.
 #[inline(never)]
 unsafe fn copy_rep_movsb(a: *mut f64, b: *const f64, _: *const f64, terms: Terms) -> u64 {
     for _ in 0..terms.passes {
@@ -23,7 +23,7 @@ unsafe fn copy_rep_movsb(a: *mut f64, b: *const f64, _: *const f64, terms: Terms
     0
 }
 
-/// Fills `a` with the scalar and returns 0. Safety: see `StreamKernel::function`.
+/// Fills `a` with the scalar in each pass, returns 0. Safety: see `StreamKernel::function`.
 #[inline(never)]
 unsafe fn write_rep_stosb(a: *mut f64, _: *const f64, _: *const f64, terms: Terms) -> u64 {
     let pattern = terms.scalar.to_bits();

@@ -6,9 +6,8 @@ use super::stream::{distances, stream_kernel};
 use crate::isa::Isa;
 use crate::stream::{StoreKind, StreamKernel, StreamOp, Terms};
 
-/// Kernels of an instruction set: the steps of each operation, and a name for each way to store and
-/// to prefetch. A read has four sums, folded at the end; a write stores the first four registers;
-/// register 15 is the scalar. Prefetches use r8 for b, r11 for c.
+/// Kernels of an instruction set. A read has four sums, folded at the end; a write stores the first
+/// four registers; register 15 is the scalar. Prefetches use r8 for b, r11 for c.
 macro_rules! streams {
     (
         $kernels:ident: $isa:ident, $turn:literal, $lines:literal;

@@ -20,13 +20,13 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// Returns whether it writes the slot's buffer to the file.
+    /// Returns whether the operation writes the slot's buffer to the file.
     #[inline]
     pub fn is_write(self) -> bool {
         matches!(self, RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync)
     }
 
-    /// Returns whether it makes earlier writes durable (`DataSync`, `Sync`) and transfers no data.
+    /// Returns whether the operation is `DataSync` or `Sync`, which transfer no data.
     #[inline]
     pub fn is_sync(self) -> bool {
         matches!(self, RequestKind::DataSync | RequestKind::Sync)

@@ -20,9 +20,8 @@ pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usiz
     stride.checked_mul(depth).map(|bytes| (stride, bytes)).ok_or(geometry)
 }
 
-/// Allocates zeroed memory for device transfers (O_DIRECT), in huge pages if it fills one, so that
-/// a transfer has few segments: a virtio disk takes 254, and one moved 1 MiB in 4 KiB pages at two
-/// thirds of the rate.
+/// Allocates `bytes` zeroed bytes for device transfers (O_DIRECT), in huge pages if they fill one:
+/// a virtio disk takes 254 segments, and moved 1 MiB in 4 KiB pages at two thirds of the rate.
 pub fn transfer_buffer(bytes: usize) -> Result<Buffer, RingError> {
     let pages = if bytes < buffer::BUFFER_ALIGNMENT { Pages::Small } else { Pages::Thp };
     Buffer::new(bytes, pages).map_err(|_| RingError::Memory { bytes })
@@ -84,8 +83,7 @@ pub(super) fn register_buffers(
             libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
         })
         .collect();
-    // SAFETY: the buffers are in `region`, which the ring drops only after the kernel has finished
-    // every request; closing the ring unpins them.
+    // SAFETY: the ring drops `region` only after the kernel has finished every request.
     unsafe { uring.submitter().register_buffers(&buffers) }.map_err(|e| errno_of(&e))
 }
 
