@@ -5,13 +5,8 @@
 /// A task of one thread (and its helpers) on one block of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockTask {
-    Factor {
-        panel: usize,
-    },
-    Apply {
-        panel: usize,
-        block: usize,
-    },
+    Factor { panel: usize },
+    Apply { panel: usize, block: usize },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
