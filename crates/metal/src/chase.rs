@@ -280,8 +280,7 @@ impl SlicedLoad for Chaser {
     }
 }
 
-/// Returns the addresses `steps` links after each address in `at`; these must be nodes of a living
-/// [`Chase`].
+/// Returns the addresses `steps` links after those in `at`, which are nodes of a living [`Chase`].
 #[inline(always)]
 fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHASES] {
     let follow = |at: usize| {
@@ -300,8 +299,7 @@ fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHA
     at
 }
 
-/// Returns the numbers 0..`count` in the order of the cycle: groups of `nodes_per_group` in random
-/// order, nodes random within each.
+/// Returns 0..`count` in groups of `nodes_per_group`; groups and nodes in each are shuffled.
 fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
     let count = count as usize;
     let mut groups: Vec<usize> = (0..count).step_by(nodes_per_group.max(1)).collect();

@@ -182,8 +182,8 @@ pub fn thread_cpu_time_is_fine() -> bool {
 const WATCHED: Duration = Duration::from_micros(200);
 const WATCHES: usize = 20;
 
-/// Returns whether `used` CPU time in a spin of `elapsed` is precise: between two ticks it is zero,
-/// with one too much. `None` after an interruption.
+/// Returns whether `used` CPU time in a spin of `elapsed` is precise: neither zero, as between
+/// ticks, nor too much, as with one. `None` after an interruption.
 fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }

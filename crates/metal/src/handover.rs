@@ -16,7 +16,6 @@ const WARM_UP: Duration = Duration::from_micros(500);
 const MOST_BURSTS: usize = 4096;
 /// Attempts before the time is checked; a hand-over takes a few dozen.
 const ATTEMPTS_PER_LOOK: u32 = 1 << 14;
-/// Timeout of one hand-over: far longer than a time slice.
 const MAX_HANDOVER_WAIT: Duration = Duration::from_secs(2);
 const LAST_TURN: u64 = u64::MAX;
 

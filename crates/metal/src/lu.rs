@@ -195,7 +195,6 @@ impl Lu {
                         _ if column == grid.order => element(first, rows, numbers),
                         _ => numbers.fill(0.0),
                     }
-                    // Identity in the rows that round up the order.
                     for (row, number) in (first + real..).zip(beyond) {
                         *number = f64::from(u8::from(row == column));
                     }

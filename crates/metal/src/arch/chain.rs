@@ -12,7 +12,6 @@ pub(crate) type Chain = unsafe fn(turns: u64, rows: *const u8);
 #[derive(Debug)]
 pub(crate) struct Density {
     pub(crate) names: [&'static str; 2],
-    /// Dependent additions of one cycle each.
     pub(crate) add: Chain,
     pub(crate) adds: u64,
     /// Dependent integer multiplications, each with the same whole number of cycles.
@@ -31,7 +30,6 @@ pub(crate) enum Weight {
     Heavy,
 }
 
-/// Vector work with chains in it, in decreasing density.
 #[derive(Debug)]
 pub(crate) struct Woven {
     pub(crate) isa: Isa,

@@ -1,9 +1,7 @@
-//! Kernels in general-purpose registers: up to twelve independent chains of scalar integers, enough
-//! for three instructions per cycle with a latency of three. An iteration is three times as long as
-//! that of vectors, because the loop counter uses the same units.
+//! Kernels in general-purpose registers: up to twelve chains of scalar integers. An iteration is
+//! three times as long as that of vectors, because the loop counter uses the same units.
 
-/// Rows and functions of a table. The mnemonic is as disassembled; the text is the instruction of
-/// chain `\\i`; the feature is named as in /proc/cpuinfo and as in the compiler.
+/// The mnemonic is as disassembled, the text the instruction of chain `\\i`.
 macro_rules! general {
     ($isa:ident $how:tt;
         $($name:ident $op:ident $element:ident [$mnemonic:literal $operations:literal $text:literal] needs $feature:literal $enabled:tt;)*) => {

@@ -1,5 +1,3 @@
-//! Other architectures: portable kernels only, and no core clock.
-
 use crate::arch::chain::{Density, Woven};
 use crate::capability::InstructionLoop;
 use crate::gemm::tile::RegisterTile;

@@ -79,7 +79,6 @@ macro_rules! recurrences {
                     Recurrence::FusedRoot => (0..steps).for_each(|_| x = x.mul_add(x, b).sqrt()),
                     Recurrence::RoundedRoot => (0..steps).for_each(|_| x = (x * x + b).sqrt()),
                     Recurrence::ExactDot => (0..steps).for_each(|_| x += dot),
-                    // No row has another recurrence with this type; its check would fail.
                     _ => x = <$float>::NAN,
                 }
                 *number = u64::from(x.to_bits());
@@ -91,8 +90,7 @@ macro_rules! recurrences {
 recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
-/// Returns the dot product of the two bfloat16 numbers in the low 32 bits of each argument, exact
-/// in binary64 for the kernels' operands.
+/// Returns the dot product of the two bfloat16 in the low 32 bits of each: exact for operands.
 fn pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
@@ -174,9 +172,8 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
     }
 }
 
-/// Does `steps` steps of `recurrence` on `numbers`; all numbers are binary16 bits. Computes in
-/// binary64: the second rounding does no harm (Figueroa, "When is double rounding innocuous?",
-/// 1995).
+/// Does `steps` steps of `recurrence` on `numbers`; all numbers are binary16 bits. Rounding from
+/// binary64 is harmless (Figueroa, "When is double rounding innocuous?", 1995).
 fn advance_f16(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
     let number = |bits: u64| Number::from_bits(Element::F16, bits).value();
     let rounded = |value: f64| number(Number::nearest(Element::F16, value).bits());
@@ -222,8 +219,7 @@ fn each_with(other: u64, steps: u64, numbers: &mut [u64], step: impl Fn(u64, u64
     }
 }
 
-/// A portable kernel: all accumulators step together, so that the compiler may vectorise. The loop
-/// is a separate function, because the compiler split vectors next to other code.
+/// The loop is a separate function, because the compiler split vectors next to other code.
 macro_rules! portable {
     ($name:ident, $turn:ident, $float:ty, $bits:ty, $width:ident) => {
         #[inline(never)]

@@ -1,5 +1,3 @@
-//! Portable matrix multiplication tiles: plain Rust in fixed loops that the compiler vectorises.
-
 use crate::gemm::Real;
 use crate::gemm::pack::{pack_a, pack_b};
 use crate::gemm::tile::{RegisterTile, TileOperands, Update};

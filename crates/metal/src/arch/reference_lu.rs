@@ -1,5 +1,3 @@
-//! Portable functions of the LU factorization.
-
 use crate::isa::Isa;
 use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
 

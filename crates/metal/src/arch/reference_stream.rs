@@ -1,5 +1,3 @@
-//! Portable bandwidth kernels: the reference, and kernels for processors without better ones.
-
 use std::hint::black_box;
 
 use crate::isa::Isa;

@@ -1,5 +1,3 @@
-//! Length of an iteration of independent chains.
-
 /// Minimum steps per iteration over all chains, to hide the end of the loop.
 const LEAST_STEPS: u32 = 12;
 

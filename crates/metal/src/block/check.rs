@@ -1,5 +1,3 @@
-//! Checks after timing that each block was processed as often as intended, with the right result.
-
 use super::units::{BlockUnit, units_of};
 use super::{BlockOp, BlockTraversal, Region, WrongBlocks, line_value, unit_value};
 use crate::stream::ELEMENT;

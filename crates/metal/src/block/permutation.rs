@@ -1,6 +1,6 @@
 //! Random permutation of 0..count, computed per element without a table.
 
-/// Rounds of mixing. After two the order passes the tests below; the third is a margin.
+/// After two rounds the order passes the tests below; the third is a margin.
 const MIXING_ROUNDS: usize = 3;
 
 /// A bijection of 0..count onto itself. Numbers below the next power of two are mixed by invertible

@@ -1,6 +1,5 @@
-//! Blocks of 1, 2, 4 or 8 bytes: one load or store of that width per block. The accesses are
-//! volatile, so that the compiler does not merge, widen or omit them; a test counts them in the
-//! machine code.
+//! Blocks of 1, 2, 4 or 8 bytes: one load or store of that width per block. Accesses are volatile,
+//! so that the compiler does not merge, widen or omit them; a test counts them.
 
 use std::ptr;
 

@@ -7,13 +7,12 @@ use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_u
 use crate::arch::chain::{Density, Woven};
 use crate::arch::native;
 
-/// Cycles per link: 2 to 5 µs.
+/// 2 to 5 µs.
 const LINK_CYCLES: f64 = 10_240.0;
 /// Maximum of the timer's step as a share of a link.
 const STEP_SHARE: f64 = 0.002;
 /// Maximum length of a link in seconds: a longer one is disturbed too often.
 const LONGEST_LINK: f64 = 200e-6;
-/// Maximum of the step's share at [`LONGEST_LINK`].
 const COARSEST: f64 = 0.01;
 /// Length of a link divided by that of the short one that gives the constant part.
 const SHORTER: u64 = 8;
@@ -59,7 +58,6 @@ fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
     let link = unsafe { ChainLink::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
     let operands = VectorOperands::none();
-    // Also warms up an idle core.
     let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
     let shortest = (0..CALIBRATION_ROUNDS).map(|_| {
         let start = std::time::Instant::now();

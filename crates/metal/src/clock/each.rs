@@ -1,5 +1,3 @@
-//! Clocks of one core for several kinds of work.
-
 use super::{CoreClock, ProbeWork};
 
 /// Core clocks by kind of work, for one thread on one core; each is calibrated when first used.

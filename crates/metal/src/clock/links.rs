@@ -26,7 +26,6 @@ impl VectorOperands {
     }
 }
 
-/// A chain of some length, made by `Calibration` with the operands of its row.
 #[derive(Debug, Clone)]
 pub(super) struct ChainLink {
     chain: Chain,
@@ -79,8 +78,7 @@ impl ChainLink {
         seconds(start, Instant::now())
     }
 
-    /// Returns the seconds per one-cycle addition if the link took `seconds`; `None` if these do
-    /// not exceed the constant overhead.
+    /// Returns the seconds per one-cycle addition of a run of `seconds`; `None` if all is overhead.
     pub(super) fn addition(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)

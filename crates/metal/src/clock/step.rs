@@ -1,5 +1,3 @@
-//! Step of the system's timer, and comparison of its rate with the processor's counter.
-
 use std::time::Instant;
 
 use super::ClockUnknown;

@@ -8,13 +8,11 @@ use crate::clock::{CoreClock, ProbeWork};
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, LoadedKernel, variants};
 
-/// Number of valid slices wanted, and minimum.
 const SLICES: usize = 12;
 const FEWEST: usize = 4;
 /// Maximum number of slices: on a busy machine most have no steady clock.
 const MOST_SLICES: usize = 60;
 const SLICE_SECONDS: f64 = 100e-6;
-/// Maximum relative difference of the clock probes before and after a slice.
 const CLOCK_TOLERANCE: f64 = 0.01;
 const TRIAL_TURNS: u64 = 2_000;
 

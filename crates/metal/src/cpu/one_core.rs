@@ -1,6 +1,5 @@
 //! Detects whether two CPUs share a core: work that fills a core's multipliers takes twice as long
-//! on two hardware threads of one core. The median of many short slices is robust against
-//! interruptions.
+//! on two hardware threads of one core. Medians are robust against interruptions.
 
 use std::time::{Duration, Instant};
 

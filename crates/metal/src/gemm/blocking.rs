@@ -1,5 +1,3 @@
-//! Block sizes from the sizes of the caches and of the register tile.
-
 use super::Real;
 use super::tile::RegisterTile;
 
@@ -51,7 +49,6 @@ impl Blocking {
         let depth = (depth / DEPTH_STEP * DEPTH_STEP).clamp(SHALLOWEST, deepest);
         let rows = block / (depth * bytes);
         let rows = rows.min(MOST_ROWS) / tile.rows * tile.rows;
-        // Blocks at the end of a product are two tiles high.
         Self { depth, rows: rows.max(2 * tile.rows) }
     }
 }

@@ -1,5 +1,3 @@
-//! Views of column-major matrices, with a stride between columns.
-
 use super::Real;
 
 /// The slice is too short for the matrix, or columns overlap.

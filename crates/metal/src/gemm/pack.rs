@@ -1,6 +1,5 @@
 //! Packs blocks of A and B into strips, in the order in which the register tile reads them: a strip
-//! of A column by column, one of B row by row; the last is padded with zeros. The bodies are
-//! inlined into functions of each instruction set.
+//! of A column by column, one of B row by row; the last is padded with zeros.
 
 use super::Real;
 use crate::arch::native::prefetch;

@@ -1,5 +1,3 @@
-//! The product: slabs of A and B, packed and multiplied by a team of threads.
-
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -289,8 +287,8 @@ impl<T: Real> SharedProduct<'_, T> {
         self.packed_b.wrapping_add(before + strip * rows * self.tile.columns)
     }
 
-    /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of the
-    /// slab. Safety: the caller owns the block of C, its strips of B are packed, `own` fits a
+    /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of
+    /// `slab`. Safety: the caller owns the block of C, its strips of B are packed, `own` fits a
     /// block.
     unsafe fn block(
         &self,
@@ -310,7 +308,6 @@ impl<T: Real> SharedProduct<'_, T> {
             let b = self.strip(slab, depth.start, depth.len(), strip);
             let column = strip * width;
             let columns = width.min(self.columns - column);
-            // The whole next strip of B, spread over the tiles of this one.
             let ahead = self.strip(slab, depth.start, depth.len(), strip + 1);
             let strip_bytes = depth.len() * width * size_of::<T>();
             let tiles = block.rows.len().div_ceil(height);

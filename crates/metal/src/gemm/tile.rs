@@ -22,7 +22,7 @@ pub(crate) struct TileOperands<T> {
     pub(crate) b: *const T,
     /// Prefetched into the level-2 cache; may be invalid.
     pub(crate) ahead: *const T,
-    /// Bytes by which `ahead` advances per step of depth; a tile may prefetch in fewer steps.
+    /// Bytes per step of depth; a tile may prefetch in fewer steps.
     pub(crate) ahead_bytes: usize,
     /// Next tile of C, to prefetch; may be invalid.
     pub(crate) ahead_c: *const T,

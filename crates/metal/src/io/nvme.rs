@@ -9,7 +9,6 @@ pub const SMART_BYTES: usize = 512;
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)` as encoded on x86, Arm, RISC-V, s390 and LoongArch.
 const ADMIN_CMD: libc::Ioctl = 0xC048_4E41_u32 as libc::Ioctl;
 const GET_LOG_PAGE: u8 = 0x02;
-/// Namespace FFFFFFFFh: the log page of the whole controller.
 const ALL_NAMESPACES: u32 = u32::MAX;
 /// Bits 7:0: page identifier; bits 31:16: number of 4-byte words to return, minus one.
 const SMART_PAGE: u32 = 0x02 | ((SMART_BYTES as u32 / 4 - 1) << 16);

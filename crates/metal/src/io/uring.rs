@@ -72,7 +72,6 @@ pub struct Ring<F> {
     not_send: PhantomData<*const ()>,
 }
 
-/// `IoUring` has no `Debug`.
 struct UringBox(IoUring);
 
 impl std::fmt::Debug for UringBox {
@@ -196,7 +195,6 @@ impl<F: AsFd> Ring<F> {
         // reference to it exists: the slot was idle and is not from the next line on. `self.files`
         // keeps the file open.
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
-        // There are at least as many entries as slots, and a slot holds one request.
         pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
         self.slots[slot] = UringSlot::Queued(request);
         self.queued.push(slot);
@@ -326,7 +324,6 @@ impl<F: AsFd> Ring<F> {
             *state = UringSlot::Idle;
             self.in_flight -= 1;
             let outcome = usize::try_from(entry.result())
-                // fallocate(2) returns only success or failure.
                 .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
                 .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()));
             done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });

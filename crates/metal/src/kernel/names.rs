@@ -1,5 +1,3 @@
-//! Element types of kernels.
-
 use std::fmt;
 use std::str::FromStr;
 

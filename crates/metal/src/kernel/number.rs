@@ -1,5 +1,3 @@
-//! A single number of a kernel: its type and bits.
-
 use std::fmt;
 
 use super::Element;

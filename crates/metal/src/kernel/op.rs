@@ -1,5 +1,3 @@
-//! Operations of kernels: a row for each, and their list, [`Op::ALL`].
-
 use std::fmt;
 use std::str::FromStr;
 

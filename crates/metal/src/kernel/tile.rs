@@ -1,5 +1,3 @@
-//! Layout of a matrix kernel: an accumulator is a matrix, and so are the two constants.
-
 use crate::isa::Isa;
 
 #[derive(Debug, Clone, Copy)]

@@ -36,9 +36,8 @@ impl Clone for Vectors {
 }
 
 impl Vectors {
-    /// Returns initial operands, different in each accumulator and lane. Floating-point numbers
-    /// start between 1 and 2, stay below 4 in a slice and change in every step. Integers are random
-    /// bits.
+    /// Returns initial operands, different in each accumulator and lane: floating-point numbers
+    /// from 1 to 2, which stay below 4 in a slice and change in every step, or random integers.
     pub(crate) fn seeded(kernel: &ComputeKernel) -> Self {
         let (lanes, accumulators) = (kernel.lanes as usize, kernel.accumulators as usize);
         let bytes = (OPERANDS + accumulators) * lanes * kernel.result().bytes();

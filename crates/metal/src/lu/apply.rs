@@ -10,7 +10,6 @@ use crate::buffer::{Buffer, BufferError};
 use crate::gemm::pack::MatrixPart;
 use crate::gemm::tile::{TileOperands, Update};
 
-/// The rows of U of a group take at most 1/`PART` of the L2 cache.
 const PART: usize = 6;
 const PREFETCH_ROWS: usize = 2;
 
@@ -163,7 +162,6 @@ impl ColumnGroup<'_> {
     /// Subtracts L·U from the strips `rows` below the panel.
     fn multiply(&self, rows: Range<usize>) {
         let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
-        // Prefetch the next strip of L, spread over the tiles of this one.
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
             let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();

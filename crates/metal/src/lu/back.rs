@@ -27,7 +27,6 @@ impl<'run> Back<'run> {
             // Every thread solves the small triangle: this is faster than distributing the result.
             let mut x = self.part(index).to_vec();
             self.triangle(index, &mut x);
-            // All threads have read before one writes.
             member.barrier();
             if member.index == 0 {
                 self.part(index).copy_from_slice(&x);

@@ -1,5 +1,3 @@
-//! Hands out the schedule's tasks to waiting threads.
-
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -8,7 +8,6 @@ use crate::isa::Isa;
 /// Largest number of columns that are factored without multiplication.
 pub(crate) const WIDEST: usize = 8;
 
-/// Strips whose largest element is found together; they are searched a second time.
 const TOGETHER: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +79,9 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
 }
 
 /// Does one step of factoring columns with partial pivoting in `strips`: divides the column on the
-/// left by its pivot, subtracts all columns on the left from this one (if there is one), and
-/// returns its largest element from the diagonal down. Safety: the set is available; the caller
-/// owns `strips`.
+/// left by its pivot, subtracts all columns on the left from this one (if there is one), returns
+/// its largest element from the diagonal down. Safety: the set is available; the caller owns
+/// `strips`.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -210,7 +209,6 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
                     *number = less::<FUSED>(*number, *other, *factor);
                 }
             }
-            // The comparison is false for NaN.
             for (largest, number) in largest.iter_mut().zip(own) {
                 let size = number.abs();
                 *largest = if size > *largest { size } else { *largest };

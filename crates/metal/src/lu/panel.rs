@@ -41,11 +41,9 @@ pub(super) struct RowExchange {
     pub(super) replacement: usize,
 }
 
-/// Strips per part below which a few columns are factored by one thread.
 const STRIPS: usize = 4;
 /// Multiplications below which one thread subtracts a product.
 const OPERATIONS: usize = 1 << 18;
-/// Elements below which one thread exchanges rows.
 const EXCHANGED: usize = 512;
 
 #[derive(Debug)]
@@ -80,10 +78,9 @@ impl Factored {
         width.saturating_mul(width.saturating_mul(size_of::<f64>()).saturating_add(size_of::<RowExchange>()))
     }
 
-    /// Turns the unit lower triangle L in the strips of `solver` into a solver of L·X = B by
-    /// multiplication: X_i = D⁻¹·(B_i − L_i·X) for rows i of tiles, with D the unit triangle on the
-    /// diagonal. Strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles of tile size are inverted, which
-    /// partial pivoting keeps harmless; the residual is checked.
+    /// Turns the unit lower triangle L in `solver` into a solver of L·X = B by multiplication: for
+    /// rows i of tiles, X_i = D⁻¹·(B_i − L_i·X), strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles D
+    /// of tile size are inverted, which partial pivoting keeps harmless; the residual is checked.
     fn invert(&mut self, width: usize, height: usize) {
         let strips = self.solver.floats_mut();
         for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {

@@ -2,7 +2,6 @@
 //! any order of threads. Panels are factored as early as possible while other threads still apply
 //! the previous one ("look-ahead"). A thread without a task helps another one.
 
-/// A task of one thread (and its helpers) on one block of columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockTask {
     Factor { panel: usize },
@@ -25,7 +24,6 @@ pub(super) enum NextWork {
 pub(super) struct RunningTask {
     pub(super) task: BlockTask,
     pub(super) leader: usize,
-    /// Number of tasks handed out before.
     pub(super) number: u64,
 }
 

@@ -1,5 +1,3 @@
-//! Clock chains of AArch64: alone, and interleaved with vector work of NEON and SVE.
-
 use core::arch::asm;
 
 use crate::arch::chain::{Density, Weight, Woven};
@@ -88,7 +86,7 @@ macro_rules! weave {
     };
 }
 
-/// A function: registers 0 and 1 are constants, the rest accumulators, which are discarded.
+/// Registers 0 and 1 are constants, the rest accumulators, which are discarded.
 macro_rules! woven {
     (neon $step:tt $name:ident $link:literal $each:literal $last:literal) => {
         woven!(@ neon "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
@@ -132,7 +130,6 @@ macro_rules! woven {
     };
 }
 
-/// Like those of x86-64, with an identical step for every accumulator.
 macro_rules! rows {
     ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
         ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {

@@ -28,7 +28,6 @@ pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     function: gemm_f32_neon,
 };
 
-/// Multiplies a column of A (v0 to v3) by one number of B (a lane), into four sums.
 macro_rules! column {
     ($lanes:literal, $factor:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
         concat!(
@@ -39,7 +38,6 @@ macro_rules! column {
     };
 }
 
-/// Adds four sums, times the sign in v4, to a column of C, or stores them.
 macro_rules! update {
     (add $lanes:literal, $sign:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
         concat!(

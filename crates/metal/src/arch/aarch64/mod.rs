@@ -1,5 +1,3 @@
-//! AArch64: detection, the kernels of NEON and SVE, and the clock chains.
-
 #[macro_use]
 mod table;
 
@@ -25,7 +23,6 @@ use crate::ticks::Ticks;
 
 pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 
-/// Whether cores read a cache line before ordinary stores overwrite all of it.
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
@@ -54,7 +51,6 @@ static NARROW: Narrow = Narrow {
 
 pub(crate) static NARROW_KERNELS: [&Narrow; 1] = [&NARROW];
 
-/// Prefetches the cache line at `place`, which may be any address, into the level-1 cache.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     // SAFETY: a prefetch has no visible effect and never faults.

@@ -1,5 +1,3 @@
-//! Conversion of NEON and SVE table rows to assembly, with the including module's `operand!`.
-
 macro_rules! step {
     ($lanes:tt $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
         concat!($(
@@ -14,7 +12,6 @@ macro_rules! turn {
     };
 }
 
-/// Parts of a row: the instructions of one step, or half as many of each of two.
 macro_rules! parts {
     ([$all:expr, $_:expr] [$($mnemonic:literal $operations:literal $($operand:ident)+;)+]) => {
         const { &[$(InstructionCount { mnemonic: $mnemonic, count: $all, operations: $operations },)+] }

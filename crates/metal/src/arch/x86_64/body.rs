@@ -1,7 +1,6 @@
 //! Common body of x86-64 compute kernels. An instruction of a table is its mnemonic, the counted
-//! operations per lane, and its operands: `x` the accumulator, `n` the next one (the first after
-//! the last), `m` the next but one, `a` and `b` the constants. Square roots have phases, because
-//! alternation costs 7 % on Zen 4 in f64.
+//! operations per lane, and its operands: `x` the accumulator, `n` the next one, `m` the next but
+//! one, `a` and `b` the constants. Alternating square roots would lose 7 % on Zen 4 in f64.
 
 macro_rules! operand {
     ($file:literal $i:literal $next:literal $after:literal x) => {
@@ -36,7 +35,6 @@ macro_rules! step {
     };
 }
 
-/// Steps of all accumulators, in pairs. Each phase of a step is done for all before the next.
 macro_rules! turn {
     ($file:literal { $phase:tt } $same:tt; $($places:tt)+) => {
         turn!($file $phase $phase; $($places)+)
@@ -68,9 +66,8 @@ macro_rules! parts {
     };
 }
 
-/// Touches the first line of the operands once per iteration of wide vectors. Without it, an
-/// Emerald Rapids core that had just loaded the operands stopped for 1.2 µs after 6 µs of work in
-/// wide registers alone, in one call of five (docs/src/experiments.md).
+/// Touches the operands once per iteration of wide vectors: without it, an Emerald Rapids core
+/// stopped for 1.2 µs after 6 µs of work in wide registers (docs/src/experiments.md).
 macro_rules! touch {
     ($bytes:literal) => {
         concat!(".if ", $bytes, " > 16\nprefetcht0 [{rows}]\n.endif")

@@ -59,7 +59,6 @@ macro_rules! weave {
     };
 }
 
-/// A function: registers 0 and 1 are constants, the rest accumulators, which are discarded.
 macro_rules! woven {
     (xmm $even:tt $odd:tt $name:ident $link:literal $each:literal $last:literal) => {
         woven!(@ $name "xmm" 16 "movups" "" $even $odd $link $each $last; "sse2" "2,3,4,5,6,7,8,9,10,11,12,13"

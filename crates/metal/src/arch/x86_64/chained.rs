@@ -11,7 +11,6 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     [NARROW, BOTH, WIDE].into_iter().flatten().copied()
 }
 
-/// Steps of all chains; each phase of a step is done for all before the next.
 macro_rules! each {
     ($file:literal $all:literal { $phase:tt }) => {
         each!($file $all $phase)

@@ -1,7 +1,6 @@
-//! Matrix multiplication tiles with fused multiply-adds. AVX2: 12 sums, 3 vectors of A and a
-//! broadcast of B use all 16 registers; 12 multiply-adds need 7 loads and cover 5 cycles of latency
-//! on 2 pipes. AVX-512: 24 sums, 3 vectors and 4 broadcasts use 31 registers; 24 multiply-adds need
-//! 11 loads. Compilers spilled such tiles, at half the speed.
+//! Matrix multiplication tiles with fused multiply-adds. AVX2: 12 sums, 3 vectors of A and one of B
+//! use all 16 registers; 12 multiply-adds need 7 loads. AVX-512: 24 sums, 3 vectors and 4 of B use
+//! 31; 24 multiply-adds need 11 loads. Compilers spilled such tiles, at half the speed.
 
 use core::arch::asm;
 
@@ -9,7 +8,6 @@ use crate::gemm::pack::{MatrixPart, pack_a, pack_b};
 use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
-/// One column of A times one row of B, `$step` after `a` and `b`.
 macro_rules! step {
     ($step:literal $r:literal $type:literal $bytes:literal $vector:literal $columns:literal
         ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
@@ -79,7 +77,6 @@ macro_rules! fetch_c {
     };
 }
 
-/// Adds the sums, times the sign in register 0, to C, or stores them.
 macro_rules! update {
     (add $r:literal $type:literal $vector:literal ($(($j:literal $f:literal $x:literal $y:literal $z:literal))+)) => {
         concat!($(

@@ -1,5 +1,5 @@
-//! Kernels in general-purpose registers. RAX is the constant; RBX (reserved by the compiler) and
-//! the rows' address are saved in vector registers. See the macro for the syntax.
+//! Kernels in general-purpose registers. RBX, reserved by the compiler, and the rows' address are
+//! saved in vector registers.
 
 general! { Sse2 (
     is_x86_feature_detected

@@ -1,5 +1,3 @@
-//! Functions of the LU factorization other than multiplication, for AVX2 and AVX-512.
-
 use std::ops::Range;
 
 use crate::isa::Isa;

@@ -1,5 +1,3 @@
-//! x86-64: detection, the kernels of each instruction set, and the clock chains.
-
 #[macro_use]
 mod body;
 

@@ -1,8 +1,6 @@
 //! Separate multiplications and additions as a software pipeline: x ← x·a + b, the product rounded.
-//! Sixteen registers allow fourteen accumulators; a core that starts two products and two sums per
-//! cycle needs twelve in flight. The best order depends on the core, so
-//! [`crate::capability::quickest`] selects one: Zen 4 prefers pairs (the alternatives lose 5 to 12
-//! %), Zen 5 loses 6 % with them.
+//! The best order depends on the core, so [`crate::capability::quickest`] selects one: Zen 4
+//! prefers pairs (alternatives lose 5 to 12 %), Zen 5 loses 6 % with them.
 
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
@@ -47,7 +45,6 @@ macro_rules! instruction {
     };
 }
 
-/// Groups of four: multiplies the first two accumulators and adds to the last two.
 macro_rules! groups {
     ($file:ident pairs $multiply:literal $add:literal; $($i:literal $j:literal $k:literal $l:literal),*) => {
         concat!($(

@@ -1,9 +1,6 @@
-//! Loops that measure loads from the level-1 cache per cycle, and latencies.
-
 use crate::capability::{InstructionLoop, Probed};
 use crate::isa::Isa;
 
-/// Loads of whole vectors into different registers.
 macro_rules! loads {
     ($name:ident $feature:literal $move:literal $register:literal $bytes:literal $end:literal ($($all:tt)+)) => {
         /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and 16 vectors at `place`.
@@ -31,7 +28,6 @@ macro_rules! loads {
     };
 }
 
-/// Sixteen dependent instructions per iteration on one register.
 macro_rules! waits {
     ($name:ident $feature:literal $move:literal $register:literal $end:literal $link:literal) => {
         /// Runs `turns` > 0 iterations. Safety: needs the loop's set, and a vector at `place`.

@@ -1,7 +1,6 @@
 //! Common loop of x86-64 bandwidth kernels: four vectors of each array per iteration. More were
 //! slower (Zen 4, reading with AVX2: 8 vectors −7 %, 16 vectors −15 %), because prefetchers learn
-//! sooner from few load instructions. Only the reset of the index separates two passes, because in
-//! the level-1 cache a pass takes some hundred cycles.
+//! sooner from few load instructions.
 
 use crate::stream::StreamKernel;
 

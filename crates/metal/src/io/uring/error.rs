@@ -1,7 +1,7 @@
 use rustix::io::Errno;
 
-/// 0 = allowed, 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled
-/// (Documentation/admin-guide/sysctl/kernel.rst, Linux 6.6).
+/// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled
+/// (admin-guide/sysctl/kernel.rst).
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Reason why io_uring is not available to this process.

@@ -1,5 +1,3 @@
-//! Creates a ring with the best features of this kernel.
-
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
