@@ -303,8 +303,7 @@ impl Region {
         self.places = places;
     }
 
-    /// Processes the drawn blocks (the timed part) by `kernel` of [`available`]; returns their
-    /// number.
+    /// Processes the drawn blocks (timed part) by `kernel` of [`available`]; returns their number.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {

@@ -157,8 +157,7 @@ pub fn timer_overhead() -> f64 {
     (0..READING_BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the CPU time of this thread, user and system. Kernels differ in including steal: use it
-/// for shares, not for rates.
+/// Returns the CPU time of this thread (on some kernels with steal), for shares and not for rates.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -188,10 +187,9 @@ fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
 
-/// Measures the clock of the core that the calling thread runs on. A probe averages the shortest of
-/// a few links of the chain, because interrupts and steal make the clock look lower. So does a
-/// sibling thread: therefore links of additions in dense and in sparser vector work alternate with
-/// links of multiplications, which rarely compete for an issue slot.
+/// Measures the clock of the calling thread's core. A probe averages the shortest of a few links of
+/// the chain, because interrupts and steal make the clock look lower. So does a sibling thread:
+/// links of additions alternate with links of multiplications, which rarely need its issue slot.
 #[derive(Debug, Clone)]
 pub struct CoreClock {
     /// Used in turn: additions in dense and sparser vector work, with multiplications after each.

@@ -19,8 +19,7 @@ pub use rate::CoreRate;
 pub(crate) use tile::TileSize;
 pub(crate) use vectors::Vectors;
 
-/// One step of an accumulator x with the constants a and b of its lane, or the next accumulator
-/// (the first after the last).
+/// One step of an accumulator x with its lane's constants a and b, or with the next accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recurrence {

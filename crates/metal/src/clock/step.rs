@@ -27,8 +27,7 @@ pub fn timer_step() -> f64 {
     step_of(&differences) as f64 * 1e-9
 }
 
-/// Returns the timer's step in ns: the greatest common divisor of the shortest `differences` (ns),
-/// up to rounding; 1 without any.
+/// Returns the timer's step in ns, the common divisor of the shortest `differences`; 1 if empty.
 fn step_of(differences: &[u64]) -> u64 {
     let Some(&shortest) = differences.iter().min() else { return 1 };
     // Over more than two steps the rounding errors add up.

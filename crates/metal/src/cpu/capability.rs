@@ -112,8 +112,7 @@ const TRIAL_SECONDS: f64 = 60e-6;
 /// Minimum speedup over the preferred variant: less may be chance.
 const WORTH: f64 = 1.01;
 
-/// Returns the fastest variant of `kernel` ([`variants`]) on the calling thread's core, by medians
-/// over interleaved rounds that take some milliseconds.
+/// Returns the fastest of the [`variants`] of `kernel` on the calling thread's core; takes some ms.
 pub fn quickest(kernel: &'static ComputeKernel) -> &'static ComputeKernel {
     if kernel.chains {
         return kernel;

@@ -44,8 +44,7 @@ pub struct MatrixMut<'a, T> {
 }
 
 impl<'a, T: Real> MatrixView<'a, T> {
-    /// Views `data` as a column-major matrix whose columns start `stride` elements apart. Fails if
-    /// they overlap or `data` is too short.
+    /// Views `data` as columns `stride` apart; fails if they overlap or `data` is too short.
     pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })
@@ -53,8 +52,7 @@ impl<'a, T: Real> MatrixView<'a, T> {
 }
 
 impl<'a, T: Real> MatrixMut<'a, T> {
-    /// Views `data` as a column-major matrix whose columns start `stride` elements apart. Fails if
-    /// they overlap or `data` is too short.
+    /// Views `data` as columns `stride` apart; fails if they overlap or `data` is too short.
     pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })

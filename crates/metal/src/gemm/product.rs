@@ -288,8 +288,7 @@ impl<T: Real> SharedProduct<'_, T> {
     }
 
     /// Multiplies one block of A, packed to `own`, with its strips of B over rows `depth` of
-    /// `slab`. Safety: the caller owns the block of C, its strips of B are packed, `own` fits a
-    /// block.
+    /// `slab`. Safety: the caller owns the block of C, its strips are packed, `own` fits a block.
     unsafe fn block(
         &self,
         block: &ProductBlock,

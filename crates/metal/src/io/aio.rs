@@ -129,8 +129,7 @@ impl<F: AsFd> Aio<F> {
             return None;
         }
         let data = self.address(slot, 0);
-        // SAFETY: the `block` bytes are inside the zeroed region; the kernel does not use an idle
-        // slot.
+        // SAFETY: the `block` bytes are inside the zeroed region; the kernel uses no idle slot.
         Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
     }
 
@@ -303,7 +302,7 @@ impl<F: AsFd> Aio<F> {
 
 impl<F> Drop for Aio<F> {
     fn drop(&mut self) {
-        // SAFETY: not used again. io_destroy(2) waits for requests, so the kernel uses no buffer
+        // SAFETY: not used again. io_destroy(2) waits for requests: the kernel uses no buffer
         // later.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }

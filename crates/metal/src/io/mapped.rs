@@ -37,8 +37,7 @@ pub enum MappingUse {
 }
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file`, to be accessed in the order `access`. Errors come from
-    /// mmap(2) or madvise(2).
+    /// Maps the first `len` bytes of `file` for accesses in the order `access`. Fails like mmap(2).
     pub fn new(file: impl AsFd, len: usize, access: AccessOrder, purpose: MappingUse) -> Result<Self, Errno> {
         let protection = match purpose {
             MappingUse::Read => ProtFlags::READ,
@@ -83,8 +82,7 @@ impl Mapped {
         count
     }
 
-    /// Unmaps the resident pages (kept in the file) so that they can leave the page cache; the next
-    /// access maps them again. Ignores a refusal.
+    /// Unmaps the resident pages, so that they can leave the page cache; a later access maps them.
     pub fn release(&mut self) {
         // SAFETY: the range is the mapping, without references. The file keeps the data.
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };

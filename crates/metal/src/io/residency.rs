@@ -5,8 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Returns how many of the first `len` bytes of the file are in the page cache, by cachestat(2)
-/// (Linux 6.5) or mincore(2).
+/// Returns how many of the first `len` bytes of `file` are in the page cache.
 pub fn resident_bytes(file: BorrowedFd<'_>, len: u64) -> Result<u64, Errno> {
     match by_cachestat(file, len) {
         Err(Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => by_mincore(file, len),

@@ -153,8 +153,7 @@ impl<F: AsFd> Ring<F> {
     /// Returns the buffer of an idle slot; `None` if a request uses it or the slot does not exist.
     pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
         let data = self.idle_address(slot)?;
-        // SAFETY: `block` zeroed bytes inside the region; the kernel does not write to an idle
-        // slot.
+        // SAFETY: `block` zeroed bytes inside the region; the kernel uses no idle slot.
         Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), self.block) })
     }
 
@@ -191,9 +190,8 @@ impl<F: AsFd> Ring<F> {
             return Err(RingError::Range { start, len, block: self.block });
         }
         let entry = self.entry(request)?.user_data(slot as u64);
-        // SAFETY: the buffer is in our region, which outlives the request (see `drop`). No
-        // reference to it exists: the slot was idle and is not from the next line on. `self.files`
-        // keeps the file open.
+        // SAFETY: the buffer is in our region, which outlives the request (see `drop`); nothing
+        // refers to it until the slot is idle again. `self.files` keeps the file open.
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
         pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
         self.slots[slot] = UringSlot::Queued(request);
@@ -251,8 +249,7 @@ impl<F: AsFd> Ring<F> {
         })
     }
 
-    /// Submits every queued request and returns their number. After an error, requests that the
-    /// kernel did not take stay queued.
+    /// Submits the queued requests, returns their number; after an error refused ones stay queued.
     pub fn submit(&mut self) -> Result<usize, RingError> {
         let mut taken = 0;
         while !self.queued.is_empty() {

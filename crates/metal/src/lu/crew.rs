@@ -50,8 +50,7 @@ unsafe impl Sync for Crew {}
 unsafe impl Send for Crew {}
 
 impl Crew {
-    /// Makes a crew for `threads` threads. If not `alone` (CPUs shared), a phase has one part,
-    /// because waiting would take CPU time.
+    /// Makes a crew for `threads` threads. If CPUs are shared (not `alone`), phases have one part.
     pub(super) fn new(threads: usize, alone: bool) -> Self {
         let parts = if alone { threads.clamp(1, MOST_PARTS).next_power_of_two() } else { 1 };
         Self {

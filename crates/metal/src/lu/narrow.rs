@@ -80,8 +80,7 @@ fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
 
 /// Does one step of factoring columns with partial pivoting in `strips`: divides the column on the
 /// left by its pivot, subtracts all columns on the left from this one (if there is one), returns
-/// its largest element from the diagonal down. Safety: the set is available; the caller owns
-/// `strips`.
+/// its largest element from the diagonal down. Safety: needs the set; the caller owns `strips`.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -167,8 +166,7 @@ unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot:
     }
 }
 
-/// Subtracts LEFT columns times their factors from column LEFT, from its diagonal down, and returns
-/// the largest result. Safety: see [`step`].
+/// Subtracts LEFT columns × `factors` from column LEFT; returns the largest. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: LowerColumns,

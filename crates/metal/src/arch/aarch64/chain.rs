@@ -101,8 +101,7 @@ macro_rules! woven {
         #[inline(never)]
         #[target_feature(enable = $feature)]
         unsafe fn $name(turns: u64, rows: *const u8) {
-            // SAFETY: the caller grants the instruction set and 26 aligned rows; all registers are
-            // named, vector registers by their lower part.
+            // SAFETY: the caller grants the set and 26 aligned rows; all registers are named.
             unsafe {
                 asm!(
                     $begin,

@@ -26,8 +26,7 @@ macro_rules! operand {
     };
 }
 
-/// Step of one chain. `\()` ends the name of the assembler's parameter; nested, because the
-/// surrounding repetition strips one level.
+/// Step of one chain. `\()` ends the assembler's parameter; repetition strips one level.
 macro_rules! each {
     ($lanes:tt $step:tt) => {
         concat!(step!($lanes "\\i\\\\()()" "" $step))
@@ -43,8 +42,7 @@ macro_rules! body {
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name<const CHAINS: u32>(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instruction set and rows without gaps; all registers
-            // are named, vector registers by their lower part; only SVE uses predicates.
+            // SAFETY: the caller grants the set and rows without gaps; all registers are named.
             unsafe {
                 core::arch::asm!(
                     $begin,

@@ -34,8 +34,7 @@ macro_rules! body {
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(turns: u64, vectors: &mut Vectors) {
-            // SAFETY: the caller grants the instruction set and 26 rows of a vector's length; all
-            // registers are named, vector registers by their lower part.
+            // SAFETY: the caller grants the set and 26 rows of a vector; all registers are named.
             unsafe {
                 core::arch::asm!(
                     "ptrue p0.b",

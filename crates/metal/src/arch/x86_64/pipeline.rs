@@ -66,9 +66,8 @@ macro_rules! groups {
     };
 }
 
-/// Register 0 is the multiplier, 1 the addend, 2 to 15 are accumulators. Each product and sum is
-/// half an iteration after its input: the upper half is multiplied once before the loop, and the
-/// last iteration follows it.
+/// Register 0 is the multiplier, 1 the addend, 2 to 15 are accumulators. The upper half is
+/// multiplied once before the loop, and the last iteration follows it.
 macro_rules! pipeline {
     (xmm $name:ident $order:ident $multiply:literal $add:literal) => {
         pipeline!(@ xmm $name $order $multiply $add "sse2" "xmm" 16 "movups" ""

@@ -1,7 +1,6 @@
 use rustix::io::Errno;
 
-/// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled
-/// (admin-guide/sysctl/kernel.rst).
+/// 1 = only `kernel.io_uring_group` and CAP_SYS_ADMIN, 2 = disabled (sysctl/kernel.rst).
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
 /// Reason why io_uring is not available to this process.
