@@ -97,7 +97,7 @@ pub struct WrongBlocks {
 }
 
 impl BlockOp {
-    /// Number of regions: 1, or 2 (source and target) for a copy.
+    /// Returns the number of memory regions: 1, or 2 (source and target) for a copy.
     pub fn regions(self) -> usize {
         1 + usize::from(self == Self::ReadWrite)
     }
@@ -303,7 +303,7 @@ impl Region {
         self.places = places;
     }
 
-    /// Processes the drawn blocks (timed part) by `kernel` of [`available`]; returns their number.
+    /// Processes the drawn blocks with `kernel` (from [`available`]); returns their number.
     pub fn work(&mut self, kernel: BlockKernel) -> u64 {
         for stretch in self.stretches() {
             match (self.shape.block, kernel.method) {
@@ -336,7 +336,7 @@ impl Region {
         BlockPermutation::new(self.count, self.shape.seed.wrapping_add(pass))
     }
 
-    /// Returns the index of block number `number` of a pass; `order` is `None` if sequential.
+    /// Returns the block visited at position `number` of a pass; `order` is `None` if sequential.
     fn place(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }

@@ -315,7 +315,7 @@ fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize
     order
 }
 
-/// Writes the address (`base` plus offset) of the next node into each; the last links to the first.
+/// Links the nodes at `offsets` in a cycle: each word gets `base` plus the next node's offset.
 fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     let next = offsets.iter().skip(1).chain(offsets.first());
     for (offset, next) in offsets.iter().zip(next) {

@@ -91,8 +91,8 @@ impl ProbeWork {
         Self { vectors: Some((isa, if light { Weight::Light } else { Weight::Heavy })) }
     }
 
-    /// Returns the chains in such work; `None` for scalar work, or if none can run here. Matrix and
-    /// portable instructions have vector work of the nearest set.
+    /// Returns the clock chains interleaved with such work; `None` for scalar work, or if none can
+    /// run here. Matrix and portable instructions have vector work of the nearest set.
     fn woven(self) -> Option<&'static Woven> {
         let (isa, weight) = self.vectors?;
         let sets: &[Isa] = match isa {
@@ -157,7 +157,7 @@ pub fn timer_overhead() -> f64 {
     (0..READING_BATCHES).map(|_| batch()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the CPU time of this thread (on some kernels with steal), for shares and not for rates.
+/// Returns the CPU time of the calling thread. Some kernels include steal: not for rates.
 pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -243,7 +243,7 @@ impl CoreClock {
         Some(ClockProbe { hz: 1.0 / mean, shared: self.links.len() > 1 && !dense })
     }
 
-    /// Returns whether the chain is in vector work: not if scalar, or if that slows the chain.
+    /// Returns whether the chain's loop has vector work; it does not if that slows the chain.
     pub fn is_woven(&self) -> bool {
         self.links.iter().any(ChainLink::is_woven)
     }

@@ -103,7 +103,7 @@ impl ThreadPair {
         Ok(Self { team, cpus, table })
     }
 
-    /// Passes the line to and fro for `time`, after a warm-up of half a millisecond. Fails if a
+    /// Passes a cache line to and fro for `time`, after a warm-up of half a millisecond. Fails if a
     /// hand-over takes more than 2 s.
     pub fn bounce(&mut self, exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
@@ -145,7 +145,7 @@ enum Attempt {
 }
 
 trait TurnMethod {
-    /// Replaces the line's value `from` with `to`; `NotYet` if it has another, `Ended` if the last.
+    /// Replaces value `from` of `line` with `to`; `NotYet` for another value, `Ended` for the last.
     fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
 }
 

@@ -186,7 +186,7 @@ impl ComputeKernel {
         }
     }
 
-    /// Makes the kernel's operands; fails if this processor cannot run it.
+    /// Returns the kernel with initial operands; fails if this processor cannot run the kernel.
     pub fn load(&'static self) -> Result<LoadedKernel, Absence> {
         self.available()?;
         let vectors = Vectors::seeded(self);
@@ -254,7 +254,7 @@ impl LoadedKernel {
         self.kernel
     }
 
-    /// Runs exactly `turns` iterations.
+    /// Runs exactly `turns` iterations of the kernel's loop.
     pub fn run(&mut self, turns: u64) {
         if turns == 0 {
             return;

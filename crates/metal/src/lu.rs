@@ -210,7 +210,7 @@ impl Lu {
     }
 
     /// Solves the system and overwrites the matrix: call [`Lu::fill`] before the next solution.
-    /// Fails if the matrix is singular or `team` is not the one given to [`Lu::new`].
+    /// Fails if the matrix is singular or `team` has another size than in [`Lu::new`].
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
@@ -225,7 +225,7 @@ impl Lu {
         Ok(Solved { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
     }
 
-    /// Returns the unknowns x; valid after [`Lu::solve`].
+    /// Returns the unknowns x, which are valid after [`Lu::solve`].
     pub fn solution(&self) -> &[f64] {
         &self.solution[..self.system.rows]
     }

@@ -90,7 +90,7 @@ macro_rules! recurrences {
 recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
-/// Returns the dot product of the two bfloat16 in the low 32 bits of each: exact for operands.
+/// Returns the dot product of the bfloat16 pairs in the low 32 bits of `first` and `second`.
 fn pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));

@@ -23,7 +23,7 @@ pub(crate) static F32: RegisterTile<f32> = RegisterTile {
     function: portable::<f32, 8, 4>,
 };
 
-/// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
+/// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
 unsafe fn portable<T, const ROWS: usize, const COLUMNS: usize>(
     operands: &TileOperands<T>,
     c: *mut T,

@@ -150,7 +150,7 @@ struct TimedLinks {
 }
 
 impl TimedLinks {
-    /// Times all links in turn, each followed by a shorter one, so that all have the same clock.
+    /// Times all links in turn, with shorter ones between; `step` is the timer's, in seconds.
     fn of(links: impl Iterator<Item = ChainLink>, operands: &VectorOperands, step: f64) -> Self {
         let mut links: Vec<ChainLink> = links.collect();
         let short: Vec<(ChainLink, f64)> = links.iter().map(|link| link.shorter(SHORTER)).collect();

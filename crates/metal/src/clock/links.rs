@@ -78,7 +78,7 @@ impl ChainLink {
         seconds(start, Instant::now())
     }
 
-    /// Returns the seconds per one-cycle addition of a run of `seconds`; `None` if all is overhead.
+    /// Returns the seconds per one-cycle addition if a run took `seconds`; `None` if all overhead.
     pub(super) fn addition(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)

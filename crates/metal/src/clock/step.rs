@@ -93,12 +93,10 @@ mod tests {
         assert_eq!(step_of(&[41, 42, 83, 84, 42]), 41);
         // 100 MHz, read every 25 ns.
         assert_eq!(step_of(&[20, 30, 30, 20, 40]), 10);
-        // A counter finer than a reading.
         assert!(step_of(&[19, 23, 26, 21, 22, 30, 41]) <= 5);
         assert_eq!(step_of(&[1_000, 1_000, 2_000]), 1_000);
         assert_eq!(step_of(&[279, 280, 558]), 279);
         assert_eq!(step_of(&[]), 1);
-        // One interrupt.
         assert_eq!(step_of(&[40, 40, 9_001]), 40);
     }
 

@@ -27,8 +27,8 @@ pub enum NumaError {
     Place(io::Error),
 }
 
-/// Runs `work` with all memory that this thread first touches during it bound to `node`. On an
-/// error, `work` does not run.
+/// Runs `work` and returns its result. Memory that it touches first is bound to NUMA node `node`.
+/// On an error, `work` does not run.
 pub fn on_node<T>(node: usize, work: impl FnOnce() -> T) -> Result<T, NumaError> {
     let refused = |source| NumaError::Policy { node, source };
     let mut mask = [0_u64; MOST_NODES / 64];

@@ -44,7 +44,8 @@ pub struct MatrixMut<'a, T> {
 }
 
 impl<'a, T: Real> MatrixView<'a, T> {
-    /// Views `data` as columns `stride` apart; fails if they overlap or `data` is too short.
+    /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
+    /// `data` is too short.
     pub fn new(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })
@@ -52,7 +53,8 @@ impl<'a, T: Real> MatrixView<'a, T> {
 }
 
 impl<'a, T: Real> MatrixMut<'a, T> {
-    /// Views `data` as columns `stride` apart; fails if they overlap or `data` is too short.
+    /// Views column-major `data`, `stride` elements per column; fails if it is below `rows` or if
+    /// `data` is too short.
     pub fn new(data: &'a mut [T], rows: usize, columns: usize, stride: usize) -> Result<Self, ShapeError> {
         check(data.len(), rows, columns, stride)?;
         Ok(Self { data, rows, columns, stride })

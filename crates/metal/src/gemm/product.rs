@@ -123,7 +123,7 @@ impl<T: Real> Gemm<T> {
         self.tile.name
     }
 
-    /// Returns the block sizes.
+    /// Returns the block sizes that were chosen for the caches.
     pub fn blocking(&self) -> Blocking {
         self.blocking
     }
@@ -280,7 +280,7 @@ impl<T: Real> SharedProduct<'_, T> {
         unsafe { (self.tile.pack_b)(part, self.strip(slab, start, rows, strip)) };
     }
 
-    /// Returns the address of strip `strip` of B, `rows` deep, from row `start` of the slab.
+    /// Returns the address of packed strip `strip` of B, `rows` deep, at row `start` of the slab.
     fn strip(&self, slab: &Range<usize>, start: usize, rows: usize, strip: usize) -> *mut T {
         let strips = self.columns.div_ceil(self.tile.columns);
         let before = (start - slab.start) * strips * self.tile.columns;
@@ -351,7 +351,7 @@ pub(crate) struct Edge {
     pub(crate) columns: usize,
 }
 
-/// Computes one tile, with a copy on the stack if `edge`, the part of it that C has, is smaller.
+/// Updates a tile of C, through a copy on the stack if only the part `edge` of the tile is in C.
 /// Safety: see [`super::tile::TileFunction`], with `edge` instead of a whole tile of C.
 pub(crate) unsafe fn multiply_tile<T: Real>(
     tile: &RegisterTile<T>,

@@ -64,7 +64,6 @@ pub struct Ring<F> {
     block: usize,
     polling: Polling,
     slots: Vec<UringSlot>,
-    /// Oldest first.
     queued: Vec<usize>,
     in_flight: usize,
     granted: Granted,

@@ -40,7 +40,7 @@ impl Element {
     pub const ALL: [Self; 8] =
         [Self::F64, Self::F32, Self::F16, Self::Bf16, Self::I64, Self::I32, Self::I16, Self::I8];
 
-    /// Returns the name in cases and options, such as `bf16`.
+    /// Returns the name of the type in cases and options, such as `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "f64",
@@ -54,7 +54,7 @@ impl Element {
         }
     }
 
-    /// Returns the bytes of one number.
+    /// Returns the size of one number in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
@@ -69,7 +69,7 @@ impl Element {
         matches!(self, Self::F64 | Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// Returns the type of the results of `op`: a dot product sums narrow products in 32 bits.
+    /// Returns the type of `op`'s results on this type: dot products sum narrow numbers in 32 bits.
     #[must_use]
     pub const fn summed_by(self, op: Op) -> Self {
         match self {

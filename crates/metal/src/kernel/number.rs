@@ -34,7 +34,7 @@ impl Number {
         self.bits
     }
 
-    /// Returns the value; integers beyond 2⁵³ are rounded.
+    /// Returns the number as f64; integers beyond 2⁵³ are rounded.
     pub fn value(self) -> f64 {
         match self.element {
             Element::F64 => f64::from_bits(self.bits),

@@ -185,7 +185,7 @@ impl Op {
         self.0
     }
 
-    /// Returns the name in cases and options, such as `fma`.
+    /// Returns the name of the operation in cases and options, such as `fma`.
     pub const fn name(self) -> &'static str {
         self.0.name
     }

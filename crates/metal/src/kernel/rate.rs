@@ -73,7 +73,7 @@ impl CoreRate {
         Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
     }
 
-    /// Returns the rate with `per_cycle` instructions per cycle and 512-bit multiplication unit.
+    /// Returns the rate, with `per_cycle` instructions per cycle in each 512-bit multiplier.
     const fn in_each_512_unit(self, per_cycle: f64) -> Self {
         Self { per_512_unit: Some(per_cycle), ..self }
     }

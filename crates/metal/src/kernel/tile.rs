@@ -20,7 +20,7 @@ impl TileSize {
         }
     }
 
-    /// Returns the lanes of the first and second constant whose products are summed in `lane`.
+    /// Returns the lane pairs (first and second constant) whose products are summed in `lane`.
     pub(crate) fn factors(self, lane: usize) -> impl Iterator<Item = [usize; 2]> {
         let (row, column) = (lane / self.columns, lane % self.columns);
         (0..self.depth).map(move |k| {

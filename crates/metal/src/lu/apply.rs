@@ -89,7 +89,7 @@ impl ColumnGroup<'_> {
         self.strips.wrapping_add(strip * self.place.width * self.kernels.tile.columns)
     }
 
-    /// Copies the panel's exchanged rows to the strips, and moves the rows they displace.
+    /// Copies the panel's exchanged rows to `strips`, and moves the rows that they displace.
     fn gather(&self, strips: Range<usize>) {
         match self.kernels.tile.columns {
             4 => self.gather_by::<4>(strips),

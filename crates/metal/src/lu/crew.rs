@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Largest number of parts per phase: 16 CPUs were slower with 8; more were not tried.
 pub(super) const MOST_PARTS: usize = 16;
-/// Polls before a waiting thread yields its CPU.
 const LOOKS: u32 = 256;
 
 type PhaseWork<'run> = dyn Fn(Range<usize>) + Sync + 'run;

@@ -120,7 +120,7 @@ pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
     factors
 }
 
-/// Calls [`eliminate`]; direct calls are compiled for the instruction set. Safety: see [`step`].
+/// Calls [`eliminate`] with `column.left` as LEFT, inlined for the set. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -145,7 +145,7 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     }
 }
 
-/// Divides the elements of a column below its diagonal by its pivot. Safety: see [`step`].
+/// Divides the elements of `column` below its diagonal by `pivot`. Safety: see [`step`].
 #[inline(always)]
 unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot: f64, strips: Range<usize>) {
     // The reciprocal of a subnormal overflows.
@@ -166,7 +166,7 @@ unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot:
     }
 }
 
-/// Subtracts LEFT columns × `factors` from column LEFT; returns the largest. Safety: see [`step`].
+/// Subtracts LEFT columns × `factors` from column LEFT; returns its maximum. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: LowerColumns,
@@ -228,7 +228,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     best
 }
 
-/// Returns the larger element; of equal ones the one in the upper row.
+/// Returns the larger of `best` and `other`; of equal elements the one in the upper row.
 pub(crate) fn larger(best: Option<Largest>, other: Largest) -> Option<Largest> {
     match best {
         Some(best) if best.size > other.size || (best.size == other.size && best.row < other.row) => {
@@ -253,7 +253,7 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
     }
 }
 
-/// Subtracts columns of `strip` (of HEIGHT) times `factors` from `result`. Safety: see [`step`].
+/// Subtracts the columns of `strip` (HEIGHT rows) × `factors` from `result`. Safety: see [`step`].
 #[inline(always)]
 pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     strip: &[f64],

@@ -142,7 +142,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Converts successive exchanges into the source of each of the panel's rows, in `factored`.
+    /// Converts the pivots to the source of each row of the panel, stored in `factored`.
     fn trace(&mut self, place: PanelPlace, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];

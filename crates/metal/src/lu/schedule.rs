@@ -67,7 +67,7 @@ impl TaskSchedule {
         }
     }
 
-    /// Returns the number of panels to apply to a block in all.
+    /// Returns how many panels are applied to `block` in the whole factorisation.
     fn needed(&self, block: usize) -> usize {
         block.min(self.panels)
     }

@@ -102,7 +102,7 @@ macro_rules! tile {
         $name:ident, $float:ty, $lanes:literal, $load_b:literal, $load_sign:literal, $sign:literal,
         $f0:literal, $f1:literal, $f2:literal, $f3:literal, $f4:literal, $f5:literal
     ) => {
-        /// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
+        /// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = "neon")]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {

@@ -110,7 +110,7 @@ macro_rules! tile {
             function: $name,
         };
 
-        /// Computes a tile of C. Safety: see [`crate::gemm::tile::TileFunction`].
+        /// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = $features)]
         unsafe fn $name(operands: &TileOperands<$float>, c: *mut $float, c_stride: usize, update: Update) {
