@@ -1,6 +1,6 @@
 //! Measures the cores' instructions per cycle before a run (100 ms), to check known chip data.
 
-use plimsoll_metal::capability::{Probed, clock_for, loops, per_cycle, quickest};
+use plimsoll_metal::capability::{Probed, clock_for, fastest_variant, loops, per_cycle};
 use plimsoll_metal::clock::CoreClock;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, Element, Op, find, rate};
@@ -44,7 +44,7 @@ fn core_capabilities(cpu: usize) -> Vec<Capability> {
         for group in [floating, integer] {
             let Some(clock) = group.first().and_then(|kernel| clock_for(kernel).ok()) else { continue };
             let each = group.iter().filter_map(|kernel| {
-                let rate = per_cycle(quickest(kernel).load().ok()?, &clock)?;
+                let rate = per_cycle(fastest_variant(kernel).load().ok()?, &clock)?;
                 let bits = kernel.vector_bits();
                 Some(Capability {
                     cpu,
@@ -70,7 +70,7 @@ fn loads_and_latencies(cpu: usize, isa: Isa, clock: &CoreClock) -> Vec<Capabilit
             Probed::FmaLatency => Ability::FmaLatency,
             Probed::AddLatency => Ability::AddLatency,
         };
-        let measured = one.measured(clock)?;
+        let measured = one.measure(clock)?;
         Some(Capability { cpu, ability, isa: isa.name().to_owned(), bits: one.bits, measured })
     });
     each.collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{Element, Op, find};
-use plimsoll_metal::one_core::{SiblingTrial, trial};
+use plimsoll_metal::one_core::{SiblingTrial, time_siblings};
 
 use plimsoll_machine::{CpuSet, Machine};
 
@@ -36,7 +36,7 @@ pub(super) fn look(machine: &mut Machine) {
             if turn > 0 {
                 sleep(TRIAL_PAUSE);
             }
-            trial([a, b], turn % 2, &kernel).ok()
+            time_siblings([a, b], turn % 2, &kernel).ok()
         });
         if are_siblings(trials) {
             found.push([a, b].into_iter().collect());

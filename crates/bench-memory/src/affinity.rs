@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_metal::numa::{nodes_of, on_node};
+use plimsoll_metal::numa::{on_node, resident_pages_by_node};
 use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
@@ -140,7 +140,7 @@ pub(super) fn note_memory_nodes<'a>(
 /// Returns the number of pages of `memory` per node; empty if the kernel does not show it.
 pub(super) fn pages_by_node<'a>(memory: impl Iterator<Item = &'a [u8]>) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
-    for (node, pages) in memory.filter_map(|bytes| nodes_of(bytes).ok()).flatten() {
+    for (node, pages) in memory.filter_map(|bytes| resident_pages_by_node(bytes).ok()).flatten() {
         *found.entry(node).or_default() += pages;
     }
     found

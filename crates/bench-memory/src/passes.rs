@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_metal::clock::thread_cpu_time_is_fine;
+use plimsoll_metal::clock::is_thread_time_precise;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 
@@ -150,7 +150,7 @@ impl Prepared for Passes {
             return Err(CannotMeasure::environment(why));
         }
         // Another cause is certain only if no thread is known to have left its CPU.
-        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && thread_cpu_time_is_fine());
+        let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && is_thread_time_precise());
         let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::clock::{thread_cpu_time, thread_cpu_time_is_fine};
+use plimsoll_metal::clock::{is_thread_time_precise, thread_cpu_time};
 
 use super::lap::off_cpu;
 
@@ -33,7 +33,7 @@ impl ThreadSpan {
     pub(super) fn since(start: Instant, on_cpu: Duration) -> Self {
         let (end, on_cpu_at_end) = (Instant::now(), thread_cpu_time());
         let elapsed = end.saturating_duration_since(start);
-        let off_cpu = match thread_cpu_time_is_fine() {
+        let off_cpu = match is_thread_time_precise() {
             true => off_cpu(elapsed, on_cpu_at_end.saturating_sub(on_cpu)),
             false => 0.0,
         };
@@ -77,7 +77,7 @@ mod tests {
     fn who_did_not_work_was_off_its_cpu() {
         let begun = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
         let span = ThreadSpan::since(begun, thread_cpu_time());
-        assert!(!thread_cpu_time_is_fine() || (span.off_cpu > 0.5 && span.off_cpu <= 1.0), "{span:?}");
+        assert!(!is_thread_time_precise() || (span.off_cpu > 0.5 && span.off_cpu <= 1.0), "{span:?}");
     }
 
     #[test]

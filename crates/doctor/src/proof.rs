@@ -35,7 +35,7 @@ pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
     let latest = AtomicU64::new(0);
     let one = |cpu: usize| {
         // On a CPU that went offline, the thread runs unpinned.
-        let _ = plimsoll_metal::affinity::keep_on(&[cpu]);
+        let _ = plimsoll_metal::affinity::pin_to(&[cpu]);
         let mut backwards = 0u64;
         for _ in 0..READINGS_PER_CPU {
             let published = latest.load(Ordering::SeqCst);

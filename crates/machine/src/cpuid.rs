@@ -168,7 +168,7 @@ fn identifying_part(leaf: Leaf) -> Option<Leaf> {
 fn query_cpu(number: usize) -> Vec<Leaf> {
     let asked = std::thread::scope(|scope| {
         let ask =
-            || plimsoll_metal::affinity::keep_on(&[number]).map(|()| query_this_cpu()).unwrap_or_default();
+            || plimsoll_metal::affinity::pin_to(&[number]).map(|()| query_this_cpu()).unwrap_or_default();
         std::thread::Builder::new().spawn_scoped(scope, ask).map(|thread| thread.join().unwrap_or_default())
     });
     asked.unwrap_or_default()
@@ -176,7 +176,7 @@ fn query_cpu(number: usize) -> Vec<Leaf> {
 
 fn query_this_cpu() -> Vec<Leaf> {
     let ask = |leaf: u32, subleaf: u32| {
-        let r = plimsoll_metal::cpuid::ask(leaf, subleaf)?;
+        let r = plimsoll_metal::cpuid::read_leaf(leaf, subleaf)?;
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
     let asked =

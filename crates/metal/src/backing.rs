@@ -13,7 +13,7 @@ pub struct Backing {
     /// `st_ino` of the backing file.
     pub inode: u64,
     /// `st_rdev` of the backing file: not 0 if the file is a device.
-    pub is_device: u64,
+    pub rdev: u64,
     /// Offset in the backing file at which the loop device starts, in bytes.
     pub offset: u64,
     /// Maximum size of the loop device, in bytes; 0 for no limit.
@@ -41,7 +41,7 @@ struct LoopInfo {
 
 /// Returns the backing file of a loop device. Fails with ENXIO if the device has none, with ENOTTY
 /// if `device` is no loop device.
-pub fn backing(device: impl AsFd) -> io::Result<Backing> {
+pub fn read_backing(device: impl AsFd) -> io::Result<Backing> {
     let mut info = std::mem::MaybeUninit::<LoopInfo>::zeroed();
     // SAFETY: the request writes one `struct loop_info64`, which has the layout of `LoopInfo`.
     let answer = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
@@ -53,7 +53,7 @@ pub fn backing(device: impl AsFd) -> io::Result<Backing> {
     Ok(Backing {
         device: info.device,
         inode: info.inode,
-        is_device: info.rdevice,
+        rdev: info.rdevice,
         offset: info.offset,
         limit: info.size_limit,
     })
@@ -67,6 +67,6 @@ mod tests {
     fn the_structure_is_as_long_as_the_kernels_and_a_file_is_no_loop_device() {
         assert_eq!(size_of::<LoopInfo>(), 232);
         let file = tempfile::tempfile().expect("temporary file");
-        assert!(backing(&file).is_err());
+        assert!(read_backing(&file).is_err());
     }
 }

@@ -337,7 +337,7 @@ impl Region {
     }
 
     /// Returns the block visited at position `number` of a pass; `order` is `None` if sequential.
-    fn place(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
+    fn block_at(&self, order: Option<&BlockPermutation>, number: u64) -> u64 {
         order.map_or(number, |order| order.at(number))
     }
 
@@ -384,7 +384,7 @@ impl Region {
                 None => stretch.first + index,
             };
             let start = place as usize * elements;
-            let (source, target) = self.buffer.floats_mut().split_at_mut(self.target / ELEMENT);
+            let (source, target) = self.buffer.f64s_mut().split_at_mut(self.target / ELEMENT);
             let target = &mut target[start..start + elements];
             let source = if source.is_empty() { &[] } else { &source[start..start + elements] };
             // A read uses its region as the second array, b.

@@ -35,7 +35,7 @@ impl Pages {
         }
     }
 
-    fn reserved(self) -> Option<MapFlags> {
+    fn hugetlb_flags(self) -> Option<MapFlags> {
         match self {
             Self::Small | Self::Thp => None,
             Self::Huge2M => Some(MapFlags::HUGETLB | MapFlags::HUGE_2MB),
@@ -128,8 +128,8 @@ impl Buffer {
         if bytes == 0 {
             return Err(BufferError::Empty);
         }
-        if let Some(flags) = pages.reserved() {
-            return Self::reserved(bytes, pages, flags);
+        if let Some(flags) = pages.hugetlb_flags() {
+            return Self::map_reserved(bytes, pages, flags);
         }
         let page = rustix::param::page_size();
         // One alignment to shift the start within, and one inaccessible page at each edge.
@@ -159,7 +159,7 @@ impl Buffer {
     }
 
     /// Maps whole reserved huge pages for `bytes` bytes; the kernel aligns and does not merge them.
-    fn reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
+    fn map_reserved(bytes: usize, pages: Pages, flags: MapFlags) -> Result<Self, BufferError> {
         let page = pages.unit();
         let whole = bytes.checked_next_multiple_of(page).filter(|whole| isize::try_from(*whole).is_ok());
         let reserved = whole.ok_or(BufferError::TooLarge { bytes })?;
@@ -277,25 +277,25 @@ impl Buffer {
     }
 
     /// Returns the whole f32 elements of the content.
-    pub fn singles(&self) -> &[f32] {
+    pub fn f32s(&self) -> &[f32] {
         // SAFETY: as in `words`; every bit pattern is an f32.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
     /// Returns the whole f32 elements of the content, mutable.
-    pub fn singles_mut(&mut self) -> &mut [f32] {
+    pub fn f32s_mut(&mut self) -> &mut [f32] {
         // SAFETY: as in `singles`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 4) }
     }
 
     /// Returns the whole f64 elements of the content.
-    pub fn floats(&self) -> &[f64] {
+    pub fn f64s(&self) -> &[f64] {
         // SAFETY: as in `words`; every bit pattern is an f64.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
     }
 
     /// Returns the whole f64 elements of the content, mutable.
-    pub fn floats_mut(&mut self) -> &mut [f64] {
+    pub fn f64s_mut(&mut self) -> &mut [f64] {
         // SAFETY: as in `floats`, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
     }
@@ -451,7 +451,7 @@ AnonHugePages:         0 kB
             buffer.bytes_mut().fill(0xa5);
             prop_assert!(buffer.bytes().iter().all(|byte| *byte == 0xa5));
             prop_assert_eq!(buffer.words().len(), bytes / 8);
-            prop_assert_eq!(buffer.floats().len(), bytes / 8);
+            prop_assert_eq!(buffer.f64s().len(), bytes / 8);
         }
     }
 

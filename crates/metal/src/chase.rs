@@ -139,7 +139,7 @@ impl Chase {
         let base = buffer.words_mut().as_mut_ptr().expose_provenance();
         let mut random = SplitMix(shape.seed);
         let nodes_per_group = shape.group.map_or(count as usize, |group| group / shape.stride);
-        let mut offsets = order(count, nodes_per_group, &mut random);
+        let mut offsets = shuffled_order(count, nodes_per_group, &mut random);
         let lines = (shape.stride / LINE_BYTES) as u64;
         for offset in &mut offsets {
             *offset = *offset * shape.stride + random.below(lines) as usize * LINE_BYTES;
@@ -300,7 +300,7 @@ fn walk<const CHASES: usize>(mut at: [usize; CHASES], steps: u64) -> [usize; CHA
 }
 
 /// Returns 0..`count` in groups of `nodes_per_group`; groups and nodes in each are shuffled.
-fn order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
+fn shuffled_order(count: u32, nodes_per_group: usize, random: &mut SplitMix) -> Vec<usize> {
     let count = count as usize;
     let mut groups: Vec<usize> = (0..count).step_by(nodes_per_group.max(1)).collect();
     random.shuffle(&mut groups);

@@ -166,12 +166,12 @@ pub fn thread_cpu_time() -> Duration {
 
 /// Returns whether [`thread_cpu_time`] is precise to a millisecond: gVisor counts ticks of 10 ms,
 /// whatever clock_getres(2) reports. Measured once; false if no attempt was undisturbed.
-pub fn thread_cpu_time_is_fine() -> bool {
+pub fn is_thread_time_precise() -> bool {
     static FINE: LazyLock<bool> = LazyLock::new(|| {
         let watch = |_| {
             let (begun, before) = (Instant::now(), thread_cpu_time());
             while begun.elapsed() < WATCHED {}
-            is_fine(thread_cpu_time().saturating_sub(before), begun.elapsed())
+            is_precise(thread_cpu_time().saturating_sub(before), begun.elapsed())
         };
         (0..WATCHES).find_map(watch).unwrap_or(false)
     });
@@ -183,7 +183,7 @@ const WATCHES: usize = 20;
 
 /// Returns whether `used` CPU time in a spin of `elapsed` is precise: neither zero, as between
 /// ticks, nor too much, as with one. `None` after an interruption.
-fn is_fine(used: Duration, elapsed: Duration) -> Option<bool> {
+fn is_precise(used: Duration, elapsed: Duration) -> Option<bool> {
     (elapsed < 2 * WATCHED).then_some(!used.is_zero() && used <= elapsed)
 }
 
@@ -218,11 +218,11 @@ impl CoreClock {
 
     /// Returns the current core clock in Hz; `None` if time stood still during a link.
     pub fn probe(&self) -> Option<f64> {
-        self.look().map(|probe| probe.hz)
+        self.probe_sharing().map(|probe| probe.hz)
     }
 
     /// Returns the core clock, and whether a sibling used the core; `None` if time stood still.
-    pub fn look(&self) -> Option<ClockProbe> {
+    pub fn probe_sharing(&self) -> Option<ClockProbe> {
         let mut stamps = [Instant::now(); LINKS_PER_PROBE + 1];
         for (stamp, link) in stamps.iter_mut().skip(1).zip(self.links.iter().cycle()) {
             link.run(&self.operands);
@@ -233,7 +233,7 @@ impl CoreClock {
             additions.iter_mut().zip(stamps.windows(2)).zip(self.links.iter().cycle())
         {
             if let [start, end] = pair {
-                *addition = link.addition(seconds(*start, *end))?;
+                *addition = link.addition_seconds(seconds(*start, *end))?;
             }
         }
         let step = self.links.iter().map(|link| self.step / link.additions()).fold(0.0, f64::max);
@@ -317,16 +317,16 @@ mod tests {
     fn time_in_ticks_is_not_fine() {
         let us = Duration::from_micros;
         assert_eq!(
-            [is_fine(us(199), us(200)), is_fine(us(3), us(399))],
+            [is_precise(us(199), us(200)), is_precise(us(3), us(399))],
             [Some(true); 2],
             "alone, and preempted"
         );
         assert_eq!(
-            [is_fine(us(0), us(200)), is_fine(us(10_000), us(200))],
+            [is_precise(us(0), us(200)), is_precise(us(10_000), us(200))],
             [Some(false); 2],
             "between ticks, one"
         );
-        assert_eq!([is_fine(us(10_000), us(12_000)), is_fine(us(0), us(400))], [None; 2], "held up");
+        assert_eq!([is_precise(us(10_000), us(12_000)), is_precise(us(0), us(400))], [None; 2], "held up");
     }
 
     #[test]

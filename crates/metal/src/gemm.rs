@@ -58,11 +58,11 @@ impl Real for f64 {
     }
 
     fn of(buffer: &Buffer) -> &[Self] {
-        buffer.floats()
+        buffer.f64s()
     }
 
     fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
-        buffer.floats_mut()
+        buffer.f64s_mut()
     }
 
     fn tiles() -> Tiles<Self> {
@@ -80,11 +80,11 @@ impl Real for f32 {
     }
 
     fn of(buffer: &Buffer) -> &[Self] {
-        buffer.singles()
+        buffer.f32s()
     }
 
     fn of_mut(buffer: &mut Buffer) -> &mut [Self] {
-        buffer.singles_mut()
+        buffer.f32s_mut()
     }
 
     fn tiles() -> Tiles<Self> {

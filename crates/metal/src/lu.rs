@@ -20,12 +20,12 @@ use crate::gemm::{CoreCaches, NoTile, tile_for};
 use crate::isa::Isa;
 use crate::team::{Team, TeamError};
 use crate::watch::{TeamClocks, ThreadClock};
-use apply::{Strips, together};
+use apply::{Strips, columns_per_group};
 use back::Back;
 use crew::Crew;
 use gate::{MemberOrder, TakenTask, TaskGate};
 use grid::Grid;
-use panel::{Bench, Factored, Kernels, NoPivot, PanelPlace};
+use panel::{Factored, Kernels, NoPivot, PanelPlace, PanelWorkspace};
 use schedule::BlockTask;
 
 /// Largest width of a block, in columns.
@@ -85,8 +85,8 @@ impl SystemSize {
             return Err(size);
         }
         let grid = Grid::new(rows, height, width).ok_or(size)?;
-        let block = block.next_multiple_of(grid::unit(height, width)).min(grid.order);
-        let together = together(kernels, block, caches.second);
+        let block = block.next_multiple_of(grid::common_multiple(height, width)).min(grid.order);
+        let together = columns_per_group(kernels, block, caches.second);
         Ok(Self { rows, block, kernels, grid, together })
     }
 
@@ -102,7 +102,7 @@ impl SystemSize {
 
     /// Returns the memory that [`Lu::new`] allocates for a team of `members` threads, in bytes.
     pub fn bytes(&self, members: usize) -> usize {
-        let own = Bench::bytes(self.grid.order, self.block)
+        let own = PanelWorkspace::bytes(self.grid.order, self.block)
             .saturating_add(Strips::bytes(self.block, self.together));
         let panels = Factored::bytes(self.block).saturating_mul(self.panels());
         let system = self.grid.elements().saturating_add(self.grid.order).saturating_mul(size_of::<f64>());
@@ -136,7 +136,7 @@ pub struct Lu {
 
 #[derive(Debug)]
 struct LuWorker {
-    bench: Bench,
+    bench: PanelWorkspace,
     strips: Strips,
     watch: ThreadClock,
 }
@@ -157,7 +157,7 @@ impl Lu {
         let factored = factored.collect::<Result<_, _>>()?;
         let workers = team.run(|_| -> Result<LuWorker, BufferError> {
             Ok(LuWorker {
-                bench: Bench::new(system.grid.order, system.block)?,
+                bench: PanelWorkspace::new(system.grid.order, system.block)?,
                 strips: Strips::new(system.block, system.together)?,
                 watch: ThreadClock::new(ProbeWork::floating_point(system.kernels.tile.isa)),
             })
@@ -181,8 +181,7 @@ impl Lu {
     {
         let SystemSize { rows, grid, .. } = self.system;
         let strips = (grid.order / grid.height).div_ceil(team.count());
-        let mut shares: Vec<&mut [f64]> =
-            self.numbers.floats_mut().chunks_mut(strips * grid.stride).collect();
+        let mut shares: Vec<&mut [f64]> = self.numbers.f64s_mut().chunks_mut(strips * grid.stride).collect();
         shares.resize_with(team.count(), Default::default);
         team.run_each(&mut shares, |member, share| {
             for (strip, numbers) in share.chunks_mut(grid.stride).enumerate() {
@@ -214,9 +213,9 @@ impl Lu {
     pub fn solve(&mut self, team: &mut Team) -> Result<Solved, LuError> {
         self.factor(team)?;
         let SystemSize { rows, block, kernels, grid, .. } = self.system;
-        let numbers = self.numbers.floats();
+        let numbers = self.numbers.f64s();
         for (row, y) in self.solution.iter_mut().enumerate() {
-            *y = numbers[grid.row(row) + grid.order * grid.step()];
+            *y = numbers[grid.row_offset(row) + grid.order * grid.step()];
         }
         let parts = self.solution.chunks_mut(block).map(Mutex::new).collect();
         let back = Back { narrow: kernels.narrow, grid, numbers, block, parts };
@@ -233,7 +232,7 @@ impl Lu {
     fn factor(&mut self, team: &mut Team) -> Result<(), LuError> {
         let system = self.system;
         let gate = TaskGate::new(system.panels(), system.panels() + 1, team.count(), self.alone);
-        let start = self.numbers.floats_mut().as_mut_ptr();
+        let start = self.numbers.f64s_mut().as_mut_ptr();
         let run = Factorisation { system, start, factored: &self.factored, gate };
         team.run_each(&mut self.workers, |member, worker| run.work(member.index, worker))?;
         match run.gate.failure() {

@@ -429,7 +429,7 @@ impl<L: SlicedLoad> MemberStation<L> {
 
     fn probe(&mut self) -> Option<f64> {
         let Ok(clock) = &self.clock else { return Some(1.0) };
-        let probe = clock.look()?;
+        let probe = clock.probe_sharing()?;
         self.probes[0] += 1;
         self.probes[1] += u64::from(probe.shared);
         Some(probe.hz)

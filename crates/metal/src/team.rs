@@ -212,7 +212,7 @@ impl Team {
 
     fn pin(&mut self) -> Result<(), TeamError> {
         let pinned = self.run(|member| {
-            affinity::keep_on(&[member.cpu])?;
+            affinity::pin_to(&[member.cpu])?;
             affinity::allowed().map(|set| set == [member.cpu])
         })?;
         for (result, &cpu) in pinned.into_iter().zip(&self.cpus) {

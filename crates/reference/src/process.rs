@@ -291,7 +291,7 @@ pub fn become_program(cpus: &[usize], program: &Path, arguments: &[OsString]) ->
     // Best effort, as for workers: the parent also ends the group.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if !cpus.is_empty()
-        && let Err(error) = plimsoll_metal::affinity::keep_on(cpus)
+        && let Err(error) = plimsoll_metal::affinity::pin_to(cpus)
     {
         return error;
     }

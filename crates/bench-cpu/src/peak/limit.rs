@@ -272,10 +272,10 @@ fn units(
 ) -> Result<PeakUnits, UnknownChip> {
     let core = core_of(machine, cpus)?;
     let rate = rate_of(kernel)?;
-    if kernel.isa == Isa::Sve && !rate.is_alike_in_sve {
+    if kernel.isa == Isa::Sve && !rate.same_in_sve {
         return Err(UnknownChip(format!("the rate of SVE {} of {} is not known", rate.name, core.name)));
     }
-    if kernel.is_scalar() && !rate.is_alike_in_scalars {
+    if kernel.is_scalar() && !rate.same_in_scalars {
         return Err(UnknownChip(format!("the rate of scalar {} of {} is not known", rate.name, core.name)));
     }
     // A scalar occupies a 128-bit unit.

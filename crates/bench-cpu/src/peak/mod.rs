@@ -1,7 +1,7 @@
 //! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers. Rate and
 //! clock come from the same undisturbed slices.
 
-use plimsoll_metal::capability::quickest;
+use plimsoll_metal::capability::fastest_variant;
 use plimsoll_metal::kernel::{ComputeKernel, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Team, TeamMember};
@@ -167,7 +167,7 @@ impl PeakJob {
 /// Returns the fastest of the equivalent kernels on the first of `cpus`; else `kernel` itself.
 fn quickest_on(kernel: &'static ComputeKernel, cpus: &[usize]) -> &'static ComputeKernel {
     let first = cpus.get(..1).unwrap_or_default();
-    let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| quickest(kernel)).ok());
+    let chosen = Team::new(first).ok().and_then(|mut team| team.run(|_| fastest_variant(kernel)).ok());
     chosen.and_then(|each| each.into_iter().next()).unwrap_or(kernel)
 }
 

@@ -44,11 +44,11 @@ fn ask(root: &Root, name: &str) -> Option<Backing> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(Path::new("/dev").join(name)).ok()?;
     let same = file.metadata().is_ok_and(|about| DeviceNumber::from_raw(about.rdev()) == number);
-    backing::backing(&file).ok().filter(|_| same)
+    backing::read_backing(&file).ok().filter(|_| same)
 }
 
 fn thing(known: &Backing) -> FileOrDevice {
-    match known.is_device {
+    match known.rdev {
         0 => FileOrDevice::File(FileId { system: DeviceNumber::from_raw(known.device), inode: known.inode }),
         number => FileOrDevice::Block(DeviceNumber::from_raw(number)),
     }

@@ -65,7 +65,7 @@ macro_rules! recurrences {
     ($name:ident, $float:ty, $bits:ty) => {
         fn $name(recurrence: Recurrence, steps: u64, [first, second]: [u64; 2], numbers: &mut [u64]) {
             let [a, b] = [first, second].map(|bits| <$float>::from_bits(bits as $bits));
-            let dot = pairs(first, second) as $float;
+            let dot = dot_bf16_pairs(first, second) as $float;
             for (which, number) in numbers.iter_mut().enumerate() {
                 let mut x = <$float>::from_bits(*number as $bits);
                 match recurrence {
@@ -91,7 +91,7 @@ recurrences!(advance_f64, f64, u64);
 recurrences!(advance_f32, f32, u32);
 
 /// Returns the dot product of the bfloat16 pairs in the low 32 bits of `first` and `second`.
-fn pairs(first: u64, second: u64) -> f64 {
+fn dot_bf16_pairs(first: u64, second: u64) -> f64 {
     let number = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
     let [low, high] = [0, 16].map(|shift| number(first >> shift) * number(second >> shift));
     low + high
@@ -105,9 +105,9 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
     let sum = |x: u64, other: u64| x.wrapping_add(other) & mask;
     let product = |x: u64, other: u64| x.wrapping_mul(other) & mask;
     let dot = |x: u64, other: u64| {
-        u64::from((x as u32).wrapping_add(if bytes { mixed_bytes(other, b) } else { halves(other, b) }))
+        u64::from((x as u32).wrapping_add(if bytes { dot_u8_i8(other, b) } else { dot_i16(other, b) }))
     };
-    let signed_dot = |x: u64, other: u64| u64::from((x as u32).wrapping_add(signed_bytes(other, b)));
+    let signed_dot = |x: u64, other: u64| u64::from((x as u32).wrapping_add(dot_i8(other, b)));
     match kernel.recurrence {
         Recurrence::NextSum => each_with_next(steps, numbers, sum),
         Recurrence::RingOrSum => (0..steps).for_each(|_| {
@@ -132,21 +132,21 @@ fn advance_integers(kernel: &ComputeKernel, steps: u64, [a, b]: [u64; 2], number
 }
 
 /// Returns the dot product of the four low bytes, unsigned in `first` and signed in `second`.
-fn mixed_bytes(first: u64, second: u64) -> u32 {
+fn dot_u8_i8(first: u64, second: u64) -> u32 {
     (0..4).fold(0, |sum: u32, byte| {
         let product = i32::from((first >> (8 * byte)) as u8) * i32::from((second >> (8 * byte)) as i8);
         sum.wrapping_add(product as u32)
     })
 }
 
-fn halves(first: u64, second: u64) -> u32 {
+fn dot_i16(first: u64, second: u64) -> u32 {
     (0..2).fold(0, |sum: u32, half| {
         let product = i32::from((first >> (16 * half)) as i16) * i32::from((second >> (16 * half)) as i16);
         sum.wrapping_add(product as u32)
     })
 }
 
-fn signed_bytes(first: u64, second: u64) -> u32 {
+fn dot_i8(first: u64, second: u64) -> u32 {
     (0..4).fold(0, |sum: u32, byte| {
         let [first, second] = [first, second].map(|word| i32::from((word >> (8 * byte)) as i8));
         sum.wrapping_add((first * second) as u32)
@@ -161,10 +161,10 @@ fn advance_tiles(kernel: &ComputeKernel, tile: TileSize, steps: u64, vectors: &m
         for which in 0..vectors.accumulators() {
             let start = vectors.accumulator(which, lane);
             let end = if kernel.element == Element::I8 {
-                let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(signed_bytes(*a, *b)));
+                let sum = words.iter().fold(0_u32, |sum, (a, b)| sum.wrapping_add(dot_i8(*a, *b)));
                 (start as u32).wrapping_add(sum.wrapping_mul(steps as u32))
             } else {
-                let sum = words.iter().map(|(a, b)| pairs(*a, *b)).sum::<f64>() as f32;
+                let sum = words.iter().map(|(a, b)| dot_bf16_pairs(*a, *b)).sum::<f64>() as f32;
                 (0..steps).fold(f32::from_bits(start as u32), |x, _| x + sum).to_bits()
             };
             vectors.set_accumulator(which, lane, u64::from(end));

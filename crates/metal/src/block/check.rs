@@ -7,7 +7,7 @@ impl Region {
     pub fn verify(&self) -> Result<(), WrongBlocks> {
         let (passes, rest) = (self.done / self.count, self.done % self.count);
         let order = (self.shape.order == BlockTraversal::Random).then(|| self.order_of(passes));
-        let visited = |number: u64| self.place(order.as_ref(), number);
+        let visited = |number: u64| self.block_at(order.as_ref(), number);
         let wrong = |what: String| Err(WrongBlocks { what, blocks: self.done });
         match self.shape.op {
             BlockOp::Read => {

@@ -1,7 +1,7 @@
 //! Selects the chains for a kind of work: in the densest vector work beside which an addition does
 //! not slow down, a multiplication must take a whole number of additions.
 
-use super::links::{ChainLink, Of, VectorOperands};
+use super::links::{ChainKind, ChainLink, VectorOperands};
 use super::step::{TimeKept, timer_step};
 use super::{ClockUnknown, LINK_TOLERANCE, ProbeWork, longest_undisturbed, mean_up_to};
 use crate::arch::chain::{Density, Woven};
@@ -56,7 +56,7 @@ impl Calibration {
 /// Fails if the timer stands still or is too coarse.
 fn cycles_of_link(scalar: &Density, step: f64) -> Result<u64, ClockUnknown> {
     // SAFETY: a chain without vector work needs nothing.
-    let link = unsafe { ChainLink::new(scalar, Of::Additions, LINK_CYCLES as u64, false) };
+    let link = unsafe { ChainLink::new(scalar, ChainKind::Additions, LINK_CYCLES as u64, false) };
     let operands = VectorOperands::none();
     let repeats = (1.0 + 4.0 * step / 1e-6) as usize;
     let shortest = (0..CALIBRATION_ROUNDS).map(|_| {
@@ -85,7 +85,8 @@ fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) ->
         // SAFETY: `operands` belong to this row; `ProbeWork::woven` checked its set.
         row.densities.iter().map(move |density| unsafe { ChainLink::new(density, of, cycles, true) })
     };
-    let mut timed = TimedLinks::of(links(Of::Additions).chain(links(Of::Multiplications)), operands, step);
+    let mut timed =
+        TimedLinks::of(links(ChainKind::Additions).chain(links(ChainKind::Multiplications)), operands, step);
     let (adds, multiplications) = timed.each.split_at_checked(row.densities.len())?;
     let place = (0..adds.len()).find(|place| {
         let sparser = adds.get(place + 1).and_then(|link| *link);
@@ -93,9 +94,9 @@ fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) ->
             .is_some_and(|dense| sparser.is_none_or(|sparser| dense <= sparser * (1.0 + LINK_TOLERANCE)))
     })?;
     let (add, multiply) = ((*adds.get(place)?)?, (*multiplications.get(place)?)?);
-    let cycles = whole(add, multiply).ok()?;
+    let cycles = cycles_per_multiply(add, multiply).ok()?;
     let densities = row.densities.len();
-    let multiplications = timed.links.get(densities + place)?.clone().of_cycles(cycles);
+    let multiplications = timed.links.get(densities + place)?.clone().with_cycles(cycles);
     let adds = timed.links.drain(..densities).skip(place).take(2);
     let links = adds.flat_map(|add| [add, multiplications.clone()]).collect();
     Some((links, operands.clone()))
@@ -108,7 +109,7 @@ fn alone_at_last(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks
 
 fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockUnknown> {
     let operands = VectorOperands::none();
-    let links = [Of::Additions, Of::Multiplications]
+    let links = [ChainKind::Additions, ChainKind::Multiplications]
         // SAFETY: a chain without vector work needs nothing.
         .map(|of| unsafe { ChainLink::new(scalar, of, cycles, false) });
     let timed = TimedLinks::of(links.into_iter(), &operands, step);
@@ -116,8 +117,9 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
         [Some(add), Some(multiply)] => (*add, *multiply),
         _ => return Err(ClockUnknown::TimerStuck),
     };
-    let multiplications = |cycles| timed.links.iter().skip(1).map(move |link| link.clone().of_cycles(cycles));
-    let links = match (whole(add, multiply), cycles_with_sibling(add, multiply)) {
+    let multiplications =
+        |cycles| timed.links.iter().skip(1).map(move |link| link.clone().with_cycles(cycles));
+    let links = match (cycles_per_multiply(add, multiply), cycles_with_sibling(add, multiply)) {
         (Ok(cycles), _) => timed.links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
         (Err(_), Some(cycles)) => multiplications(cycles).collect(),
         (Err(why), None) => return Err(why),
@@ -135,7 +137,7 @@ fn cycles_with_sibling(add: f64, multiply: f64) -> Option<f64> {
 
 /// Returns the cycles per multiplication from the seconds per addition and multiplication; fails if
 /// their ratio is no whole number from 2 to 8.
-fn whole(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
+fn cycles_per_multiply(add: f64, multiply: f64) -> Result<f64, ClockUnknown> {
     let ratio = multiply / add;
     let off = (ratio / ratio.round() - 1.0).abs();
     match off <= WHOLE_RATIO_TOLERANCE && MULTIPLICATION.contains(&ratio.round()) {
@@ -172,7 +174,7 @@ impl TimedLinks {
                 let longest = longest_undisturbed(times, step)?;
                 let mean = mean_up_to(times, longest);
                 link.constant = middle_mean(constants).clamp(0.0, mean / 10.0);
-                link.addition(mean)
+                link.addition_seconds(mean)
             });
         let each = each.collect();
         Self { links, each }
@@ -196,10 +198,10 @@ mod tests {
     #[test]
     fn only_whole_numbers_of_cycles_are_sound() {
         for ratio in [2.0, 3.0, 2.99, 3.01, 5.0] {
-            assert_eq!(whole(1.0, ratio), Ok(ratio.round()), "{ratio}");
+            assert_eq!(cycles_per_multiply(1.0, ratio), Ok(ratio.round()), "{ratio}");
         }
         for ratio in [0.0, 1.0, 2.5, 2.6, 3.05, 12.0, f64::NAN, f64::INFINITY] {
-            assert!(whole(1.0, ratio).is_err(), "{ratio}");
+            assert!(cycles_per_multiply(1.0, ratio).is_err(), "{ratio}");
         }
     }
 
@@ -218,7 +220,7 @@ mod tests {
         let rows = native::WOVEN_KERNELS.iter().flat_map(|row| &row.densities).chain(native::SCALAR_CHAINS);
         for density in rows {
             let ratio = density.adds as f64 / density.multiplications as f64;
-            assert!(whole(1.0, ratio).is_err(), "{density:?}");
+            assert!(cycles_per_multiply(1.0, ratio).is_err(), "{density:?}");
         }
     }
 
@@ -249,7 +251,7 @@ mod tests {
             let operands = VectorOperands::of(row).unwrap();
             let before = format!("{operands:?}");
             for density in &row.densities {
-                for of in [Of::Additions, Of::Multiplications] {
+                for of in [ChainKind::Additions, ChainKind::Multiplications] {
                     // SAFETY: the operands are this row's, and the instruction set is available.
                     let link = unsafe { ChainLink::new(density, of, 1_000, true) };
                     assert!(link.time(&operands) > 0.0 && link.additions() >= 333.0);

@@ -38,7 +38,7 @@ pub(super) struct ChainLink {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum ChainKind {
     Additions,
     Multiplications,
 }
@@ -46,10 +46,10 @@ pub(super) enum Of {
 impl ChainLink {
     /// Makes a link of the chain `of`, at least `cycles` long if a multiplication takes 3 cycles.
     /// Safety: if `woven`, run the link with its row's operands on a processor with the row's set.
-    pub(super) unsafe fn new(density: &Density, of: Of, cycles: u64, woven: bool) -> Self {
+    pub(super) unsafe fn new(density: &Density, of: ChainKind, cycles: u64, woven: bool) -> Self {
         let (chain, each, wanted) = match of {
-            Of::Additions => (density.add, density.adds, cycles),
-            Of::Multiplications => (density.multiply, density.multiplications, cycles / 3),
+            ChainKind::Additions => (density.add, density.adds, cycles),
+            ChainKind::Multiplications => (density.multiply, density.multiplications, cycles / 3),
         };
         let turns = wanted.div_ceil(each).max(1);
         Self { chain, turns, instructions: (turns * each) as f64, woven, constant: 0.0 }
@@ -63,7 +63,7 @@ impl ChainLink {
     }
 
     /// Returns the link with each instruction counted as `cycles` additions.
-    pub(super) fn of_cycles(self, cycles: f64) -> Self {
+    pub(super) fn with_cycles(self, cycles: f64) -> Self {
         Self { instructions: self.instructions * cycles, ..self }
     }
 
@@ -79,7 +79,7 @@ impl ChainLink {
     }
 
     /// Returns the seconds per one-cycle addition if a run took `seconds`; `None` if all overhead.
-    pub(super) fn addition(&self, seconds: f64) -> Option<f64> {
+    pub(super) fn addition_seconds(&self, seconds: f64) -> Option<f64> {
         let time = seconds - self.constant;
         (time > 0.0).then(|| time / self.instructions)
     }

@@ -72,13 +72,15 @@ impl TimeKept {
 }
 
 fn same_pace(first: (u64, u64), second: (u64, u64), now: (u64, u64)) -> Result<(), ClockUnknown> {
-    let (Some(then), Some(later)) = (pace(first, second), pace(second, now)) else { return Ok(()) };
+    let (Some(then), Some(later)) = (ticks_per_ns(first, second), ticks_per_ns(second, now)) else {
+        return Ok(());
+    };
     let change = (later / then - 1.0).abs();
     if change > SAME_PACE { Err(ClockUnknown::TimeDrifts(change)) } else { Ok(()) }
 }
 
 /// Returns the ticks per ns between two (ticks, ns) readings; `None` if less than 1 ms apart.
-fn pace(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
+fn ticks_per_ns(from: (u64, u64), to: (u64, u64)) -> Option<f64> {
     let (ticks, ns) = (to.0.wrapping_sub(from.0), to.1.checked_sub(from.1)?);
     (ns >= SHORTEST_NS).then(|| ticks as f64 / ns as f64)
 }
@@ -108,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_changes_its_pace_is_found() {
-        assert_eq!(pace((0, 0), (5, 999_999)), None);
-        assert_eq!(pace((100, 0), (2_000_100, 1_000_000)), Some(2.0));
+        assert_eq!(ticks_per_ns((0, 0), (5, 999_999)), None);
+        assert_eq!(ticks_per_ns((100, 0), (2_000_100, 1_000_000)), Some(2.0));
         let steady = TimeKept::since(TimeKept::now());
         assert_eq!(steady.check(), Ok(()));
         let (first, second) = ((0, 0), (20_000_000, 10_000_000));

@@ -23,7 +23,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 
 /// Pins the calling thread to `cpus`, all below [`MAX_CPUS`]. The kernel ignores CPUs that are
 /// absent or not allowed, unless none remains.
-pub fn keep_on(cpus: &[usize]) -> io::Result<()> {
+pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
     let mut mask = [0_usize; MAX_CPUS / MASK_WORD_BITS];
     for cpu in cpus {
         let past = || {
@@ -47,16 +47,16 @@ mod tests {
     fn a_thread_is_kept_on_one_cpu_and_let_go() {
         let before = allowed().unwrap();
         let last = *before.last().unwrap();
-        keep_on(&[last]).unwrap();
+        pin_to(&[last]).unwrap();
         assert_eq!(allowed().unwrap(), [last]);
-        keep_on(&before).unwrap();
+        pin_to(&before).unwrap();
         assert_eq!(allowed().unwrap(), before);
     }
 
     #[test]
     fn cpus_that_no_machine_has_are_refused() {
-        assert!(keep_on(&[MAX_CPUS - 1]).is_err());
-        assert!(keep_on(&[MAX_CPUS]).unwrap_err().to_string().contains("past the last, 8191"));
-        assert!(keep_on(&[]).is_err());
+        assert!(pin_to(&[MAX_CPUS - 1]).is_err());
+        assert!(pin_to(&[MAX_CPUS]).unwrap_err().to_string().contains("past the last, 8191"));
+        assert!(pin_to(&[]).is_err());
     }
 }

@@ -36,7 +36,7 @@ fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Optio
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);
     let mut rates = Vec::with_capacity(SLICES);
     // With a busy sibling the clock reads slightly low, and the rate would look too high.
-    let probe = || clock.look().filter(|probe| !probe.shared).map(|probe| probe.hz);
+    let probe = || clock.probe_sharing().filter(|probe| !probe.shared).map(|probe| probe.hz);
     let mut before = probe();
     for _ in 0..MOST_SLICES {
         let seconds = time(turns);
@@ -94,7 +94,7 @@ pub fn loops(isa: Isa) -> impl Iterator<Item = &'static InstructionLoop> {
 impl InstructionLoop {
     /// Measures loads per cycle, or latency in cycles, on the calling thread's core; `None` without
     /// the instruction set, or with too few slices of a steady clock.
-    pub fn measured(&self, clock: &CoreClock) -> Option<f64> {
+    pub fn measure(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);
         let rate = rate(PER_TURN, clock, |turns| {
@@ -113,7 +113,7 @@ const TRIAL_SECONDS: f64 = 60e-6;
 const WORTH: f64 = 1.01;
 
 /// Returns the fastest of the [`variants`] of `kernel` on the calling thread's core; takes some ms.
-pub fn quickest(kernel: &'static ComputeKernel) -> &'static ComputeKernel {
+pub fn fastest_variant(kernel: &'static ComputeKernel) -> &'static ComputeKernel {
     if kernel.chains {
         return kernel;
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_kernel_with_a_number_of_chains_is_never_replaced() {
         for kernel in crate::kernel::chained() {
-            assert_eq!(quickest(kernel).name, kernel.name);
+            assert_eq!(fastest_variant(kernel).name, kernel.name);
         }
     }
     use crate::kernel::{find, kernels};
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_quickest_is_one_of_those_that_do_the_same() {
         for kernel in kernels().filter(|kernel| kernel.available().is_ok() && !kernel.is_variant()) {
-            let chosen = quickest(kernel);
+            let chosen = fastest_variant(kernel);
             let same =
                 find(chosen.op, chosen.element, chosen.isa).is_some_and(|first| first.name == kernel.name);
             assert!(same, "{} for {}", chosen.name, kernel.name);
@@ -187,7 +187,7 @@ mod tests {
                     Probed::Loads => 0.1..5.0,
                     Probed::FmaLatency | Probed::AddLatency => 0.9..40.0,
                 };
-                let measured = one.measured(&clock);
+                let measured = one.measure(&clock);
                 assert!(measured.is_none_or(|value| plausible.contains(&value)), "{one:?}: {measured:?}");
             }
         }

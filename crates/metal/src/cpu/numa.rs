@@ -55,7 +55,7 @@ fn policy(mode: libc::c_int, mask: *const u64, bits: usize) -> io::Result<()> {
 }
 
 /// Returns the resident pages by NUMA node among some 256 evenly spaced pages of `memory`.
-pub fn nodes_of(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
+pub fn resident_pages_by_node(memory: &[u8]) -> Result<BTreeMap<usize, usize>, NumaError> {
     let spacing = (memory.len() / ASKED).max(rustix::param::page_size());
     let pages: Vec<*const u8> = memory.iter().step_by(spacing).map(ptr::from_ref).collect();
     let mut nodes = vec![-1 as libc::c_int; pages.len()];
@@ -109,11 +109,11 @@ mod tests {
             buffer
         };
         let Some(buffer) = allowed(on_node(0, make)) else { return };
-        let Some(nodes) = allowed(nodes_of(buffer.bytes())) else { return };
+        let Some(nodes) = allowed(resident_pages_by_node(buffer.bytes())) else { return };
         assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), [0]);
         assert_eq!(nodes[&0], 256);
         let untouched = Buffer::new(1 << 20, Pages::Small).unwrap();
-        assert_eq!(allowed(nodes_of(untouched.bytes())), Some(BTreeMap::new()));
+        assert_eq!(allowed(resident_pages_by_node(untouched.bytes())), Some(BTreeMap::new()));
     }
 
     #[test]

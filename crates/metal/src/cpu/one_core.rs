@@ -22,7 +22,11 @@ pub struct SiblingTrial {
 
 /// Times slices of `kernel` on each of two pinned CPUs alone, and on both at once, about 10 ms in
 /// all; `cpus[first]` (0 or 1) works alone first.
-pub fn trial(cpus: [usize; 2], first: usize, kernel: &LoadedKernel) -> Result<SiblingTrial, TeamError> {
+pub fn time_siblings(
+    cpus: [usize; 2],
+    first: usize,
+    kernel: &LoadedKernel,
+) -> Result<SiblingTrial, TeamError> {
     let turns = Team::new(&cpus[..1])?.run(|_| turns_of_slice(&mut kernel.clone()))?;
     let turns = turns.first().copied().unwrap_or(1);
     let work = |member: TeamMember<'_>| {
@@ -70,7 +74,7 @@ mod tests {
         let kernel = find(Op::FMA, Element::F64, Isa::best()).unwrap().load().unwrap();
         let other = cpus.get(1).copied().unwrap_or(cpus[0]);
         for first in [0, 1] {
-            let found = trial([cpus[0], other], first, &kernel).unwrap();
+            let found = time_siblings([cpus[0], other], first, &kernel).unwrap();
             assert!(found.alone.iter().chain(&found.both).all(|seconds| *seconds > 0.0), "{found:?}");
         }
     }

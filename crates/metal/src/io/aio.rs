@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::buffer::Buffer;
 use crate::ticks::TickClock;
-use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd, laid_out, transfer_buffer};
+use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd, buffer_layout, transfer_buffer};
 
 /// linux/aio_abi.h.
 const PREAD_COMMAND: u16 = 0;
@@ -80,7 +80,7 @@ impl<F: AsFd> Aio<F> {
     /// Creates a context with `depth` slots of `block` bytes each on `files`. Fails with `EAGAIN`
     /// beyond the limit `fs.aio-max-nr`, with `ENOSYS` if the kernel has no AIO.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
-        let (stride, bytes) = laid_out(files.len(), depth, block)?;
+        let (stride, bytes) = buffer_layout(files.len(), depth, block)?;
         let region = transfer_buffer(bytes)?;
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number to the variable, which must be 0 before.

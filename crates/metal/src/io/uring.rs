@@ -21,7 +21,7 @@ mod tests;
 
 pub use error::{RingError, Unavailable};
 pub use request::{Completion, Delivery, Granted, Polling, Request, RequestKind, WaitEnd};
-pub(crate) use setup::laid_out;
+pub(crate) use setup::buffer_layout;
 pub use setup::transfer_buffer;
 use setup::{errno_of, register_buffers, set_up};
 
@@ -87,7 +87,7 @@ impl<F: AsFd> Ring<F> {
 
     /// Creates a ring like [`Ring::new`], on several files (at least one) and with polling.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
-        let (stride, bytes) = laid_out(files.len(), depth, block)?;
+        let (stride, bytes) = buffer_layout(files.len(), depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
         let (uring, delivery) = set_up(entries, polling)?;
         let region = transfer_buffer(bytes)?;

@@ -14,9 +14,9 @@ pub struct CoreRate {
     /// Instructions per cycle of one 512-bit multiplication unit, if chips differ in their number.
     pub per_512_unit: Option<f64>,
     /// Whether SVE has the rate of Advanced SIMD at the same width, on all listed chips.
-    pub is_alike_in_sve: bool,
+    pub same_in_sve: bool,
     /// Whether scalars have the rate of 128-bit vectors.
-    pub is_alike_in_scalars: bool,
+    pub same_in_scalars: bool,
 }
 
 /// Latency of an instruction, by key in tables of chips.
@@ -64,13 +64,13 @@ impl CoreRate {
             in_cycles: false,
             latency: LatencyKey::Unlisted,
             per_512_unit: None,
-            is_alike_in_sve: false,
-            is_alike_in_scalars: true,
+            same_in_sve: false,
+            same_in_scalars: true,
         }
     }
 
     const fn of_vectors(key: &'static str, name: &'static str, latency: LatencyKey) -> Self {
-        Self { latency, is_alike_in_sve: true, ..Self::new(key, name) }
+        Self { latency, same_in_sve: true, ..Self::new(key, name) }
     }
 
     /// Returns the rate, with `per_cycle` instructions per cycle in each 512-bit multiplier.
@@ -80,7 +80,7 @@ impl CoreRate {
 
     /// Makes a rate of instructions that occupy their unit for cycles; scalars take fewer.
     pub(super) const fn in_cycles(key: &'static str, name: &'static str) -> Self {
-        Self { in_cycles: true, is_alike_in_scalars: false, ..Self::new(key, name) }
+        Self { in_cycles: true, same_in_scalars: false, ..Self::new(key, name) }
     }
 }
 

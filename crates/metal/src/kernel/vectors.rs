@@ -49,7 +49,7 @@ impl Vectors {
             vectors.set(1, lane, constants.b);
             for accumulator in 0..accumulators {
                 let place = accumulator * lanes + lane;
-                let start = start(kernel, place, accumulators * lanes);
+                let start = initial_bits(kernel, place, accumulators * lanes);
                 vectors.set(OPERANDS + accumulator, lane, start);
             }
         }
@@ -211,7 +211,7 @@ fn cancelling_pairs(which: [usize; 2]) -> Constants {
 }
 
 /// Returns the initial bits of number `place` of `places`, over all accumulators and lanes.
-fn start(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
+fn initial_bits(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     let widest = match kernel.recurrence {
         Recurrence::SquareFrom | Recurrence::NextFromOrSquare => 0.6,
         _ => 0.9,

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::crew::{Crew, part_of};
-use super::panel::{Factored, Kernels, PanelPlace, room};
+use super::panel::{Factored, Kernels, PanelPlace, allocate_zeros};
 use crate::arch::native::prefetch;
 use crate::buffer::{Buffer, BufferError};
 use crate::gemm::pack::MatrixPart;
@@ -21,7 +21,7 @@ pub(super) struct Strips {
 
 /// Returns the columns per group for panels of `width` columns: as many as fit the L2 cache of
 /// `second_level` bytes, in whole tiles and equal groups.
-pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> usize {
+pub(super) fn columns_per_group(kernels: Kernels, width: usize, second_level: usize) -> usize {
     let fit = second_level / PART / (width.max(1) * size_of::<f64>());
     let groups = width.div_ceil(fit.max(kernels.tile.columns));
     width.div_ceil(groups.max(1)).next_multiple_of(kernels.tile.columns)
@@ -29,7 +29,7 @@ pub(super) fn together(kernels: Kernels, width: usize, second_level: usize) -> u
 
 impl Strips {
     pub(super) fn new(width: usize, together: usize) -> Result<Self, BufferError> {
-        room(width.saturating_mul(together)).map(|strips| Self { strips, together })
+        allocate_zeros(width.saturating_mul(together)).map(|strips| Self { strips, together })
     }
 
     pub(super) fn bytes(width: usize, together: usize) -> usize {
@@ -48,7 +48,7 @@ impl Strips {
         columns: Range<usize>,
         crew: &Crew,
     ) {
-        let strips = self.strips.floats_mut().as_mut_ptr();
+        let strips = self.strips.f64s_mut().as_mut_ptr();
         for first in columns.clone().step_by(self.together) {
             let count = self.together.min(columns.end - first) / kernels.tile.columns;
             let group = ColumnGroup { kernels, place, factored, start, first, count, strips };
@@ -82,7 +82,7 @@ impl ColumnGroup<'_> {
     fn tile(&self, row: usize, strip: usize) -> *mut f64 {
         let grid = self.place.grid;
         let column = self.first + strip * self.kernels.tile.columns;
-        self.start.wrapping_add(grid.row(row) + column * grid.step())
+        self.start.wrapping_add(grid.row_offset(row) + column * grid.step())
     }
 
     fn strip(&self, strip: usize) -> *mut f64 {
@@ -135,7 +135,7 @@ impl ColumnGroup<'_> {
     fn solve(&self, strip: usize) {
         let (tile, PanelPlace { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
-        let solver = self.factored.solver.floats().as_ptr();
+        let solver = self.factored.solver.f64s().as_ptr();
         for row in (0..width).step_by(tile.rows) {
             let c = self.tile(first + row, strip);
             let operands = TileOperands {
@@ -164,7 +164,7 @@ impl ColumnGroup<'_> {
         let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));
         for row in rows.map(|strip| strip * tile.rows) {
-            let a = self.start.wrapping_add(grid.row(row) + first * grid.step()).cast_const();
+            let a = self.start.wrapping_add(grid.row_offset(row) + first * grid.step()).cast_const();
             let next = a.wrapping_add(grid.stride);
             for strip in 0..self.count {
                 let c = self.tile(row, strip);

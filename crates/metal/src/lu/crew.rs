@@ -115,7 +115,7 @@ impl Crew {
         let _helping = Helping::new(&self.helpers.0);
         let mut done = 0;
         loop {
-            patiently(|| {
+            spin_until(|| {
                 self.state.0.load(Ordering::Acquire) != 2 * task + 1
                     || self.phase.0.load(Ordering::Acquire) != done
             });
@@ -164,7 +164,7 @@ struct Phase<'run> {
 impl Drop for Phase<'_> {
     fn drop(&mut self) {
         (0..self.crew.parts()).for_each(|part| drop(self.crew.take(self.phase, part)));
-        patiently(|| self.crew.left.0.load(Ordering::Acquire) == 0);
+        spin_until(|| self.crew.left.0.load(Ordering::Acquire) == 0);
     }
 }
 
@@ -193,7 +193,7 @@ impl Drop for Helping<'_> {
 }
 
 /// Spins until `met` returns true; yields after every [`LOOKS`] polls.
-fn patiently(met: impl Fn() -> bool) {
+fn spin_until(met: impl Fn() -> bool) {
     let mut looks = 0_u32;
     while !met() {
         looks = looks.wrapping_add(1);
@@ -283,7 +283,7 @@ mod tests {
             let shared = AssertUnwindSafe(|| {
                 crew.share(true, &|these| {
                     if these.start == 0 {
-                        patiently(|| begun.load(Ordering::Acquire));
+                        spin_until(|| begun.load(Ordering::Acquire));
                         panic!("as planned");
                     }
                     begun.store(true, Ordering::Release);

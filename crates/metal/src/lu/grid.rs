@@ -18,7 +18,7 @@ const LINE_ELEMENTS: usize = 8;
 impl Grid {
     /// Lays out `rows` equations for tiles of `height` × `width`; `None` beyond the address space.
     pub(super) fn new(rows: usize, height: usize, width: usize) -> Option<Self> {
-        let order = rows.checked_next_multiple_of(unit(height, width))?;
+        let order = rows.checked_next_multiple_of(common_multiple(height, width))?;
         let columns = order.checked_add(width)?;
         // Odd multiple of eight lines: distant strips do not compete for the same cache sets.
         let lines = columns.checked_mul(height)?.div_ceil(LINE_ELEMENTS);
@@ -32,7 +32,7 @@ impl Grid {
     }
 
     /// Returns the offset of the first element of row `row`, in elements.
-    pub(super) fn row(self, row: usize) -> usize {
+    pub(super) fn row_offset(self, row: usize) -> usize {
         row / self.height * self.stride + row % self.height
     }
 
@@ -42,7 +42,7 @@ impl Grid {
 }
 
 /// Returns the least common multiple of the tile's `height` and `width`.
-pub(super) fn unit(height: usize, width: usize) -> usize {
+pub(super) fn common_multiple(height: usize, width: usize) -> usize {
     let (mut a, mut b) = (height, width);
     while b > 0 {
         (a, b) = (b, a % b);
@@ -59,12 +59,12 @@ mod tests {
         #[test]
         fn every_element_has_a_place_of_its_own(rows in 1_usize..80, height in 1_usize..9, width in 1_usize..9) {
             let grid = Grid::new(rows, height, width).unwrap();
-            prop_assert!(grid.order >= rows && grid.order.is_multiple_of(unit(height, width)));
+            prop_assert!(grid.order >= rows && grid.order.is_multiple_of(common_multiple(height, width)));
             prop_assert!(grid.columns > grid.order && grid.columns.is_multiple_of(width));
             let mut seen = vec![false; grid.elements()];
             for row in 0..grid.order {
                 for column in 0..grid.columns {
-                    let place = grid.row(row) + column * grid.step();
+                    let place = grid.row_offset(row) + column * grid.step();
                     prop_assert!(!std::mem::replace(&mut seen[place], true));
                 }
             }
@@ -86,6 +86,9 @@ mod tests {
 
     #[test]
     fn units_are_whole_tiles_both_ways() {
-        assert_eq!([unit(24, 8), unit(12, 4), unit(8, 6), unit(4, 4)], [24, 12, 24, 4]);
+        assert_eq!(
+            [common_multiple(24, 8), common_multiple(12, 4), common_multiple(8, 6), common_multiple(4, 4)],
+            [24, 12, 24, 4]
+        );
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Narrow {
 
 /// Returns x − y·z, rounded once if `FUSED`.
 #[inline(always)]
-fn less<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
+fn minus_product<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
@@ -101,7 +101,7 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
 /// Computes, stores and returns the elements above the diagonal of `column`. Safety: the caller
 /// owns the columns down to this one's diagonal.
 #[inline(always)]
-pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
+pub(crate) unsafe fn solve_above_diagonal<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
     column: usize,
 ) -> [f64; WIDEST] {
@@ -111,7 +111,7 @@ pub(crate) unsafe fn above<const FUSED: bool, const HEIGHT: usize>(
         let mut number = unsafe { *panel.at::<HEIGHT>(row, column) };
         for (left, factor) in factors.iter().enumerate().take(row) {
             // SAFETY: as above.
-            number = less::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
+            number = minus_product::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
         }
         factors[row] = number;
         // SAFETY: as above.
@@ -182,7 +182,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
             let mut number = unsafe { *panel.at::<HEIGHT>(row, LEFT) };
             for (left, factor) in factors.iter().enumerate().take(LEFT) {
                 // SAFETY: as above.
-                number = less::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
+                number = minus_product::<FUSED>(number, unsafe { *panel.at::<HEIGHT>(row, left) }, *factor);
             }
             // SAFETY: as above.
             unsafe { *panel.at::<HEIGHT>(row, LEFT) = number };
@@ -204,7 +204,7 @@ unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
                 // SAFETY: as above.
                 let column = unsafe { panel.strip::<HEIGHT>(strip, left) };
                 for (number, other) in own.iter_mut().zip(column) {
-                    *number = less::<FUSED>(*number, *other, *factor);
+                    *number = minus_product::<FUSED>(*number, *other, *factor);
                 }
             }
             for (largest, number) in largest.iter_mut().zip(own) {
@@ -247,7 +247,7 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
             let (solved, rest) = numbers.split_at_mut(row + 1);
             let factor = solved[row];
             for (number, lower) in rest.iter_mut().zip(&lower[row + 1..]) {
-                *number = less::<FUSED>(*number, *lower, factor);
+                *number = minus_product::<FUSED>(*number, *lower, factor);
             }
         }
     }
@@ -268,13 +268,13 @@ pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     let (factor_pairs, last_factor) = factors.as_chunks::<2>();
     for ([first, second], [by_first, by_second]) in pairs.iter().zip(factor_pairs) {
         for row in 0..HEIGHT {
-            even[row] = less::<FUSED>(even[row], first[row], *by_first);
-            odd[row] = less::<FUSED>(odd[row], second[row], *by_second);
+            even[row] = minus_product::<FUSED>(even[row], first[row], *by_first);
+            odd[row] = minus_product::<FUSED>(odd[row], second[row], *by_second);
         }
     }
     for (column, by) in last.iter().zip(last_factor) {
         for row in 0..HEIGHT {
-            even[row] = less::<FUSED>(even[row], column[row], *by);
+            even[row] = minus_product::<FUSED>(even[row], column[row], *by);
         }
     }
     for row in 0..HEIGHT {

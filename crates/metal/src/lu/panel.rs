@@ -47,7 +47,7 @@ const OPERATIONS: usize = 1 << 18;
 const EXCHANGED: usize = 512;
 
 #[derive(Debug)]
-pub(super) struct Bench {
+pub(super) struct PanelWorkspace {
     /// A triangle within the panel, by columns.
     lower: Buffer,
     /// The rows beside the triangle, by columns.
@@ -63,7 +63,7 @@ pub(super) struct Bench {
 pub(super) struct NoPivot(pub(super) usize);
 
 /// Allocates `elements` zeros in f64, made resident by the calling thread.
-pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
+pub(super) fn allocate_zeros(elements: usize) -> Result<Buffer, BufferError> {
     let mut buffer = Buffer::new(elements.max(1).saturating_mul(size_of::<f64>()), Pages::Thp)?;
     buffer.touch()?;
     Ok(buffer)
@@ -71,7 +71,10 @@ pub(super) fn room(elements: usize) -> Result<Buffer, BufferError> {
 
 impl Factored {
     pub(super) fn new(width: usize) -> Result<Self, BufferError> {
-        Ok(Self { solver: room(width.saturating_mul(width))?, exchanges: Vec::with_capacity(width) })
+        Ok(Self {
+            solver: allocate_zeros(width.saturating_mul(width))?,
+            exchanges: Vec::with_capacity(width),
+        })
     }
 
     pub(super) fn bytes(width: usize) -> usize {
@@ -82,7 +85,7 @@ impl Factored {
     /// rows i of tiles, X_i = D⁻¹·(B_i − L_i·X), strip i becomes (−D⁻¹·L_i | D⁻¹). Only triangles D
     /// of tile size are inverted, which partial pivoting keeps harmless; the residual is checked.
     fn invert(&mut self, width: usize, height: usize) {
-        let strips = self.solver.floats_mut();
+        let strips = self.solver.f64s_mut();
         for (index, strip) in strips.chunks_exact_mut(width * height).take(width / height).enumerate() {
             let diagonal = index * height;
             let (left, triangle) = strip.split_at_mut(diagonal * height);
@@ -108,13 +111,13 @@ impl Factored {
 
 const MAX_TILE_SQUARE: usize = 24 * 24;
 
-impl Bench {
+impl PanelWorkspace {
     pub(super) fn new(rows: usize, width: usize) -> Result<Self, BufferError> {
         let square = width.saturating_mul(width);
         Ok(Self {
-            lower: room(square)?,
-            upper: room(square)?,
-            strips: room(square)?,
+            lower: allocate_zeros(square)?,
+            upper: allocate_zeros(square)?,
+            strips: allocate_zeros(square)?,
             pivots: vec![0; width],
             content: (0..rows).map(number).collect(),
         })
@@ -138,12 +141,12 @@ impl Bench {
         let mut panel = Panel { kernels, view: View { place, start }, bench: self, crew };
         panel.factor(0..place.width)?;
         panel.prepare(factored);
-        self.trace(place, factored);
+        self.resolve_exchanges(place, factored);
         Ok(())
     }
 
     /// Converts the pivots to the source of each row of the panel, stored in `factored`.
-    fn trace(&mut self, place: PanelPlace, factored: &mut Factored) {
+    fn resolve_exchanges(&mut self, place: PanelPlace, factored: &mut Factored) {
         let Self { pivots, content, .. } = self;
         let pivots = &pivots[..place.width];
         for (row, pivot) in (place.first..).zip(pivots) {
@@ -154,7 +157,7 @@ impl Bench {
             let from = content[row] as usize;
             // Rows that leave the panel go below it, whatever the order of the exchanges.
             let replacement = if own.contains(&from) { from } else { content[from] as usize };
-            RowExchange { from: place.grid.row(from), replacement: place.grid.row(replacement) }
+            RowExchange { from: place.grid.row_offset(from), replacement: place.grid.row_offset(replacement) }
         };
         factored.exchanges.clear();
         factored.exchanges.extend(own.clone().map(exchange));
@@ -179,7 +182,7 @@ unsafe impl Sync for View {}
 impl View {
     fn at(self, row: usize, column: usize) -> *mut f64 {
         let PanelPlace { grid, first, .. } = self.place;
-        self.start.wrapping_add(grid.row(first + row) + (first + column) * grid.step())
+        self.start.wrapping_add(grid.row_offset(first + row) + (first + column) * grid.step())
     }
 
     /// Exchanges two rows in `columns`. Safety: the caller owns these from the upper row down.
@@ -225,7 +228,7 @@ impl View {
 struct Panel<'run> {
     kernels: Kernels,
     view: View,
-    bench: &'run mut Bench,
+    bench: &'run mut PanelWorkspace,
     crew: &'run Crew,
 }
 
@@ -311,14 +314,14 @@ impl Panel<'_> {
     /// for its rows there, and packs these rows in strips.
     fn substitute(&mut self, left: Range<usize>, right: Range<usize>) {
         let (tile, narrow, order, view) = (self.kernels.tile, self.kernels.narrow, left.len(), self.view);
-        let Bench { lower, upper, strips, pivots, .. } = &mut *self.bench;
-        let lower = &mut lower.floats_mut()[..order * order];
+        let PanelWorkspace { lower, upper, strips, pivots, .. } = &mut *self.bench;
+        let lower = &mut lower.f64s_mut()[..order * order];
         // SAFETY: a part of the panel.
         unsafe { view.copy_out(left.clone(), left.clone(), lower) };
         let (tile_columns, tiles) = (tile.columns, right.len().div_ceil(tile.columns));
         let width = order * tile.columns;
-        let upper = upper.floats_mut()[..order * right.len()].chunks_mut(width);
-        let strips = strips.floats_mut().chunks_exact_mut(width);
+        let upper = upper.f64s_mut()[..order * right.len()].chunks_mut(width);
+        let strips = strips.f64s_mut().chunks_exact_mut(width);
         let each: Vec<_> = upper.zip(strips).map(Mutex::new).collect();
         let (lower, pivots, parts) = (&*lower, &*pivots, self.crew.parts());
         self.crew.share(self.crew.is_helped() && order * right.len() >= EXCHANGED, &|these| {
@@ -352,7 +355,7 @@ impl Panel<'_> {
         let elimination = Elimination {
             tile: self.kernels.tile,
             view: self.view,
-            strips: self.bench.strips.floats(),
+            strips: self.bench.strips.f64s(),
             left: left.clone(),
             right: right.clone(),
         };
@@ -367,7 +370,7 @@ impl Panel<'_> {
 
     fn prepare(&self, factored: &mut Factored) {
         let (height, width) = (self.kernels.tile.rows, self.view.place.width);
-        for (index, strip) in factored.solver.floats_mut().chunks_exact_mut(height * width).enumerate() {
+        for (index, strip) in factored.solver.f64s_mut().chunks_exact_mut(height * width).enumerate() {
             if index * height < width {
                 let from = self.view.at(index * height, 0);
                 // SAFETY: one strip of the panel's own rows, whose columns are contiguous.
@@ -413,7 +416,7 @@ impl Elimination<'_> {
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };
             } else {
                 // SAFETY: as above.
-                unsafe { part_of_tile(tile, &operands, c, skip, columns) };
+                unsafe { subtract_tile_part(tile, &operands, c, skip, columns) };
             }
         }
     }
@@ -421,7 +424,7 @@ impl Elimination<'_> {
 
 /// Subtracts a product from at most `columns` columns of a tile of C, except its first `skip` rows.
 /// Safety: see [`crate::gemm::tile::TileFunction`], for the part of C that is written.
-unsafe fn part_of_tile(
+unsafe fn subtract_tile_part(
     tile: &RegisterTile<f64>,
     operands: &TileOperands<f64>,
     c: *mut f64,

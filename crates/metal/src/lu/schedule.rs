@@ -78,8 +78,9 @@ impl TaskSchedule {
         if self.stopped || finished {
             return NextWork::Over;
         }
-        let urgent = self.factor().or_else(|| self.urgent());
-        let Some(task) = urgent.or_else(|| if self.wants_help() { None } else { self.behind() }) else {
+        let urgent = self.factor().or_else(|| self.next_panel_task());
+        let Some(task) = urgent.or_else(|| if self.wants_help() { None } else { self.least_applied_task() })
+        else {
             return self.help();
         };
         match task {
@@ -96,7 +97,7 @@ impl TaskSchedule {
     }
 
     /// Returns the index of the running task that the next panel waits for, if it needs helpers.
-    fn pressing(&self) -> Option<usize> {
+    fn find_pressing_task(&self) -> Option<usize> {
         let is_next = |task| match task {
             BlockTask::Factor { .. } => true,
             BlockTask::Apply { block, .. } => block == self.factored,
@@ -106,7 +107,7 @@ impl TaskSchedule {
     }
 
     fn wants_help(&self) -> bool {
-        self.applied.len() - self.factored < SCARCE * self.members && self.pressing().is_some()
+        self.applied.len() - self.factored < SCARCE * self.members && self.find_pressing_task().is_some()
     }
 
     /// Adds a helper to the task that the next panel waits for, else to that with fewest, or waits.
@@ -116,7 +117,7 @@ impl TaskSchedule {
                 self.running.iter().enumerate().filter(|(_, (_, helpers))| *helpers < self.most_helpers);
             open.min_by_key(|(_, (_, helpers))| *helpers).map(|(index, _)| index)
         };
-        let Some(index) = self.pressing().or_else(helped) else { return NextWork::Wait };
+        let Some(index) = self.find_pressing_task().or_else(helped) else { return NextWork::Wait };
         let (running, helpers) = &mut self.running[index];
         *helpers += 1;
         NextWork::Help { running: *running, before: *helpers - 1 }
@@ -137,13 +138,13 @@ impl TaskSchedule {
     }
 
     /// Returns the task to apply a panel to the next panel's block, if that block is open.
-    fn urgent(&self) -> Option<BlockTask> {
+    fn next_panel_task(&self) -> Option<BlockTask> {
         let block = self.factored;
         (block < self.panels && self.open(block)).then(|| self.apply(block))
     }
 
     /// Returns the task to apply a panel to the leftmost open block with the fewest panels applied.
-    fn behind(&self) -> Option<BlockTask> {
+    fn least_applied_task(&self) -> Option<BlockTask> {
         let open = (0..self.applied.len()).filter(|block| self.open(*block));
         open.min_by_key(|block| self.applied[*block]).map(|block| self.apply(block))
     }

@@ -14,14 +14,14 @@ impl Pinned {
     /// Pins the calling thread to `cpu` until the result is dropped. Fails for a CPU not allowed.
     pub fn pin_to(cpu: usize) -> io::Result<Self> {
         let before = affinity::allowed()?;
-        affinity::keep_on(&[cpu])?;
+        affinity::pin_to(&[cpu])?;
         Ok(Pinned { before })
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = affinity::keep_on(&self.before);
+        let _ = affinity::pin_to(&self.before);
     }
 }
 

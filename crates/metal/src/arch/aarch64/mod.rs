@@ -17,7 +17,7 @@ use crate::capability::InstructionLoop;
 use crate::gemm::tile::RegisterTile;
 use crate::isa::{Absence, Isa, is_hidden};
 use crate::kernel::ComputeKernel;
-use crate::lu::narrow::{Narrow, above, step, substitute, subtract};
+use crate::lu::narrow::{Narrow, solve_above_diagonal, step, substitute, subtract};
 use crate::stream::StreamKernel;
 use crate::ticks::Ticks;
 
@@ -43,7 +43,7 @@ pub(crate) static TILES_F32: [&RegisterTile<f32>; 1] = [&gemm_neon::F32];
 /// Functions of the LU factorization. NEON is part of the baseline, so they are the generic ones.
 static NARROW: Narrow = Narrow {
     isa: Isa::Neon,
-    above: above::<true, 8>,
+    above: solve_above_diagonal::<true, 8>,
     step: step::<true, 8>,
     substitute: substitute::<true>,
     subtract: subtract::<true, 8>,

@@ -135,7 +135,7 @@ const INT8_BIT: u32 = 25;
 const BF16_BIT: u32 = 22;
 
 /// Requests the tile state for this process; returns whether processor and kernel grant it.
-pub(crate) fn tiles() -> bool {
+pub(crate) fn request_tile_state() -> bool {
     if !bit(TILE_BIT) || !is_x86_feature_detected!("xsave") {
         return false;
     }

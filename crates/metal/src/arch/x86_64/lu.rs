@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use crate::isa::Isa;
 use crate::lu::narrow::{
-    KnownColumn, Largest, LowerColumns, Narrow, WIDEST, above, step, substitute, subtract,
+    KnownColumn, Largest, LowerColumns, Narrow, WIDEST, solve_above_diagonal, step, substitute, subtract,
 };
 
 macro_rules! narrow {
@@ -14,7 +14,7 @@ macro_rules! narrow {
         #[target_feature(enable = $features)]
         unsafe fn $above(panel: LowerColumns, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.
-            unsafe { above::<true, $height>(panel, column) }
+            unsafe { solve_above_diagonal::<true, $height>(panel, column) }
         }
 
         /// Calls [`step`]. Safety: see there.

@@ -127,7 +127,7 @@ pub(crate) fn available(isa: Isa) -> Result<(), Absence> {
             ("avx512bw", is_x86_feature_detected!("avx512bw")),
             ("avx512vl", is_x86_feature_detected!("avx512vl")),
         ],
-        Isa::Amx => &[("amx_tile", amx::tiles())],
+        Isa::Amx => &[("amx_tile", amx::request_tile_state())],
         Isa::Neon | Isa::Sve | Isa::Mmla => return Err(Absence::Architecture { isa }),
     };
     match features.iter().find(|(feature, present)| !present || isa::is_hidden(feature)) {

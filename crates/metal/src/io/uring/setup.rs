@@ -9,7 +9,7 @@ const SQPOLL_IDLE_MS: u32 = 100;
 
 /// Returns the bytes from one slot's page-aligned buffer to the next, and in total. Fails without
 /// files, or if `depth` or `block` is out of range.
-pub(crate) fn laid_out(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
+pub(crate) fn buffer_layout(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
     let geometry = RingError::Geometry { depth, block };
     if files == 0 || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
         return Err(geometry);
