@@ -189,7 +189,8 @@ pub struct Descriptor {
     pub curves: &'static [Curve],
     /// Whether it is measured by all machines of a run together and never by one alone.
     pub of_all_machines: bool,
-    /// Whether the next case may run in the same worker, to reuse expensive state (see [`Keep`]).
+    /// Whether the next case may run in the same worker, to reuse expensive state (see
+    /// [`WorkerCache`]).
     pub shares_worker: bool,
     /// Whether it waits for a device, which may be very slow: a time budget then interrupts it.
     pub waits_for_a_device: bool,
@@ -397,7 +398,7 @@ impl WorkerCache {
         value.downcast::<T>().ok().map(|boxed| *boxed)
     }
 
-    /// Stores `value` as `name` for a later case, which removes it by [`Keep::take`].
+    /// Stores `value` as `name` for a later case, which removes it by [`WorkerCache::take`].
     pub fn put<T: Any>(&self, name: &str, value: T) {
         self.values.borrow_mut().insert(name.to_owned(), Box::new(value));
     }

@@ -58,7 +58,7 @@ pub struct Machine {
     pub cgroup: Cgroup,
     /// Block devices, without empty loop and RAM devices.
     pub disks: Vec<Disk>,
-    /// Storage behind the directory under test, once known: see [`Machine::look_behind`].
+    /// Storage behind the directory under test, once known: see [`Machine::set_storage_behind`].
     pub storage: Option<Storage>,
     /// Network interfaces.
     pub network: Vec<Nic>,

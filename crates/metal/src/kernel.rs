@@ -205,7 +205,7 @@ pub fn find(op: Op, element: Element, isa: Isa) -> Option<&'static ComputeKernel
 }
 
 /// Returns the kernels with the same operation, type and instruction set, in different orders of
-/// instructions. The fastest depends on the core ([`crate::capability::quickest`]).
+/// instructions. The fastest depends on the core ([`crate::capability::fastest_variant`]).
 pub fn variants(op: Op, element: Element, isa: Isa) -> impl Iterator<Item = &'static ComputeKernel> {
     kernels().filter(move |kernel| kernel.op == op && kernel.element == element && kernel.isa == isa)
 }

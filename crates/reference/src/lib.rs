@@ -259,7 +259,7 @@ pub struct Tool {
     pub only_with: &'static [&'static str],
     /// Part of the name of a library whose exact version is recorded.
     pub library: Option<&'static str>,
-    /// Results that [`RefTool::stated`] can read, in a few words; `None`: none.
+    /// Results that [`RefTool::parse_results`] can read, in a few words; `None`: none.
     pub results: Option<&'static str>,
 }
 

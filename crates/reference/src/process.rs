@@ -208,6 +208,7 @@ fn feed(child: &mut Child, text: Option<&str>) -> std::io::Result<()> {
 }
 
 impl RunningProgram {
+    /// Returns whether the program and all its children have ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.group().is_none_or(has_ended)

@@ -1,5 +1,5 @@
-//! Reads figures from files of other tools ([`crate::RefTool::stated`]), each with the case of
-//! plimsoll that has the same figure, so that the limits of this case apply.
+//! Reads figures from files of other tools ([`crate::RefTool::parse_results`]), each with the case
+//! of plimsoll that has the same figure, so that the limits of this case apply.
 
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::Sample;

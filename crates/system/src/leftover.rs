@@ -59,7 +59,7 @@ struct EntryContent {
     parent_inode: u64,
 }
 
-/// Result of [`Registry::reap`].
+/// Result of [`Registry::remove_abandoned`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// Removed paths, printable.

@@ -1,6 +1,6 @@
 //! `plimsoll watch`: short random probes over hours and days, each a line of a [`WatchJournal`]
 //! that survives kill, reboot and sleep. A [`ProbeSchedule`] keeps the budget of CPU, disk and
-//! network. Probes of a case become one outcome ([`joined`]); their course gives [`findings`].
+//! network. Probes of a case become one outcome ([`join_probes`]); their course gives [`findings`].
 #![forbid(unsafe_code)]
 
 mod findings;

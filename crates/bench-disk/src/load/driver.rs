@@ -109,7 +109,7 @@ impl Driver {
         }
     }
 
-    /// Starts to count `portion` and returns at once; [`Driver::counted`] waits for the count.
+    /// Starts to count `portion` and returns at once; [`Driver::wait_count`] waits for the count.
     pub fn start_count(&mut self, portion: Portion) {
         let next = self.spare.take().unwrap_or_else(|| TransferTally::empty(self.directions));
         self.send(match portion {

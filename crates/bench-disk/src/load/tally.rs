@@ -27,7 +27,7 @@ pub struct TransferTally {
     pub to_ns: u64,
     /// Excluded ns in between, for renewals of the file.
     pub excluded_ns: u64,
-    /// CPU time of the thread in `aside_ns`, in ns.
+    /// CPU time of the thread in `excluded_ns`, in ns.
     pub excluded_cpu_ns: u64,
     /// Latency from the (intended) start to completion.
     pub latency: Times,
@@ -104,7 +104,7 @@ impl TransferTally {
         }
     }
 
-    /// Adds the times of one transfer, buffered until [`TransferTally::release`].
+    /// Adds the times of one transfer, buffered until [`TransferTally::flush_times`].
     pub fn record_times(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.flush_times();

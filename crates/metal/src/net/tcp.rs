@@ -134,7 +134,8 @@ pub fn enable_zerocopy(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Sends `bytes` without copying (`MSG_ZEROCOPY`) and returns how many were accepted; do not change
-/// them until [`returned`] reports the call. Fails with `ENOBUFS` if too many calls are pending.
+/// them until [`read_completion`] reports the call. Fails with `ENOBUFS` if too many calls are
+/// pending.
 pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
     // SAFETY: pointer and length of a live slice; the kernel takes its own reference to the pages.

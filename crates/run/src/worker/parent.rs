@@ -61,6 +61,7 @@ impl Workers {
         self
     }
 
+    /// Returns whether an interrupt has ended a case.
     pub fn was_interrupted(&self) -> bool {
         self.interrupted.get()
     }

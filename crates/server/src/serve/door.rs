@@ -297,7 +297,8 @@ fn unmap_ipv4(client: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Makes the kernel close `stream` about [`GONE`] after the client's machine or link failed.
+/// Makes the kernel close `stream` about [`DEAD_PEER_TIMEOUT`] after the client's machine or link
+/// failed.
 fn enable_keepalive(stream: &TcpStream) {
     let (probes, probe_interval) = (3, DEAD_PEER_TIMEOUT / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);

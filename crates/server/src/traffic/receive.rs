@@ -1,6 +1,6 @@
-//! Receiving thread of one TCP stream. On a short path it sleeps until [`MUCH`] has arrived: the
-//! sender pays for each wake-up. Buffers are page-aligned: the kernel copies a fifth slower with an
-//! offset of 16 bytes, as an allocator returns it.
+//! Receiving thread of one TCP stream. On a short path it sleeps until [`BATCH_BYTES`] has arrived:
+//! the sender pays for each wake-up. Buffers are page-aligned: the kernel copies a fifth slower
+//! with an offset of 16 bytes, as an allocator returns it.
 
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -49,7 +49,7 @@ pub(super) struct StreamReceived {
     pub(super) timeline: Recorder,
 }
 
-/// Makes reads on a short path wait for [`MUCH`] bytes. Call it before the sender starts.
+/// Makes reads on a short path wait for [`BATCH_BYTES`] bytes. Call it before the sender starts.
 pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
     let short = TcpInfo::of(socket)?.path_rtt_us() <= SHORT_US;
     set_read_at_least(socket, if short { BATCH_BYTES } else { 1 })

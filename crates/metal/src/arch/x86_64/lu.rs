@@ -10,7 +10,7 @@ macro_rules! narrow {
         pub(crate) static $row: Narrow =
             Narrow { isa: $isa, above: $above, step: $step, substitute: $substitute, subtract: $subtract };
 
-        /// Calls [`above`]. Safety: see there.
+        /// Calls [`solve_above_diagonal`]. Safety: see there.
         #[target_feature(enable = $features)]
         unsafe fn $above(panel: LowerColumns, column: usize) -> [f64; WIDEST] {
             // SAFETY: granted by the caller.

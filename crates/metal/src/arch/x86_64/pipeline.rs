@@ -1,5 +1,5 @@
 //! Separate multiplications and additions as a software pipeline: x ← x·a + b, the product rounded.
-//! The best order depends on the core, so [`crate::capability::quickest`] selects one: Zen 4
+//! The best order depends on the core, so [`crate::capability::fastest_variant`] selects one: Zen 4
 //! prefers pairs (alternatives lose 5 to 12 %), Zen 5 loses 6 % with them.
 
 use crate::isa::Isa;

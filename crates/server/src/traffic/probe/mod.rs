@@ -36,7 +36,7 @@ pub struct RoundTripOptions {
 /// End condition of round trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TripsEnd {
-    /// After this number of round trips, or after [`CUT`].
+    /// After this number of round trips, or after [`super::MAX_FIXED_DURATION`].
     Trips(u64),
     /// After this time, at the end of the current round trip.
     Elapsed(Duration),

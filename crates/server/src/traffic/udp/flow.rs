@@ -28,7 +28,7 @@ pub const UNKNOWN_COUNT: u64 = u64::MAX;
 /// End condition of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEnd {
-    /// After this number of datagrams, or after [`CUT`].
+    /// After this number of datagrams, or after [`MAX_FIXED_DURATION`].
     Datagrams(u64),
     /// After this time.
     Elapsed(Duration),
