@@ -112,8 +112,8 @@ impl<'a> Words<'a> {
                 };
                 self.stated.extend(value.map(instead));
             }
-            LabelPart::Case(name, say) => {
-                let stated = self.take(name).and_then(|_| say(self.case));
+            LabelPart::Case(name, describe) => {
+                let stated = self.take(name).and_then(|_| describe(self.case));
                 self.stated.extend(stated);
             }
             LabelPart::Times => return self.times(),

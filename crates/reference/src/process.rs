@@ -144,7 +144,7 @@ impl SelfLauncher {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
         let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };
-        let (lines_out, hears) = bounded(2);
+        let (lines_out, chunks) = bounded(2);
         let stdout =
             listen(running.child.stdout.take(), OutputStream::Out, lines_out.clone()).map_err(thread);
         let stderr = listen(running.child.stderr.take(), OutputStream::Err, lines_out).map_err(thread);
@@ -154,7 +154,7 @@ impl SelfLauncher {
         let deadline = after(order.limit);
         while out.is_none() || err.is_none() {
             select! {
-                recv(hears) -> heard => match heard {
+                recv(chunks) -> chunk => match chunk {
                     Ok(StreamChunk { bytes: None, .. }) | Err(_) => return Err(ProcessError::TooMuch { program }),
                     Ok(StreamChunk { stream: OutputStream::Out, bytes }) => out = bytes,
                     Ok(StreamChunk { stream: OutputStream::Err, bytes }) => err = bytes,

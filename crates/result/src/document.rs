@@ -16,7 +16,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view;
 use plimsoll_system::wall::ClockStep;
 
-use crate::finding::evidence::Comparison;
+use crate::finding::evidence::FindingDirection;
 use bounded::at_most;
 pub use in_page::IN_PAGE;
 
@@ -119,7 +119,7 @@ impl Finding {
 
     /// Returns whether it compares a result that is worse than others.
     pub fn is_for_the_worse(&self) -> bool {
-        self.evidence_as::<Comparison>().is_some_and(|comparison| comparison.worse)
+        self.evidence_as::<FindingDirection>().is_some_and(|comparison| comparison.worse)
     }
 }
 

@@ -168,7 +168,7 @@ impl ColumnGroup<'_> {
             let next = a.wrapping_add(grid.stride);
             for strip in 0..self.count {
                 let c = self.tile(row, strip);
-                let beside = c.wrapping_add(tile.columns * tile.rows);
+                let right = c.wrapping_add(tile.columns * tile.rows);
                 let below = self.tile(row, 0).wrapping_add(grid.stride);
                 let operands = TileOperands {
                     depth: width,
@@ -176,7 +176,7 @@ impl ColumnGroup<'_> {
                     b: self.strip(strip).cast_const(),
                     ahead: next.wrapping_byte_add(strip * width * ahead_bytes),
                     ahead_bytes,
-                    ahead_c: if strip + 1 < self.count { beside } else { below }.cast_const(),
+                    ahead_c: if strip + 1 < self.count { right } else { below }.cast_const(),
                 };
                 // SAFETY: A is L of the panel, `solve` packed B, C is a whole tile of the group.
                 unsafe { (tile.function)(&operands, c, tile.rows, Update::Subtract) };

@@ -253,7 +253,8 @@ impl Together<'_, '_> {
             run.status = RunStatus::Partial;
         }
         for (index, why) in gone {
-            let finding = lost_later(self.names.get(index).map(String::as_str).unwrap_or_default(), &why);
+            let name = self.names.get(index).map(String::as_str).unwrap_or_default();
+            let finding = lost_machine(name, "was lost after its own run", &why);
             complain(&finding.text);
             run.findings.insert(0, finding);
         }
@@ -489,9 +490,9 @@ impl HostCall {
         match self.earlier.get(&host.name) {
             Some(part) => {
                 all.answers.push(part.clone());
-                all.lost.push(of_lost(&host.name, "has the results of before alone", why));
+                all.lost.push(lost_machine(&host.name, "has the results of before alone", why));
             }
-            None => all.lost.push(lost(&host.name, why)),
+            None => all.lost.push(lost_machine(&host.name, "has no result", why)),
         }
     }
 }
@@ -634,15 +635,8 @@ impl<'a> Fleet<'a> {
     }
 }
 
-fn lost(name: &str, why: &str) -> Finding {
-    of_lost(name, "has no result", why)
-}
-
-fn lost_later(name: &str, why: &str) -> Finding {
-    of_lost(name, "was lost after its own run", why)
-}
-
-fn of_lost(name: &str, what: &str, why: &str) -> Finding {
+/// Makes the finding on a machine that was lost: `what` happened, and `why`.
+fn lost_machine(name: &str, what: &str, why: &str) -> Finding {
     let why = shown_within(why, 400);
     Finding {
         code: LOST.to_owned(),

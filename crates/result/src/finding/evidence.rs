@@ -105,7 +105,7 @@ pub struct SlowNodeEvidence {
 
 /// Part of the evidence of findings that compare: whether a result is for the worse.
 #[derive(Deserialize)]
-pub(crate) struct Comparison {
+pub(crate) struct FindingDirection {
     pub(crate) worse: bool,
 }
 

@@ -30,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const NOTICE_TIME: Duration = Duration::from_secs(10);
 
 /// Silence after which the kernel closes the connection of a client that is gone.
-const DEAD_PEER_TIMEOUT: Duration = Duration::from_secs(24);
+const DEAD_CLIENT_TIMEOUT: Duration = Duration::from_secs(24);
 
 struct PendingClient {
     stage: PendingStage,
@@ -297,15 +297,15 @@ fn unmap_ipv4(client: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Makes the kernel close `stream` about [`DEAD_PEER_TIMEOUT`] after the client's machine or link
+/// Makes the kernel close `stream` about [`DEAD_CLIENT_TIMEOUT`] after the client's machine or link
 /// failed.
 fn enable_keepalive(stream: &TcpStream) {
-    let (probes, probe_interval) = (3, DEAD_PEER_TIMEOUT / 6);
+    let (probes, probe_interval) = (3, DEAD_CLIENT_TIMEOUT / 6);
     let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, DEAD_PEER_TIMEOUT / 2);
+    let _ = sockopt::set_tcp_keepidle(stream, DEAD_CLIENT_TIMEOUT / 2);
     let _ = sockopt::set_tcp_keepintvl(stream, probe_interval);
     let _ = sockopt::set_tcp_keepcnt(stream, probes);
-    let _ = sockopt::set_tcp_user_timeout(stream, DEAD_PEER_TIMEOUT.as_millis() as u32);
+    let _ = sockopt::set_tcp_user_timeout(stream, DEAD_CLIENT_TIMEOUT.as_millis() as u32);
 }
 
 fn somebody_knocks(listener: &TcpListener) -> bool {

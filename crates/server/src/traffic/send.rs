@@ -77,7 +77,7 @@ pub(super) fn send(
     shared: &SharedTransfer,
 ) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
-    let mut lender = match orders.sending {
+    let mut zero_copy = match orders.sending {
         Sending::Copy => None,
         Sending::ZeroCopy => Some(ZeroCopySender::new(socket)?),
     };
@@ -87,9 +87,9 @@ pub(super) fn send(
     let end = Cutoff { stop: &shared.stop, deadline: orders.until.deadline(started) };
     let (mut number, mut bytes, mut whole) = (0, 0, true);
     while whole && !is_done(orders.until, number, stride, started) {
-        let written = match &mut lender {
+        let written = match &mut zero_copy {
             None => write(socket, orders.message, &end)?,
-            Some(lender) => lender.write(orders.message, &end)?,
+            Some(zero_copy) => zero_copy.write(orders.message, &end)?,
         };
         bytes += written;
         whole = written == size && !shared.stop.load(Ordering::Relaxed);
@@ -101,7 +101,7 @@ pub(super) fn send(
     // The last messages count too: a transfer is no shorter than the rate limit requires.
     limit_rate(bytes, orders.most, started, &shared.stop);
     let elapsed = started.elapsed();
-    let copied = lender.map_or(Ok(0), |lender| lender.wait_for_buffers(shared))?;
+    let copied = zero_copy.map_or(Ok(0), |zero_copy| zero_copy.wait_for_buffers(shared))?;
     Ok(StreamSent { bytes, elapsed, cpu: thread_cpu().saturating_sub(cpu), copied: copied * size })
 }
 

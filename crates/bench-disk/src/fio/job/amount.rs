@@ -65,10 +65,10 @@ impl<'a> JobReader<'a> {
 
     /// Sets the size of each job's file, and whether jobs have ranges of one file.
     pub(super) fn files(&mut self) {
-        if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1)) {
-            if self.job.files.named.is_none() {
-                self.refuse(given, "each job has one file");
-            }
+        if let Some(given) = self.get("nrfiles").filter(|given| value::count(&given.value) != Some(1))
+            && self.job.files.named.is_none()
+        {
+            self.refuse(given, "each job has one file");
         }
         let device = match &self.job.place {
             Some(JobTarget::Device(path)) => Some(path.to_str().and_then(|path| self.around.device(path))),
