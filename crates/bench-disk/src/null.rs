@@ -41,7 +41,7 @@ impl Benchmark for DiskNull {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.null",
-            about: "no transfers at all: the floor of disk.io",
+            about: "the same without transfers: what plimsoll itself adds to disk.io",
             keys: &["engine", "depth"],
             by_default: false,
             ..Descriptor::USUAL

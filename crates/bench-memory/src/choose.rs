@@ -19,7 +19,7 @@ pub(super) const BEST_VARIANT: &str = "best";
 
 /// Returns the error for `word`, a variant that does not exist; `names` are the existing kernels.
 pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
-    let near = nearest(word, names.iter().map(String::as_str));
+    let near = nearest(word, names.iter().map(String::as_str)).filter(|near| *near != word);
     format!(
         "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",
         plimsoll_units::text::shown(word),

@@ -18,7 +18,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     about: "Bandwidth, latency, loaded latency",
     help: &[(
         "size",
-        "working set: bytes per thread of all its arrays together; sweep: one size in each cache and one in memory",
+        "working set: bytes per thread of all its arrays together; sweep: each power of two from 4K to well past the caches",
     )],
     context: |machine, first| {
         let mut parts = context(machine);

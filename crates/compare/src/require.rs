@@ -150,6 +150,11 @@ impl Requirement {
         {
             return Err(wrong(format!("{name} must be given in {}: {unit} is another unit", row.unit)));
         }
+        if let RequiredBound::Figure(value, None) = self.bound
+            && let Some(row) = rows.iter().find(|row| row.unit != Unit::One)
+        {
+            return Err(wrong(format!("{name} must be given in {}: {value} has no unit", row.unit)));
+        }
         let mut without: Vec<&str> =
             meant.iter().filter(|case| self.row(case).is_none()).map(|case| case.benchmark()).collect();
         without.dedup();

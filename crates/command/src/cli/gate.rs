@@ -25,14 +25,14 @@ pub struct GateCommand {
     /// and exit
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
-    /// Also measure with all cores loaded at once; only while no other work runs
+    /// Also measure with all cores loaded at once; use it only on a machine without other work
     #[arg(long)]
     pub exclusive: bool,
     /// Document of plimsoll gather --json: its machines, of the same kind, define the usual figures
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
     /// History whose runs of this machine define the usual figures; none: use only limits [default:
-    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// What it also measures.

@@ -27,7 +27,7 @@ const OF_RUN: &[&str] = &[
     "json", "html",
 ];
 pub(super) const EXIT_CODES_HELP: &str = "Exit codes: 0 done, 1 requirement failed, 2 usage, \
-    3 refused, 4 environment, 5 another machine, 6 unknown, 130 interrupted.";
+    3 refused, 4 environment, 5 run of another machine, 6 unknown, 130 interrupted.";
 
 pub(super) const HELP_COLUMNS: usize = 80;
 
@@ -81,7 +81,7 @@ Usage: plimsoll COMMAND [OPTIONS]
   plimsoll check FILE             Whether another tool's result can be true
 
 plimsoll --help lists all commands, plimsoll help COMMAND the options of one.
-Nothing is written but the history and the test files, which are removed again.
+It writes only its history, and test files that it removes again.
 ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::values::duration;
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryCommand {
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR", global = true)]
     pub store: Option<PathBuf>,
     #[command(subcommand)]
@@ -30,7 +30,7 @@ pub(super) struct Import {
     /// Run documents, as --json or plimsoll export writes them, or HTML pages that contain some
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ pub enum HistoryRequest {
         /// Figures over time: of this metric [default: the headline]
         #[arg(long, value_name = "NAME")]
         metric: Option<String>,
-        /// Figures over time: of the machine with this name or fingerprint
+        /// Figures over time: of the machine with this name or id
         #[arg(long, value_name = "MACHINE")]
         machine: Option<String>,
     },

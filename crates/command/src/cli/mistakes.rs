@@ -161,7 +161,9 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
             misplaced(root, path, order)
         }
-        ErrorKind::UnknownArgument if option.starts_with('-') => unknown(&option, root, path),
+        ErrorKind::UnknownArgument if option.starts_with('-') => {
+            operation_of_fio(&option, order).unwrap_or_else(|| unknown(&option, root, path))
+        }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
             .or_else(|| positional(&argument, without_program(&command)))
@@ -324,6 +326,20 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("history", &["rm", "remove"], "delete"),
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];
+
+/// Returns the message for fio's `--rw` with a value that has an equivalent.
+fn operation_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
+    if !["--rw", "--readwrite"].contains(&option) {
+        return None;
+    }
+    let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
+    let value = match order.after.get(place)?.split_once('=') {
+        Some((_, value)) => value,
+        None => order.after.get(place + 1)?,
+    };
+    let here = other_tools::value("--op", value)?;
+    Some(format!("{option} is an option of fio: here it is --op and --pattern, as in plimsoll disk {here}"))
+}
 
 fn conflict(error: &clap::Error, option: &str) -> String {
     let others = texts(error, ContextKind::PriorArg);

@@ -195,8 +195,8 @@ pub struct Common {
     /// Show what would be measured and how long it takes, and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Number of threads, or a list to measure each [default: 1 and all CPUs; a quota counts as
-    /// fewer CPUs]
+    /// Number of threads, or a list to measure each [default: 1; cpu and memory: also all CPUs, or
+    /// as many as a quota allows]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub threads: Vec<String>,
     /// Take exactly N samples of each case [default: 6 to 30, until --precision is reached]
@@ -207,10 +207,10 @@ pub struct Common {
     pub sample_time: Option<Duration>,
     /// Stop sampling a case when its 95 % confidence interval is within ± this share of the median
     /// [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true, conflicts_with = "samples")]
     pub precision: Option<f64>,
-    /// Limit the time for the samples of all cases together, such as 10m; reference tools and pairs
-    /// of machines take extra time [default: the plan's, or none]
+    /// Limit the time for the samples of all cases together, such as 10m; reference tools, and
+    /// tests between machines (--hosts), take extra time [default: the plan's, or none]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure all cases N times, each time in a new random order
@@ -257,8 +257,8 @@ pub struct Common {
     /// Write progress and samples as JSON lines to FILE, or to stdout (-)
     #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
-    /// Directory of the history that keeps the run; none: do not keep it [default: plimsoll in
-    /// $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history that keeps the run; none: do not keep it [default:
+    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// Replace host names, addresses, serial numbers, user names and directories in --json and
@@ -299,7 +299,7 @@ struct DiskFlags {
     target: Option<PathBuf>,
     /// Also write to the device of --target: ALL DATA ON IT IS LOST. Repeat its name, with its
     /// serial number as lsblk -o NAME,SERIAL shows it (without one: its size in bytes). Refused if
-    /// the device is in use or contains anything known
+    /// the device is in use, or a file system, partition table, RAID or LVM is found on it
     #[arg(long, value_name = "DEVICE:SERIAL", value_parser = Consent::parse, help_heading = "Devices")]
     destroy_data_on: Option<Consent>,
 }
@@ -340,7 +340,7 @@ fn subsystem(name: &'static str) -> Command {
             .long(key.name)
             .help(part.map_or_else(|| key.help.to_owned(), |part| plimsoll_bench::help_of(part, key)))
             .action(ArgAction::Append)
-            .help_heading("Parameters (a,b: one case for each value)");
+            .help_heading("Parameters (a,b: one case for each; benchmarks without it are left out)");
         if key.name == "affinity" {
             return flag.value_name("spread|compact|CPULIST");
         }
@@ -369,8 +369,10 @@ fn subsystem(name: &'static str) -> Command {
 
 /// Returns the description of a benchmark for the list of its command.
 fn described(benchmark: &Descriptor) -> String {
-    let only = if benchmark.by_default { "" } else { " (only with --only)" };
-    format!("{}{only}", benchmark.about)
+    match benchmark.by_default {
+        true => benchmark.about.to_owned(),
+        false => format!("{} (not by default: --only {})", benchmark.about, benchmark.name),
+    }
 }
 
 fn secret() -> Arg {
@@ -527,7 +529,8 @@ fn ref_tools() -> Command {
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
     };
-    let install = flag("install", "Print the command that installs the missing tools");
+    let install =
+        flag("install", "Print the command that installs the missing tools that are Debian packages");
     let command = Command::new("references")
         .visible_alias("peers")
         .about("List reference tools: what they measure, how to install them")

@@ -59,12 +59,12 @@ pub(super) fn command() -> Command {
         .required(true)
         .help("Plan files (TOML), or names of built-in plans");
     Command::new("plan")
-        .about("List and check plans; write a command line as a plan file")
+        .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)
         .after_help(built_in_list(help::HELP_COLUMNS))
         .subcommand(Command::new("list").about("List the built-in plans"))
         .subcommand(
-            Command::new("show").about("Print a command line that measures as a plan file").arg(words),
+            Command::new("show").about("Print the plan file of a command line that measures").arg(words),
         )
         .subcommand(
             Command::new("check")

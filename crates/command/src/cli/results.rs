@@ -19,9 +19,9 @@ pub struct Compare {
     /// More runs, up to 30 in all: each is compared with the first, and all are ranked
     #[arg(value_name = "C")]
     pub others: Vec<String>,
-    /// Also rank the runs by figure per money: the price of each run, or a file with NAME=PRICE on
+    /// Also rank the runs by figure per money: the price of each run, or a file with RUN=PRICE on
     /// each line
-    #[arg(long, value_name = "A=PRICE/h,B=…|FILE", value_delimiter = ',', help_heading = "Ranking")]
+    #[arg(long, value_name = "RUN=PRICE/h,…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
     /// Also print one score per run: the weighted geometric mean of these benchmarks, each as a
     /// share of the best run
@@ -54,7 +54,7 @@ pub struct Compare {
     /// numbers
     #[arg(long)]
     pub redact: bool,
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub struct Doctor {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Directory of the history that keeps the noise floors; none: keep them nowhere [default:
-    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR|none")]
     pub store: Option<PathBuf>,
     /// Print no progress line
@@ -89,8 +89,8 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: print the tables of the published report that the run's plan repeats, with
-    /// today's figures; of several runs the latest figure counts
+    /// published: print the tables of the published report that the plan repeats, with the figures
+    /// of this run beside them; of several runs the latest figure counts
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, headlines, share of the
@@ -103,7 +103,7 @@ pub struct ReportCommand {
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
@@ -161,7 +161,7 @@ pub struct SiteCommand {
     /// notes
     #[arg(long)]
     pub redact: bool,
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }
@@ -178,8 +178,8 @@ pub struct Export {
     /// Rows of csv and ndjson: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Exit with code 1 unless this holds, as after a run; junit has a test for each; a baseline is
-    /// the last 10 runs before this one
+    /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us'; junit has a test
+    /// for each; a baseline is the last 10 runs before this one
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// File to write instead of stdout; an existing one is replaced
@@ -188,7 +188,7 @@ pub struct Export {
     /// Replace host names, addresses, serial numbers, user names and directories
     #[arg(long)]
     pub redact: bool,
-    /// Directory of the history [default: plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
 }

@@ -50,7 +50,7 @@ pub struct WatchCommand {
     #[arg(long, conflicts_with_all = ["plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub stop: bool,
     /// Directory of the history for the result; the watch keeps its journal there too [default:
-    /// plimsoll in $XDG_DATA_HOME or ~/.local/share]
+    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
     /// Write the result as JSON to FILE; with - to stdout instead of the table

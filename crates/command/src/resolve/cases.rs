@@ -2,7 +2,7 @@
 
 use plimsoll_bench::{Benchmark, Candidate, benchmarks, cpus_of_case};
 use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Pattern, SWEEP, Value};
+use plimsoll_model::case::{Case, Pattern, SWEEP, Value, nearest};
 use plimsoll_model::plan::{Group, Plan, Sampling, scale, write};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_model::words::is_neutral_value;
@@ -70,6 +70,12 @@ fn matches_none(only: &str) -> UsageError {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
     }
     let part = only.split('.').next().unwrap_or_default();
+    if let Some(near) = nearest(only, plimsoll_bench::commands()).filter(|_| !only.contains('.')) {
+        return other(format!(
+            "--only {} matches no case; did you mean '{near}'?",
+            plimsoll_units::text::shown(only)
+        ));
+    }
     let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
     let hint = match plimsoll_bench::nearest_name(only) {
         Some(near) => format!("did you mean '{near}'?"),
@@ -170,7 +176,8 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
 /// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
-    let message = |option: &str| format!("{}: {option}{why}", benchmark.name());
+    let elsewhere = operation_of_another(benchmark, group, named).unwrap_or_default();
+    let message = |option: &str| format!("{}: {option}{why}{elsewhere}", benchmark.name());
     let Some((key, values)) = group.lists.get_key_value(named) else {
         return in_group(&group.places, "benchmark", None, message(""));
     };
@@ -184,6 +191,20 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
         benchmark.cases(machine, &alone).is_err()
     };
     in_group(&group.places, key, values.iter().position(refused), message)
+}
+
+/// Returns advice if a refused operation belongs to another benchmark of the subsystem.
+fn operation_of_another(refusing: &dyn Benchmark, group: &Group, key: &str) -> Option<String> {
+    let typed = group.lists.get(key).filter(|_| key == "op")?;
+    let others = benchmarks().filter(|other| subsystem_of(other.name()) == subsystem_of(refusing.name()));
+    let knows = |help: &str, word: &Value| help.split([',', ' ']).any(|part| part == word.to_string());
+    let takes = |other: &&dyn Benchmark| {
+        let help = other.descriptor().help.iter().find(|(name, _)| *name == "op");
+        other.name() != refusing.name()
+            && help.is_some_and(|(_, help)| typed.iter().all(|word| knows(help, word)))
+    };
+    let other = others.into_iter().find(takes)?;
+    Some(format!("; {} has it: add --only {}", other.name(), other.name()))
 }
 
 fn sampling(plan: &Plan, group: &Group) -> Sampling {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_bench::benchmarks;
 use plimsoll_bench_disk::fio::{self, JobFile, Unsupported};
-use plimsoll_model::case::{CaseError, Key, ValueKind, nearest};
+use plimsoll_model::case::{CaseError, Key, Pattern, ValueKind, nearest};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
 use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling};
@@ -140,7 +140,7 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     }
     if !common.server.is_empty() {
         read_list(&mut typed, file::SERVER, &common.server)?;
-        measures_networks(&file.groups)?;
+        measures_networks(&file.groups, &common.only)?;
     }
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
@@ -163,10 +163,16 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     Ok(file)
 }
 
-fn measures_networks(groups: &[Group]) -> Result<(), UsageError> {
-    let mut all =
-        groups.iter().flat_map(|group| &group.benchmarks).filter_map(|name| plimsoll_bench::find(name));
-    match all.any(|benchmark| benchmark.keys().contains(&file::SERVER)) {
+/// Fails if `--server` has no effect: the plan has no network benchmark, or `only` selects none.
+fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError> {
+    let patterns: Vec<Pattern> = only.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
+    let names = groups.iter().flat_map(|group| &group.benchmarks);
+    let mut measured =
+        names.filter(|name| patterns.is_empty() || patterns.iter().any(|pattern| pattern.may_match(name)));
+    let takes_server = |name: &String| {
+        plimsoll_bench::find(name).is_some_and(|benchmark| benchmark.keys().contains(&file::SERVER))
+    };
+    match measured.any(takes_server) {
         true => Ok(()),
         false => Err(other("--server requires a network benchmark in the plan")),
     }

@@ -189,7 +189,7 @@ pub const KEYS: &[Key] = &[
         note: "it rises by 1 ÷ latency with each chain and is flat where latency × units of them are in flight",
         workers: false,
     }),
-    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes each in their own order), random, strided, backward, same (one block), zipf or zipf:0.9, zoned:80-20:20-80 (80 % of the transfers to the first 20 % of the file)").overlaid().titled(),
+    key("pattern", ValueKind::Word, "access pattern: sequential, sequential-each (--op mixed: reads and writes each in their own order), random, strided, backward, same (one block), zipf or zipf:0.9 (exponent), zoned:80-20:20-80 (80 % of the transfers in the first 20 % of the file, 20 % in the rest)").overlaid().titled(),
     key(
         "size",
         ValueKind::Size,
@@ -199,8 +199,8 @@ pub const KEYS: &[Key] = &[
     .axis("size", Spacing::Log).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
-    key("align", ValueKind::Size, "random transfers begin at multiples of this [default: the largest size that divides every block size]"),
-    key("variant", ValueKind::Word, "kernel: best, all, or a name such as memcpy, memset, rep_movsb or nt_ahead256_avx2 (nt_: non-temporal stores, past the caches; aheadN_: prefetch N bytes ahead, l1aheadN_ and l2aheadN_ into that cache; last the instruction set)").usually("best").overlaid(),
+    key("align", ValueKind::Size, "random transfers begin at multiples of this, a multiple of the block size (of a mix: of what divides all its blocks) [default: that size]"),
+    key("variant", ValueKind::Word, "kernel: best, all, or a name that --list shows, such as nt_ahead256_avx2 or, of memory.block, memcpy (nt_: non-temporal stores, past the caches; aheadN_: prefetch N bytes ahead, l1aheadN_ and l2aheadN_ into that cache; last the instruction set)").usually("best").overlaid(),
     key("pages", ValueKind::Word, "page size: thp (transparent huge pages), 4k (or 16k, 64k, as the kernel has it), or 2m, 1g from reserved huge pages")
         .usually("thp"),
     key("layout", ValueKind::Word, "private (an array for each thread) or shared (one array, each thread uses a part)")
@@ -209,10 +209,10 @@ pub const KEYS: &[Key] = &[
     key("chases", ValueKind::Count, "number of chains of dependent loads in parallel")
         .usually("1")
         .axis("chases at once", Spacing::Linear),
-    key("group", ValueKind::Size, "size of the regions that a chain of loads visits one after the other, each completely [default: 256K]")
+    key("group", ValueKind::Size, "memory.latency: a chain of loads finishes one region of this size before the next, so that it seldom misses the TLB [default: 256K]")
         .unsaid("256 KiB"),
     key("node", ValueKind::Count, "NUMA node that memory is allocated on [default: the node of each thread]"),
-    key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us: all are points of one curve"),
+    key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; all values make one case, a curve"),
     key("depth", ValueKind::Count, "queue depth: transfers in flight for each thread")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
@@ -272,9 +272,9 @@ pub const KEYS: &[Key] = &[
     key("discard", ValueKind::Switch, "receive without copying the data: the kernel drops it (MSG_TRUNC)"),
     key("nodelay", ValueKind::Switch, "send small messages immediately (TCP_NODELAY)"),
     key("congestion", ValueKind::Word, "TCP congestion control, such as cubic, reno or bbr"),
-    key("window", ValueKind::Size, "socket buffer size of each stream"),
+    key("window", ValueKind::Size, "network.tcp: socket buffer size of each stream"),
     key("mss", ValueKind::Count, "TCP maximum segment size, in bytes"),
-    key("dscp", ValueKind::Count, "DSCP of the packets, 0 to 63"),
+    key("dscp", ValueKind::Count, "network.tcp: DSCP of the packets, 0 to 63"),
     key("bind", ValueKind::Word, "local address to send from"),
     key("search", ValueKind::Word, "lossless: find the highest rate without loss, as RFC 2544"),
     key("mode", ValueKind::Word, "how client and server wait for a message: block (the kernel wakes them) or poll (busy)")

@@ -288,8 +288,8 @@ impl Together<'_, '_> {
 /// Fails for options that control a run on this machine, such as --dry-run.
 fn refused(common: &Common) -> Result<(), Failure> {
     let instead = [
-        (common.list, "--list", "leave out --hosts"),
-        (common.dry_run, "--dry-run", "leave out --hosts"),
+        (common.list, "--list", "leave out --hosts or --inventory"),
+        (common.dry_run, "--dry-run", "leave out --hosts or --inventory"),
         (common.events.is_some(), "--events", "use --json"),
     ];
     match instead.into_iter().find(|(typed, ..)| *typed) {

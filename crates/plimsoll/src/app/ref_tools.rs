@@ -206,7 +206,9 @@ fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure>
         })
         .collect();
     if packages.is_empty() {
-        return printed("all tools that are Debian packages are installed\n");
+        return printed(
+            "all tools that are Debian packages are installed; plimsoll references shows how to get the others\n",
+        );
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
     if install == Install::Show {
