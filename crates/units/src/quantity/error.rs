@@ -128,7 +128,7 @@ impl ReadQuantity {
         match self {
             ReadQuantity::Count => format!("is not a {}", self.number()),
             ReadQuantity::Rate if suffix.contains(['b', 'B']) => {
-                format!("is not: leave out the unit (a network's rate is in bit/s, so 1G is 1 Gbit/s)")
+                "is not: leave out the unit (a network's rate is in bit/s, so 1G is 1 Gbit/s)".to_owned()
             }
             _ => format!("is not (unknown unit '{suffix}')"),
         }
