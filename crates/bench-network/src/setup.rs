@@ -28,7 +28,9 @@ pub struct NetworkSetup {
 }
 
 impl NetworkSetup {
-    /// Creates the setup of a case. Fails if this program's own file is not found.
+    /// Creates the setup of a case from its parameters `job`: with the server that `job` names and
+    /// the key in `cx`, or else with a private server process on this machine. Fails if that
+    /// process is needed and this program's own file, which it runs, is not found.
     pub fn of(job: &NetworkJob, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
@@ -64,7 +66,7 @@ impl NetworkSetup {
         Path::to(far, self.machine.as_ref())
     }
 
-    /// Creates the setup with a private server: `program`, on the CPUs `placement.far`.
+    /// Creates a setup with a private server: a process of `program`, on the CPUs `placement.far`.
     pub fn private(program: PathBuf, placement: EndPlacement) -> Self {
         NetworkSetup {
             place: ServerLocation::Private { program, cpus: placement.far.clone() },
@@ -101,7 +103,8 @@ pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -
 /// Parameters that every case has. Other keys are in a case only if the user set them.
 const PERMANENT_KEYS: &[&str] = &["protocol", "message", "streams", "direction", "mode"];
 
-/// Returns a case per combination of `cases` and the values in `group` of the parameters `keys`.
+/// Returns one case per combination of a case in `cases` with the values in `group` of those
+/// parameters `keys` that are not in [`PERMANENT_KEYS`]. Fails for an invalid value.
 pub(super) fn with_options(cases: Vec<Case>, group: &Group, keys: &[&str]) -> Result<Vec<Case>, String> {
     amount::check(group)?;
     let mut cases = cases;

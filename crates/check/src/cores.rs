@@ -56,7 +56,8 @@ fn of_remainders(
     }
 }
 
-/// Returns copies of the case at the highest clock, one per instruction set unless it names one.
+/// Returns the cases that a figure of the case `like` may be from, at [`HIGHEST_CLOCK`]: a copy of
+/// `like` if it names an instruction set, else one copy per vector instruction set.
 fn alternatives(like: &EquivalentCase) -> Vec<EquivalentCase> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);

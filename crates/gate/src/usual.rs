@@ -96,9 +96,9 @@ impl UsualFigures {
         self.health.as_ref()
     }
 
-    /// Returns the new setting that limits a case below its usual figure less `loss` (0 to 1). A
-    /// figure need not be low: short samples may exceed the rate. Outer `None`: too few known
-    /// figures.
+    /// Returns the new setting that limits a case below √(1 − `loss`) of its usual figure, even if
+    /// the measured figure is not low: short samples may exceed the rate. Outer `None`: too few
+    /// known figures. Inner `None`: no such setting.
     pub(super) fn new_limiting_setting(
         &self,
         measurement: &Measurement,
@@ -145,7 +145,9 @@ impl UsualFigures {
     }
 }
 
-/// Returns whether both, with one host name, describe one machine, even if it has lost CPUs.
+/// Returns whether `before` and `now`, which must have the same host name, describe one machine: by
+/// equal IDs, or by equal CPU model and virtualisation with no other instance type. The number of
+/// CPUs and the memory may differ, because the machine may have lost some.
 pub fn is_same(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
         // Excluded: evidence (its wording may change) and instance type (not always known).
@@ -157,7 +159,8 @@ pub fn is_same(before: &Machine, now: &Machine) -> bool {
     before.id == now.id || (facts(before) == facts(now) && !is_resized)
 }
 
-/// Returns whether `then` has the file system and kinds of disks of `now`, as disk figures need.
+/// Returns whether file system, layers and disks of two machines are equal in kind, model and size.
+/// If not, disk figures of one are no measure for the other.
 fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     let kinds = |machine: &Machine| {
         let storage = machine.storage.as_ref()?;
@@ -171,7 +174,8 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     kinds(then) == kinds(now)
 }
 
-/// Returns the measurements that apply to `now` of nodes that `is_of` accepts, with their machine.
+/// Returns each measurement of the nodes whose names `is_of` accepts, with the node's machine.
+/// Leaves out cases on files if the disks differ from those of `now`.
 fn usual_values<'a>(
     runs: &'a [Run],
     now: &'a Machine,
@@ -188,7 +192,7 @@ fn usual_values<'a>(
     })
 }
 
-/// Returns the medians of the headline metrics by case id, from nodes that `is_of` accepts.
+/// Returns the medians of the headline metrics by case ID, from nodes whose names `is_of` accepts.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for (measurement, _) in usual_values(runs, now, is_of) {
@@ -215,7 +219,7 @@ fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeM
     all
 }
 
-/// Returns the node of a run with the host name of `machine`; `None` for `localhost`.
+/// Returns the node of a run with the host name of `machine`; `None` if absent or `localhost`.
 fn node_by_host<'a>(run: &'a Run, machine: &Machine) -> Option<&'a Node> {
     let host = machine.host.as_deref().filter(|host| !host.starts_with("localhost"))?;
     run.nodes.iter().find(|node| node.name == host)
@@ -232,7 +236,8 @@ fn is_own(run: &Run, node: &Node, machine: &Machine) -> bool {
     own.is_some_and(|own| own.name == node.name)
 }
 
-/// Returns a machine of `all` with the CPUs and quota of the majority, or else of `machine`.
+/// Returns the first machine of `all`, with the CPUs and quota that more than half of `all` have.
+/// If there is no such majority, it gets those of `machine`. `None` if `all` is empty.
 fn typical_machine<'a>(all: impl Iterator<Item = &'a Machine> + Clone, machine: &Machine) -> Option<Machine> {
     let mut typical = all.clone().next()?.clone();
     let cpus = |of: &Machine| of.cpu.allowed.len() as u64;

@@ -110,7 +110,9 @@ impl From<io::Error> for UnreadDocument {
     }
 }
 
-/// Returns the unpacked text. Fails for a link, an irregular file, or more than [`MAX_BYTES`].
+/// Reads a run document (gzip) and returns its JSON text. Fails with `Refused` if a system call
+/// fails, and with `Damaged` for a symbolic link, an irregular file, a text that cannot be unpacked
+/// or is not UTF-8, or more than [`MAX_BYTES`] of text.
 pub(super) fn read_unpacked(path: &Path) -> Result<String, UnreadDocument> {
     let mut text = String::new();
     let unpacking =
@@ -199,7 +201,7 @@ impl Listing {
     }
 
     /// Adds the documents of `directory`, a subdirectory with the path `file` below
-    /// [`RUNS_DIRECTORY`]. If it is unreadable, adds a problem.
+    /// [`RUNS_DIRECTORY`]. If it is unreadable or too deep, adds a problem instead.
     fn collect_subdirectory(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");

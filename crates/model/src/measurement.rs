@@ -199,9 +199,9 @@ const NOTABLE_LOSS: f64 = 0.05;
 pub const DELIVERED_SHOWN: f64 = 0.1;
 
 impl Measurement {
-    /// Returns the delivered figure of the headline; `None` unless more than [`DELIVERED_SHOWN`] of
-    /// the time is excluded. If it was not measured, or is better than the undisturbed one (threads
-    /// in turns count only their own time), nothing counts as delivered in the excluded time.
+    /// Returns the headline figure with interruptions included; `None` unless more than
+    /// [`DELIVERED_SHOWN`] of the time is excluded. If it was not measured or is implausible, it is
+    /// derived from the undisturbed figure as if no work was done in the excluded time.
     pub fn delivered(&self) -> Option<Delivered> {
         let metric = self.metrics.first()?;
         let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
@@ -210,6 +210,7 @@ impl Measurement {
             Better::Higher => undisturbed * (1.0 - excluded),
             Better::Lower => undisturbed / (1.0 - excluded),
         };
+        // If threads take turns, each counts only its own time: the sum is too good.
         let is_better = |delivered: f64| match metric.better {
             Better::Higher => delivered > undisturbed,
             Better::Lower => delivered < undisturbed,
@@ -271,7 +272,8 @@ impl Measurement {
         codes
     }
 
-    /// Converts the measurement to evidence for limits of other cases: values and clocks.
+    /// Returns the samples' values and clocks as an outcome, from which limits of other cases are
+    /// derived. The outcome has ended with an error unless the status is `ok`.
     pub fn evidence(&self) -> Outcome {
         let longest = self.metrics.iter().map(|metric| metric.samples.len()).max().unwrap_or(0);
         let sample = |index: usize| {

@@ -62,12 +62,13 @@ pub enum OutputError {
     Store(#[from] StoreError),
 }
 
-/// Returns the settings for waiting on outputs; `interrupts` ends a wait.
+/// Returns the settings of writers that wait for a reader: a message on `interrupts` ends the wait.
 pub fn waits(interrupts: &Receiver<()>) -> Waits {
     Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() }
 }
 
-/// Writes a document by `fill`. That of an interrupted run is written without waiting for a reader.
+/// Writes what `fill` produces, a document of `run`, to `target`. If the run is partial, waits only
+/// briefly for a reader ([`OutputTarget::fill_at_last`]).
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -80,7 +81,9 @@ fn filled(
 }
 
 impl Outputs {
-    /// Opens all requested outputs, so that a wrong path fails before anything is measured.
+    /// Opens the files and the history that the options `common` request, so that a wrong path
+    /// fails before anything is measured. If the default history cannot be opened, only reports it.
+    /// A message on `interrupts` ends a wait for a FIFO's reader.
     pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
         let waits = &waits(interrupts);
         let mut complaints = Vec::new();
@@ -146,7 +149,8 @@ impl Outputs {
         }
     }
 
-    /// Stores the results `measured` of the node `machine`; `header` has the nodes ended so far.
+    /// Stores the results `measured` of the node `machine` in the history. `header` is the run with
+    /// the nodes that have ended so far, and `begins` is whether it is new or resumed.
     pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
         self.enter(header, begins);
         if let Some(history) = &mut self.history {
@@ -155,7 +159,7 @@ impl Outputs {
         }
     }
 
-    /// Passes an event to the outputs.
+    /// Writes an event to the table and the event lines, and a result also to the history.
     pub fn event(&mut self, event: &RunEvent) {
         if let RunEvent::Measured { .. } = event {
             self.ended += 1;
@@ -191,7 +195,7 @@ impl Outputs {
         }
     }
 
-    /// Writes the complete document to all outputs. Returns whether all were written.
+    /// Ends all outputs with the document of `run`. Returns false if any output was lost.
     pub fn finish(&mut self, run: &Run) -> bool {
         if let Some(history) = &mut self.history {
             let finished = history.store.finish(run);
@@ -226,7 +230,8 @@ impl Outputs {
     }
 
     /// Chooses a new file in the current directory for the page of a run that replays a published
-    /// report, unless --html names one or stdout is taken. Returns its path.
+    /// report, unless --html names one or stdout is taken. Returns its path; `None` for other runs,
+    /// or if it cannot be written.
     fn own_page(&mut self, run: &Run) -> Option<PathBuf> {
         if self.html.is_some() || self.stdout_is_taken || plimsoll_published::find(&run.plan.name).is_none() {
             return None;
@@ -351,7 +356,8 @@ fn see_above(run: &Run) -> Option<String> {
     (!reported.is_empty()).then(|| format!("nothing was measured: {} (see above)", reported.join(", ")))
 }
 
-/// Writes the page of `leaving`, which is `run` or its redacted copy, with the last run's results.
+/// Writes the HTML page of `leaving`, which is `run` or its redacted copy, to `target`. For
+/// comparison, it contains the results of the run before `run` in `history`, if any.
 fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHistory>) -> Result<(), String> {
     let before = history.and_then(|h| {
         let id = h.store.run_before(run).ok()??;

@@ -142,7 +142,9 @@ fn segment(series: &[TimedPoint], points: Range<usize>) -> Option<Segment> {
     Some(Segment { points, from: first.t, to: last.t, median, mad: mad(&sorted, median) })
 }
 
-/// Returns the ascending indices at which a new level starts, found or in `known`.
+/// Returns the ascending indices in `values` at which a new level starts. Candidates are steps that
+/// are significant at `level` in permutations by `seed`, and the indices `known`, which need no
+/// test. Those that exceed the noise around them remain, moved to the best fit.
 fn change_points(
     values: &[f64],
     seed: Seed,
@@ -189,13 +191,14 @@ struct StepLevel {
 impl StepLevel {
     const NO_STEP: Self = Self { permutations: 0, allowed: 0 };
 
-    /// Creates a level that `share` of noise passes: with n permutations 2 ÷ (n + 1) of it.
+    /// Creates the level at which noise alone shows a step with probability `share`: 2 ÷ (n + 1)
+    /// for n permutations, fewer than [`MOST_PERMUTATIONS`].
     fn of(share: f64) -> Self {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
     }
 
-    /// Returns a level that goes on after insignificance, to estimate p-values up to [`LEVEL`].
+    /// Returns a level with equal permutations that accepts steps with p-values up to [`LEVEL`].
     fn estimating_p_values(self) -> Self {
         let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
         Self { allowed: allowed.saturating_sub(1).max(1), ..self }
@@ -212,7 +215,8 @@ fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<us
     significant_step(values, generator, level).map(|step| step.at)
 }
 
-/// Returns the largest step and its p-value; `None` if it is not significant at `level`.
+/// Returns the largest step in `values` and its p-value. `None` if the step is not significant at
+/// `level`, or for fewer than 2 × [`MIN_SEGMENT`] values.
 fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;

@@ -56,7 +56,9 @@ impl ProbeSchedule {
     }
 }
 
-/// Returns the time in s from which `spent` + `last` is within `rate` per second.
+/// Returns the time, in s since the start of the watch, from which one more probe is within the
+/// budget of `rate` per s. `spent` is used so far, and the probe is assumed to use as much as the
+/// `last` one, both in CPU seconds or bytes. Returns 0 if nothing is spent.
 fn earliest_time(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }

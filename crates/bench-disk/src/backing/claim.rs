@@ -37,8 +37,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Checks that device `name` is unused and without data. `open`, called between the checks,
-    /// opens it exclusively. Returns the file from `open`, and the claim.
+    /// Checks that device `name` is unused and without data; fails if it is not. `open`, called
+    /// between the checks, opens it exclusively. Returns the file from `open`, and the claim.
     pub(crate) fn acquire(
         root: &Root,
         name: &str,
@@ -116,8 +116,8 @@ fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     }
 }
 
-/// Fails if, after 10 s, a process still has device `name` open, or a device that stores its bytes.
-/// Returns a remark if this user cannot inspect all processes.
+/// Fails if a process has device `name`, or a device that stores its bytes, still open after 10 s.
+/// Returns a remark if this user cannot inspect all processes, else `None`.
 fn check_not_open(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<String>, RawError> {
     let begun = Instant::now();
     loop {
@@ -171,7 +171,9 @@ fn check_no_data(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
     }
 }
 
-/// Fails if device `name` is a part of `below`, and `below` holds data or cannot be read.
+/// Searches all of `below` for data if device `name` shows only a part of it, such as a loop device
+/// with an offset. Fails if `below` holds a file system, partition table or volume manager, or
+/// cannot be read. If `name` shows the whole of `below`, checks nothing.
 fn check_whole_device(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());

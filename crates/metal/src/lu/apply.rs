@@ -89,7 +89,9 @@ impl ColumnGroup<'_> {
         self.strips.wrapping_add(strip * self.place.width * self.kernels.tile.columns)
     }
 
-    /// Copies the panel's exchanged rows to `strips`, and moves the rows that they displace.
+    /// Copies the pivot rows that the panel chose, in the columns of the strips with the numbers
+    /// `strips`, to the packed strips. Moves the panel's own rows that these displace to the former
+    /// positions of the pivot rows in the grid.
     fn gather(&self, strips: Range<usize>) {
         match self.kernels.tile.columns {
             4 => self.gather_by::<4>(strips),
@@ -131,7 +133,8 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Solves for U in strip `strip`, tile by tile from the top; writes strip and grid.
+    /// Computes the panel's rows of U in the columns of strip number `strip`, from the top. Writes
+    /// them to the packed strip and to the grid.
     fn solve(&self, strip: usize) {
         let (tile, PanelPlace { first, width, .. }) = (self.kernels.tile, self.place);
         let b = self.strip(strip);
@@ -159,7 +162,8 @@ impl ColumnGroup<'_> {
         }
     }
 
-    /// Subtracts L·U from the strips `rows` below the panel.
+    /// Subtracts L·U from the group's columns below the panel, in the strips of rows with the
+    /// numbers `rows`.
     fn multiply(&self, rows: Range<usize>) {
         let (tile, PanelPlace { grid, first, width }) = (self.kernels.tile, self.place);
         let ahead_bytes = (tile.rows * size_of::<f64>()).div_ceil(self.count.max(1));

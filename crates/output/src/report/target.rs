@@ -128,8 +128,8 @@ impl OutputTarget {
         self.fill_within(None, fill)
     }
 
-    /// Writes like [`OutputTarget::fill`], but waits only one second for a reader: for interrupted
-    /// runs. Fails if writing fails.
+    /// Writes what `fill` produces, like [`OutputTarget::fill`], for an interrupted run. Fails if
+    /// writing fails, or if the reader of a pipe keeps it waiting for more than one second.
     pub fn fill_at_last(
         &self,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,

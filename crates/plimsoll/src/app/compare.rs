@@ -89,7 +89,8 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Returns the last run of `side`, with cases that only its earlier runs have; `None` without runs.
+/// Returns the last run of `side`, to which the last results of cases that only earlier runs have
+/// are added; `None` without runs.
 fn latest(side: &ComparedSide) -> Option<Run> {
     let (last, earlier) = side.runs.split_last()?;
     let mut all = last.clone();
@@ -141,7 +142,8 @@ fn check_requirements(requirements: &[Requirement], run: &Run, a: &ComparedSide)
     requirements.iter().flat_map(|r| r.check(run, baseline)).collect()
 }
 
-/// Fails if a requirement has a baseline but `store` is `none`: no history is used.
+/// Fails if a requirement has a baseline, which is in the history, but `store`, the value of
+/// --store, is `none`.
 pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
     match output::location(store).map_err(|e| super::store_failure(&e))? {
@@ -153,8 +155,8 @@ pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) ->
     }
 }
 
-/// Fails for requirements that no case of the run can meet; `machines` is whether it has several
-/// nodes. Returns notes on requirements that do not apply to all cases.
+/// Fails for a requirement that no case of the run can meet. `machines`: whether the run has
+/// several nodes. Returns notes on requirements that do not apply to all cases.
 pub(super) fn check_applicable(
     requirements: &[Requirement],
     planned: &[Planned],
@@ -174,8 +176,8 @@ pub(super) fn check_applicable(
     Ok(notes)
 }
 
-/// Checks the requirements against a run; the last ten runs before it are the baseline. Prints
-/// unmet ones, and notes on runs that are not in the baseline, to stderr.
+/// Checks the requirements against a run and returns the results; the last ten runs before it are
+/// the baseline. Prints unmet ones, and notes on runs that are not in the baseline, to stderr.
 pub(super) fn check_after_run(
     requirements: &[Requirement],
     run: &Run,
@@ -196,7 +198,9 @@ pub(super) fn check_after_run(
     Ok(held)
 }
 
-/// Returns the exit code of a comparison. Prints failed and undecided cases; `strict` fails both.
+/// Returns the exit code of a comparison: not 0 if a requirement in `held` is unmet or --fail-on
+/// finds a regression, a lost case (unless `missing` is `Ignore`) or nothing to compare. With
+/// `strict`, also if noise hides regressions of that size. Prints the reasons found by --fail-on.
 fn verdict(comparison: &Comparison, held: &[RequirementResult], missing: Missing, strict: bool) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };

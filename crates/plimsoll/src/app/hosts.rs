@@ -45,7 +45,8 @@ const LOST: &str = "machine-lost";
 /// Time for finished results to arrive after an interrupt: all ends within two seconds.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
-/// Carries out a run on hosts; `words` is the command line for each, `key` the server's key file.
+/// Carries out a run on the hosts that `typed` names. `words` is the command line for each, `key`
+/// the file with the server's key. Returns the exit code of the run.
 pub(super) fn measure(
     (what, common, key): (&Measurable, &Common, Option<&Path>),
     typed: &Hosts,
@@ -84,7 +85,8 @@ pub(super) fn measure(
     ending::final_exit_code(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
 }
 
-/// Loads the run to resume, `wanted`. Fails if `hosts` lacks a node of it or the plan is another.
+/// Loads the run to resume, named by `wanted`. Fails if one of its nodes is not in `hosts`, or if
+/// `what` names another plan.
 fn load_resumed_run(
     wanted: &str,
     what: &Measurable,
@@ -125,7 +127,9 @@ fn parts(run: &Run) -> BTreeMap<String, Run> {
         .collect()
 }
 
-/// Runs `words` as a command on each node and prints its output, in the order of the hosts.
+/// Runs plimsoll with the arguments `words` on each host that `typed` names, and prints the outputs
+/// in the order of the hosts. Returns the highest exit code of a host, unless interrupted. With
+/// `quiet`, prints no progress.
 pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
     alone()?;
     let hosts = hosts(typed)?;
@@ -190,8 +194,9 @@ impl AllEnded {
     }
 }
 
-/// Measures each node's own cases, `at_once` nodes in parallel, then those between nodes. Returns
-/// one run and the nodes' exit codes.
+/// Measures each node's own cases, on `at_once` nodes in parallel; then retests outliers and
+/// measures between nodes. Stores each node's results in `kept` when they arrive. Returns the joint
+/// run and the nodes' exit codes. Fails, for example, if no node has a result.
 fn measured_by(
     call: &HostCall,
     fleet: &Fleet<'_>,
@@ -239,7 +244,8 @@ struct Together<'a, 'b> {
 }
 
 impl Together<'_, '_> {
-    /// Retests outliers, then measures between nodes. Returns whether it was interrupted.
+    /// Retests outliers and measures between nodes; results go to `run`. Returns whether it was
+    /// interrupted.
     fn measured(&self, run: &mut Run, mut connected: BTreeMap<String, Connection<'_>>) -> bool {
         let numbers = self.names.iter().enumerate();
         let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
@@ -485,7 +491,8 @@ impl HostCall {
         all
     }
 
-    /// Records that `host` gave no result because of `why`. An earlier result of it stays.
+    /// Records in `all` that `host` gave no result, because of `why`. If the run was resumed, the
+    /// host's result from before is used.
     fn without(&self, host: &HostName, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
@@ -503,7 +510,7 @@ fn unthreaded(error: &std::io::Error) -> Failure {
 
 impl<'a> Fleet<'a> {
     /// Calls `work` with each node's index, at most `at_once` in parallel, and `received` with
-    /// index and result. Returns whether it was interrupted.
+    /// index and result. Returns whether it was interrupted. Fails if no thread can be started.
     fn each<T: Send>(
         &self,
         at_once: usize,

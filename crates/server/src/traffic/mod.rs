@@ -32,7 +32,8 @@ pub use supervision::{ObservedEvent, Supervision};
 
 use crate::wire::{Channel, Direction, Gone, Message, REQUEST, SILENCE, WireError};
 
-/// Raises this process's limit of open files to the hard limit. Returns it; `None` if unlimited.
+/// Raises this process's soft limit of open files to the hard limit, if possible. Returns the soft
+/// limit that is then in force; `None` if unlimited.
 pub fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -44,7 +45,8 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Describes an error. A lack of descriptors is attributed to `whose`, such as `this process`.
+/// Returns the text of an error and, if file descriptors are lacking, the remedy. `whose` names the
+/// process that lacks them, such as `this process`.
 pub fn describe_io_error(error: &io::Error, whose: &str) -> String {
     let most = getrlimit(Resource::Nofile).current.map_or("unlimited".to_owned(), |most| most.to_string());
     match error.raw_os_error() {
@@ -151,7 +153,7 @@ impl LostTransfer {
     }
 }
 
-/// Returns whether the error is EPERM, which here only a firewall of this machine causes.
+/// Returns whether the error of a socket is EPERM: a firewall of this machine drops the packets.
 pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
@@ -205,7 +207,7 @@ impl SharedTransfer {
 pub struct PinnedCpus(pub Vec<usize>);
 
 impl PinnedCpus {
-    /// Returns the CPU for a thread; with fewer CPUs than threads they repeat. `None` if empty.
+    /// Returns the CPU for thread number `thread`; threads take the CPUs in turn. `None` if empty.
     pub fn cpu_for_thread(&self, thread: usize) -> Option<usize> {
         self.0.get(thread.checked_rem(self.0.len())?).copied()
     }
@@ -219,7 +221,8 @@ impl PinnedCpus {
         PinnedCpus(cpus)
     }
 
-    /// Pins the calling thread to the CPU for `thread` until the result is dropped, if possible.
+    /// Pins the calling thread, number `thread` of this end, until the result is dropped. Returns
+    /// `None` if no CPU is set or pinning fails.
     pub fn pin(&self, thread: usize) -> Option<pin::Pinned> {
         self.cpu_for_thread(thread).and_then(|cpu| pin::Pinned::pin_to(cpu).ok())
     }
@@ -252,7 +255,9 @@ fn process_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Returns the refusal that the other end sent last; `lost` if none comes, and at the server.
+/// Returns why a transfer failed: the server's refusal, if one arrives on the control connection
+/// `channel` within [`SILENCE`], else `lost`, the error at this `end`. Waits for a refusal only at
+/// the client, after a connection was closed or refused.
 fn reported_reason(channel: &mut Channel, end: TransferEnd, lost: LostTransfer) -> LostTransfer {
     let is_gone = match &lost {
         LostTransfer::Stream(e) => {

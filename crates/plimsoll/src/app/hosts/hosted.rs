@@ -41,8 +41,9 @@ const RETEST_SAMPLES: u32 = 5;
 const LONGER: f64 = 3.0;
 const MAX_RETEST_SAMPLE_SECONDS: f64 = 2.0;
 
-/// Measures on this host by orders from stdin, with answers on stdout. `directory` is for its
-/// files. Fails if an order cannot be read or stdout cannot be written.
+/// Carries out the orders of a launcher from stdin and writes the answers to stdout. Keeps files of
+/// the run in `directory`. Returns the exit code of the run. Fails if an order cannot be read or
+/// stdout cannot be written.
 pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     let own = crate::app::own_program()?;
     // From here on, ending also removes the files.
@@ -118,7 +119,8 @@ impl Drop for RunFiles {
     }
 }
 
-/// Passes on lines from stdin. When the connection ends, ends the run as a signal would.
+/// Sends each line of stdin to `sender`. At its end, ends this process by SIGTERM or, after
+/// [`MAX_END_TIME`], by SIGKILL; removes `files` before.
 fn read_orders(sender: Sender<String>, files: RunFiles) {
     let mut from = BufReader::new(std::io::stdin());
     loop {
@@ -172,7 +174,9 @@ struct HostedOrder {
 }
 
 impl HostedOrder {
-    /// Parses a launcher's order; its document goes to `file`, and its limits to `directory`.
+    /// Prepares what a launcher's `order` requests: a run, which will write its document to `file`,
+    /// or another command. Writes the limits in the order to a file in `directory`. Fails for an
+    /// invalid command line, plan or key, or if the limits cannot be written.
     fn of(
         order: RunOrder,
         directory: &Path,
@@ -222,7 +226,8 @@ impl HostedOrder {
         crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
-    /// Measures the cases with these ids again with few samples. Returns the launcher's answer.
+    /// Measures the cases with the IDs `cases` again, with few samples. Returns the message for the
+    /// launcher: the document with the results, or the failure.
     fn again(&self, cases: &[String]) -> String {
         let mut prepared = self.prepared.clone();
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
@@ -244,7 +249,8 @@ impl HostedOrder {
         }
     }
 
-    /// Carries out follow-up orders from `lines` until these end. Fails if one cannot be parsed.
+    /// Carries out each follow-up order from `lines` and prints its answer, until the channel
+    /// closes. Fails if an order cannot be parsed or an answer cannot be printed.
     fn follow_orders(&self, lines: &Receiver<String>) -> Result<(), Failure> {
         let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
         let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());

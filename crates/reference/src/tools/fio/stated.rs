@@ -294,8 +294,9 @@ impl JobFigures<'_> {
         self.option("ioengine")
     }
 
-    /// Returns work and time: the first pair that contradicts `bandwidth` in B/s, else bytes and
-    /// runtime. `None` for the sum of all clients, or without these counts.
+    /// Returns bytes and the time that they took, by other fields of the file: the first such pair
+    /// that contradicts `bandwidth` (B/s), else the first that is known. `None` if none is known,
+    /// or for the sum of all clients.
     fn account(&self, side: &FioSide, bandwidth: f64) -> Option<Account> {
         const MIN_BANDWIDTH_KIB: f64 = 100.0;
         let by_bytes = bytes(side).zip(duration(side)).map(|(bytes, time)| Account::of(bytes, time));
@@ -317,7 +318,7 @@ impl JobFigures<'_> {
     }
 
     /// Returns why a mean `latency` in seconds contradicts the rate by Little's law: more than
-    /// iodepth × numjobs transfers would be in flight. `None` if it does not.
+    /// iodepth × numjobs transfers would be in flight. `None` if it does not, or this is unknown.
     fn in_flight(&self, side: &FioSide, latency: f64) -> Option<String> {
         /// With fewer transfers, those in flight at start and end matter too much.
         const MIN_TRANSFERS: f64 = 1000.0;
@@ -355,7 +356,7 @@ impl JobFigures<'_> {
         }
     }
 
-    /// Returns how many jobs the entry sums, which ran for `seconds`; `None` if unknown.
+    /// Returns how many jobs, each of which ran for `seconds`, the entry sums; `None` if unknown.
     fn jobs(&self, seconds: f64) -> Option<f64> {
         let jobs = self.number("numjobs")?;
         if !self.options.contains_key("group_reporting") {
@@ -415,7 +416,8 @@ impl JobFigures<'_> {
         SYNCS.iter().any(|key| self.option(key).is_some_and(|value| value != "0"))
     }
 
-    /// Returns whether at least one in four writes waits until it is on the device.
+    /// Returns whether the job's options sync data to the device at least once in four writes: by
+    /// `sync` other than 0 or none, or by `fsync`, `fdatasync` or `write_barrier` from 1 to 4.
     fn syncs_each(&self) -> bool {
         const FEW_WRITES: f64 = 4.0;
         let few = |key: &&str| {
@@ -487,7 +489,8 @@ fn bandwidth(side: &FioSide) -> Option<f64> {
     side.bw_bytes.or_else(|| side.bw.map(|kib| kib * 1024.0))
 }
 
-/// Returns the bytes moved. Without `io_kbytes`, the rate shows whether they are in KiB.
+/// Returns the bytes moved in one direction; `None` if 0 or unknown. Old versions of fio count KiB:
+/// without `io_kbytes`, the rate shows the unit.
 fn bytes(side: &FioSide) -> Option<f64> {
     /// Threshold between the two, which differ by 1024.
     const EITHER: f64 = 32.0;
@@ -521,7 +524,8 @@ fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
     report.disk_util.iter().take(MAX_DISKS).filter_map(count).collect()
 }
 
-/// Returns the total bandwidth of each group of two or more jobs that run simultaneously.
+/// Returns, per fio group (`groupid`) and per direction except trim, the total bandwidth in B/s of
+/// all jobs. Leaves out groups with fewer than two active jobs, or in which an option delays a job.
 fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let mut groups: BTreeMap<i64, Vec<JobFigures<'_>>> = BTreeMap::new();
