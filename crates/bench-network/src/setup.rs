@@ -31,7 +31,7 @@ impl NetworkSetup {
     /// Creates the setup of a case from its parameters `job`: with the server that `job` names and
     /// the key in `cx`, or else with a private server process on this machine. Fails if that
     /// process is needed and this program's own file, which it runs, is not found.
-    pub fn of(job: &NetworkJob, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
+    pub fn from_job(job: &NetworkJob, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
         let key = cx.options.key.clone().unwrap_or_else(SharedKey::open);
         let setup = match job.server.clone() {
             Some(ServerAddress::Plimsoll(address) | ServerAddress::Iperf3(address)) => {
@@ -50,7 +50,7 @@ impl NetworkSetup {
 
     /// Sets the CPUs of both ends if the server is private; else returns the setup unchanged.
     #[must_use]
-    pub fn placed(mut self, placement: EndPlacement) -> Self {
+    pub fn with_placement(mut self, placement: EndPlacement) -> Self {
         if let ServerLocation::Private { cpus, .. } = &mut self.place {
             *cpus = placement.far.clone();
             self.placement = placement;

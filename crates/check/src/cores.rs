@@ -14,7 +14,7 @@ const THREADS_TOLERANCE: f64 = 1.15;
 pub(crate) fn held(figure: &StatedFigure, used: &CoreUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = match used.remainders.filter(|remainders| *remainders > 0.0) {
         Some(remainders) => of_remainders(figure, used.threads, remainders, place),
-        None => ask(figure, place, alternatives),
+        None => ask(figure, place, cases_at_highest_clock),
     };
     held.limit = held.limit.map(at_highest_clock);
     held.possible = "work that was counted twice, the figure of many threads taken for one, an accelerator, bits and bytes confused";
@@ -58,7 +58,7 @@ fn of_remainders(
 
 /// Returns the cases that a figure of the case `like` may be from, at [`HIGHEST_CLOCK`]: a copy of
 /// `like` if it names an instruction set, else one copy per vector instruction set.
-fn alternatives(like: &EquivalentCase) -> Vec<EquivalentCase> {
+fn cases_at_highest_clock(like: &EquivalentCase) -> Vec<EquivalentCase> {
     let mut like = like.clone();
     like.sample.conditions.clock_hz = Some(HIGHEST_CLOCK);
     if like.case.word("isa").is_some() {

@@ -22,7 +22,7 @@ use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer};
 pub use plimsoll_stats::MISSED;
 pub use threshold::{Threshold, ThresholdSource};
-pub use usual::{UsualFigures, is_same};
+pub use usual::{UsualFigures, is_same_machine};
 pub use verdict::{GateAnswer, GateVerdict};
 
 use crate::cause::Quota;

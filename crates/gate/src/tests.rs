@@ -688,9 +688,9 @@ fn a_machine_that_lost_memory_since_its_fleet_was_gathered_is_of_the_kind_that_i
         machine.virtualisation.instance = Some(instance.to_owned());
         machine
     };
-    assert!(is_same(&before, &typed(&now, "m4.xlarge")));
-    assert!(is_same(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
-    assert!(!is_same(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
+    assert!(is_same_machine(&before, &typed(&now, "m4.xlarge")));
+    assert!(is_same_machine(&typed(&before, "m4.xlarge"), &typed(&now, "m4.xlarge")));
+    assert!(!is_same_machine(&typed(&before, "m4.2xlarge"), &typed(&now, "m4.xlarge")));
     // Without a node of its own, or with one of another processor, its kind has too few machines.
     assert!(UsualFigures::from_fleet(&fleet_of(&machines[1..]), &now).is_err());
     let mut other = now;

@@ -51,7 +51,7 @@ impl UsualFigures {
     /// The run has fewer than five such nodes.
     pub fn from_fleet(run: &Run, machine: &Machine) -> Result<Self, String> {
         let then = node_by_host(run, machine).map(|node| run.machine_of(node));
-        let kind = &then.filter(|then| is_same(then, machine)).unwrap_or(machine).id;
+        let kind = &then.filter(|then| is_same_machine(then, machine)).unwrap_or(machine).id;
         let others = run.nodes.iter().filter(|node| !is_own(run, node, machine));
         let alike: BTreeSet<&str> =
             others.filter(|node| run.machine_of(node).id == *kind).map(|node| node.name.as_str()).collect();
@@ -148,7 +148,7 @@ impl UsualFigures {
 /// Returns whether `before` and `now`, which must have the same host name, describe one machine: by
 /// equal IDs, or by equal CPU model and virtualisation with no other instance type. The number of
 /// CPUs and the memory may differ, because the machine may have lost some.
-pub fn is_same(before: &Machine, now: &Machine) -> bool {
+pub fn is_same_machine(before: &Machine, now: &Machine) -> bool {
     let facts = |machine: &Machine| {
         // Excluded: evidence (its wording may change) and instance type (not always known).
         let all = Virtualisation { instance: None, evidence: Vec::new(), ..machine.virtualisation.clone() };
@@ -176,7 +176,7 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
 
 /// Returns each measurement of the nodes whose names `is_of` accepts, with the node's machine.
 /// Leaves out cases on files if the disks differ from those of `now`.
-fn usual_values<'a>(
+fn measurements_of_nodes<'a>(
     runs: &'a [Run],
     now: &'a Machine,
     is_of: impl Fn(&str) -> bool,
@@ -195,7 +195,7 @@ fn usual_values<'a>(
 /// Returns the medians of the headline metrics by case ID, from nodes whose names `is_of` accepts.
 fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, _) in usual_values(runs, now, is_of) {
+    for (measurement, _) in measurements_of_nodes(runs, now, is_of) {
         if let Some(headline) = measurement.headline() {
             all.entry(measurement.case.id().to_string()).or_default().push(headline.summary.median);
         }
@@ -211,7 +211,7 @@ fn quota(machine: &Machine) -> f64 {
 /// Returns the rates that settings limited each case to, by case id; infinite without a setting.
 fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, machine) in usual_values(runs, now, is_of) {
+    for (measurement, machine) in measurements_of_nodes(runs, now, is_of) {
         let setting = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine);
         let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
         all.entry(measurement.case.id().to_string()).or_default().push(rate);

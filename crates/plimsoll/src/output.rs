@@ -68,7 +68,7 @@ pub fn waits(interrupts: &Receiver<()>) -> Waits {
 }
 
 /// Writes what `fill` produces, a document of `run`, to `target`. If the run is partial, waits only
-/// briefly for a reader ([`OutputTarget::fill_at_last`]).
+/// briefly for a reader ([`OutputTarget::fill_after_interrupt`]).
 fn filled(
     target: &OutputTarget,
     run: &Run,
@@ -76,7 +76,7 @@ fn filled(
 ) -> Result<(), UnwritableTarget> {
     match run.status {
         RunStatus::Complete => target.fill(fill),
-        RunStatus::Partial => target.fill_at_last(fill),
+        RunStatus::Partial => target.fill_after_interrupt(fill),
     }
 }
 

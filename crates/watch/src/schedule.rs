@@ -42,24 +42,24 @@ impl ProbeSchedule {
     pub fn next(&mut self, last: f64) -> f64 {
         let random = self.random.next_u32() as f64 / f64::from(u32::MAX);
         let at = last + self.every * (NEAREST + WAIT_SPREAD * random);
-        at.max(earliest_time(self.spent.cpu, self.last.cpu, self.shares.cpu))
+        at.max(earliest_probe_time(self.spent.cpu, self.last.cpu, self.shares.cpu))
     }
 
     /// Returns whether the disk budget allows a probe at second `at` of the watch.
     pub fn allows_disk(&self, at: f64) -> bool {
-        earliest_time(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
+        earliest_probe_time(self.spent.disk, self.last.disk, self.shares.disk / DAY) <= at
     }
 
     /// Returns whether the network budget allows a probe at second `at` of the watch.
     pub fn allows_network(&self, at: f64) -> bool {
-        earliest_time(self.spent.network, self.last.network, self.shares.network / DAY) <= at
+        earliest_probe_time(self.spent.network, self.last.network, self.shares.network / DAY) <= at
     }
 }
 
 /// Returns the time, in s since the start of the watch, from which one more probe is within the
 /// budget of `rate` per s. `spent` is used so far, and the probe is assumed to use as much as the
 /// `last` one, both in CPU seconds or bytes. Returns 0 if nothing is spent.
-fn earliest_time(spent: f64, last: f64, rate: f64) -> f64 {
+fn earliest_probe_time(spent: f64, last: f64, rate: f64) -> f64 {
     if spent <= 0.0 { 0.0 } else { (spent + last) / rate }
 }
 

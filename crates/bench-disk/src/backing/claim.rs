@@ -49,8 +49,9 @@ impl Claim {
         let before = unused(root, name, looked.number)?;
         let file = open()?;
         let claimable = before.below.iter().filter(|below| below.claimable);
-        let below =
-            claimable.filter_map(|below| claimed(name, below).transpose()).collect::<Result<_, _>>()?;
+        let below = claimable
+            .filter_map(|below| claim_lower_device(name, below).transpose())
+            .collect::<Result<_, _>>()?;
         let remarks = before.remarks.into_iter().collect();
         let (number, bytes) = (looked.number, looked.bytes);
         let mut claim = Claim { remarks, number, bytes, stack: before.stack, sequence, _below: below };
@@ -58,7 +59,7 @@ impl Claim {
         claim.remarks.extend(found.unseen);
         check_no_data(name, &looked.file, looked.bytes)?;
         for below in &found.below {
-            check_whole_device(name, below)?;
+            check_no_data_below(name, below)?;
         }
         Ok((file, claim))
     }
@@ -99,7 +100,7 @@ fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, Ra
 
 /// Opens `below` exclusively against mounts; `None` if `below` is a file, has no path here, or may
 /// not be opened by this user. Fails if `below` is in use; `name` is the device above it.
-fn claimed(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
+fn claim_lower_device(name: &str, below: &LowerDevice) -> Result<Option<File>, RawError> {
     let (FileOrDevice::Block(number), Some(path)) = (below.thing, &below.path) else { return Ok(None) };
     match File::options().read(true).custom_flags(flags(OFlags::EXCL | OFlags::NONBLOCK)).open(path) {
         Ok(file) if is_same_file(&file, FileOrDevice::Block(number)) => Ok(Some(file)),
@@ -174,7 +175,7 @@ fn check_no_data(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
 /// Searches all of `below` for data if device `name` shows only a part of it, such as a loop device
 /// with an offset. Fails if `below` holds a file system, partition table or volume manager, or
 /// cannot be read. If `name` shows the whole of `below`, checks nothing.
-fn check_whole_device(name: &str, below: &LowerDevice) -> Result<(), RawError> {
+fn check_no_data_below(name: &str, below: &LowerDevice) -> Result<(), RawError> {
     if !below.partial {
         return Ok(());
     }

@@ -144,11 +144,11 @@ impl Benchmark for NetworkLatency {
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: NetworkJob = parsed.read()?;
-        let mut setup = NetworkSetup::of(&job, cx)?;
+        let mut setup = NetworkSetup::from_job(&job, cx)?;
         // The kernel answers ICMP echoes.
         if job.protocol != Protocol::Icmp {
             let asked = job.place.as_ref().map(|place| end_cpus::ordered_placement(cx.machine, place));
-            setup = setup.placed(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
+            setup = setup.with_placement(asked.unwrap_or_else(|| EndPlacement::together(cx.machine)));
         }
         Ok(Box::new(RoundTrips::new(&setup, &job, seed(cx, case))?))
     }

@@ -122,7 +122,7 @@ impl Benchmark for Tcp {
         if let Some(ServerAddress::Iperf3(address)) = &job.server {
             return Ok(Box::new(super::iperf3::Client::new(address, &job, false, seed, cx.machine)?));
         }
-        let setup = NetworkSetup::of(&job, cx)?.placed(EndPlacement::together(cx.machine));
+        let setup = NetworkSetup::from_job(&job, cx)?.with_placement(EndPlacement::together(cx.machine));
         Ok(Box::new(Streams::new(&setup, &job, seed)?))
     }
 }

@@ -155,7 +155,7 @@ impl Benchmark for Udp {
         if let Some(ServerAddress::Iperf3(address)) = &job.server {
             return Ok(Box::new(super::iperf3::Client::new(address, &job, true, seed, cx.machine)?));
         }
-        Ok(Box::new(Datagrams::new(&NetworkSetup::of(&job, cx)?, &job, seed)?))
+        Ok(Box::new(Datagrams::new(&NetworkSetup::from_job(&job, cx)?, &job, seed)?))
     }
 }
 

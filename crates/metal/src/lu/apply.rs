@@ -55,7 +55,7 @@ impl Strips {
             let parts = crew.parts();
             crew.share(crew.is_helped() && count > 1, &|these| {
                 let strips = part_of(0..count, these, parts, 0);
-                group.gather(strips.clone());
+                group.gather_pivot_rows(strips.clone());
                 strips.for_each(|strip| group.solve(strip));
             });
             let all = place.first / place.grid.height..place.grid.order / place.grid.height;
@@ -92,7 +92,7 @@ impl ColumnGroup<'_> {
     /// Copies the pivot rows that the panel chose, in the columns of the strips with the numbers
     /// `strips`, to the packed strips. Moves the panel's own rows that these displace to the former
     /// positions of the pivot rows in the grid.
-    fn gather(&self, strips: Range<usize>) {
+    fn gather_pivot_rows(&self, strips: Range<usize>) {
         match self.kernels.tile.columns {
             4 => self.gather_by::<4>(strips),
             6 => self.gather_by::<6>(strips),

@@ -130,7 +130,7 @@ impl OutputTarget {
 
     /// Writes what `fill` produces, like [`OutputTarget::fill`], for an interrupted run. Fails if
     /// writing fails, or if the reader of a pipe keeps it waiting for more than one second.
-    pub fn fill_at_last(
+    pub fn fill_after_interrupt(
         &self,
         fill: impl Fn(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), UnwritableTarget> {

@@ -66,8 +66,8 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
         target.put(&page).map_err(|e| unwritten(&e))?;
     }
     let codes = [
-        verdict(&comparison, &held, missing, typed.strict),
-        still_lost(&comparison, &history.open_losses),
+        comparison_exit_code(&comparison, &held, missing, typed.strict),
+        lasting_exit_code(&comparison, &history.open_losses),
         ending::of_wrong_answers(others.iter().flat_map(|side| &side.runs)),
     ];
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
@@ -144,7 +144,10 @@ fn check_requirements(requirements: &[Requirement], run: &Run, a: &ComparedSide)
 
 /// Fails if a requirement has a baseline, which is in the history, but `store`, the value of
 /// --store, is `none`.
-pub(super) fn can_be_held(requirements: &[Requirement], store: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn check_baseline_store(
+    requirements: &[Requirement],
+    store: Option<&Path>,
+) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
     match output::location(store).map_err(|e| super::store_failure(&e))? {
         Some(_) => Ok(()),
@@ -201,7 +204,12 @@ pub(super) fn check_after_run(
 /// Returns the exit code of a comparison: not 0 if a requirement in `held` is unmet or --fail-on
 /// finds a regression, a lost case (unless `missing` is `Ignore`) or nothing to compare. With
 /// `strict`, also if noise hides regressions of that size. Prints the reasons found by --fail-on.
-fn verdict(comparison: &Comparison, held: &[RequirementResult], missing: Missing, strict: bool) -> u8 {
+fn comparison_exit_code(
+    comparison: &Comparison,
+    held: &[RequirementResult],
+    missing: Missing,
+    strict: bool,
+) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
     for line in failed(comparison, gate.fail_on) {
@@ -227,7 +235,7 @@ fn verdict(comparison: &Comparison, held: &[RequirementResult], missing: Missing
 
 /// Returns the exit code for earlier regressions that last, are not accepted and exceed
 /// `--fail-on`. Prints those that the comparison with the last run has not named.
-fn still_lost(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
+fn lasting_exit_code(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
     let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);
     let lasting: Vec<&OpenRegression> = beyond

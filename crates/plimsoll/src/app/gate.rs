@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
-use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same};
+use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
 use plimsoll_history::{Store, StoreError};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{Machine, Others, Processes, Root};
@@ -215,7 +215,7 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
             continue;
         }
         let run = store.load(&line.id).map_err(|e| store_failure(&e))?;
-        if run.nodes.len() == 1 && is_same(&run.machine, machine) {
+        if run.nodes.len() == 1 && is_same_machine(&run.machine, machine) {
             runs.push(run);
         }
         if runs.len() == MAX_EARLIER_RUNS {

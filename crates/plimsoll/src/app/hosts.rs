@@ -52,8 +52,8 @@ pub(super) fn measure(
     typed: &Hosts,
     words: Vec<String>,
 ) -> Result<ExitCode, Failure> {
-    refused(common)?;
-    alone()?;
+    check_options(common)?;
+    check_started_alone()?;
     super::distinct_outputs(common)?;
     let hosts = hosts(typed)?;
     let launcher = launcher(typed, &hosts)?;
@@ -79,7 +79,7 @@ pub(super) fn measure(
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
     let mut kept = JointRun::new(&mut outputs, id, earlier);
-    let (mut run, ended) = measured_by(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
+    let (mut run, ended) = measure_fleet(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
     ending::final_exit_code(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
@@ -131,7 +131,7 @@ fn parts(run: &Run) -> BTreeMap<String, Run> {
 /// in the order of the hosts. Returns the highest exit code of a host, unless interrupted. With
 /// `quiet`, prints no progress.
 pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Result<ExitCode, Failure> {
-    alone()?;
+    check_started_alone()?;
     let hosts = hosts(typed)?;
     let (programs, launcher) = (programs(&typed.program)?, launcher(typed, &hosts)?);
     let order = RunOrder { words, ..RunOrder::default() };
@@ -168,7 +168,7 @@ pub(super) fn run_on_hosts(typed: &Hosts, words: Vec<String>, quiet: bool) -> Re
 }
 
 /// Fails if an MPI launcher started this process: each process would reach all hosts.
-fn alone() -> Result<(), Failure> {
+fn check_started_alone() -> Result<(), Failure> {
     let why = "--hosts is not supported under mpirun or srun, where each process would reach all hosts";
     match plimsoll_cluster::started_with_others() {
         Some(_) => Err(Failure::usage(format!("{why}: leave out --hosts, or start plimsoll without them"))),
@@ -197,7 +197,7 @@ impl AllEnded {
 /// Measures each node's own cases, on `at_once` nodes in parallel; then retests outliers and
 /// measures between nodes. Stores each node's results in `kept` when they arrive. Returns the joint
 /// run and the nodes' exit codes. Fails, for example, if no node has a result.
-fn measured_by(
+fn measure_fleet(
     call: &HostCall,
     fleet: &Fleet<'_>,
     (what, common): (&Measurable, &Common),
@@ -292,7 +292,7 @@ impl Together<'_, '_> {
 }
 
 /// Fails for options that control a run on this machine, such as --dry-run.
-fn refused(common: &Common) -> Result<(), Failure> {
+fn check_options(common: &Common) -> Result<(), Failure> {
     let instead = [
         (common.list, "--list", "leave out --hosts or --inventory"),
         (common.dry_run, "--dry-run", "leave out --hosts or --inventory"),
@@ -484,8 +484,8 @@ impl HostCall {
                         all.connected.insert(host.name.clone(), session);
                     }
                 }
-                Some(Err(why)) => self.without(host, &why, &mut all),
-                None => self.without(host, "the run was interrupted before its turn", &mut all),
+                Some(Err(why)) => self.record_lost_host(host, &why, &mut all),
+                None => self.record_lost_host(host, "the run was interrupted before its turn", &mut all),
             }
         }
         all
@@ -493,7 +493,7 @@ impl HostCall {
 
     /// Records in `all` that `host` gave no result, because of `why`. If the run was resumed, the
     /// host's result from before is used.
-    fn without(&self, host: &HostName, why: &str, all: &mut All<'_>) {
+    fn record_lost_host(&self, host: &HostName, why: &str, all: &mut All<'_>) {
         match self.earlier.get(&host.name) {
             Some(part) => {
                 all.answers.push(part.clone());

@@ -165,7 +165,7 @@ impl Meant {
     fn by(what: &Measurable, common: &Common) -> Result<Self, Failure> {
         super::ref_tools::against(common)?;
         let requirements = super::compare::requirements(&common.require)?;
-        super::compare::can_be_held(&requirements, common.store.as_deref())?;
+        super::compare::check_baseline_store(&requirements, common.store.as_deref())?;
         let plan = resolve::plan(what, common).map_err(usage)?;
         let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
         Ok(Self { plan, requirements, user_limits })

@@ -59,8 +59,8 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     thread(beat)?;
     let stays = order.stays;
     let file = directory.join(DOCUMENT);
-    let asked = match HostedOrder::of(order, directory, &file, interrupts.clone()) {
-        Ok(Ordered::LabelPart(typed)) => return run_order(typed),
+    let asked = match HostedOrder::prepare(order, directory, &file, interrupts.clone()) {
+        Ok(Ordered::OtherCommand(typed)) => return run_order(typed),
         Ok(Ordered::Measure(asked)) => Ok(asked),
         Err(failure) => Err(failure),
     };
@@ -163,7 +163,7 @@ fn ordered(lines: &Receiver<String>) -> Result<RunOrder, Failure> {
 
 enum Ordered {
     Measure(Box<HostedOrder>),
-    LabelPart(TypedCommand),
+    OtherCommand(TypedCommand),
 }
 
 struct HostedOrder {
@@ -177,7 +177,7 @@ impl HostedOrder {
     /// Prepares what a launcher's `order` requests: a run, which will write its document to `file`,
     /// or another command. Writes the limits in the order to a file in `directory`. Fails for an
     /// invalid command line, plan or key, or if the limits cannot be written.
-    fn of(
+    fn prepare(
         order: RunOrder,
         directory: &Path,
         file: &Path,
@@ -188,7 +188,7 @@ impl HostedOrder {
             cli::parse(crate::app::command(), words).map_err(|e| Failure::usage(cli::one_line(&e)))?;
         let (what, common) = match typed {
             TypedCommand::Measure { what, common, .. } => (what, common),
-            other => return Ok(Ordered::LabelPart(other)),
+            other => return Ok(Ordered::OtherCommand(other)),
         };
         let what = match order.plan {
             Some((name, text)) => Measurable::Text { name, text },
@@ -228,7 +228,7 @@ impl HostedOrder {
 
     /// Measures the cases with the IDs `cases` again, with few samples. Returns the message for the
     /// launcher: the document with the results, or the failure.
-    fn again(&self, cases: &[String]) -> String {
+    fn retest(&self, cases: &[String]) -> String {
         let mut prepared = self.prepared.clone();
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
         prepared.planned.retain(|planned| cases.iter().any(|id| *id == planned.candidate.case.id().as_str()));
@@ -267,7 +267,7 @@ impl HostedOrder {
                         measured_between(&cases.zip(answers).collect())
                     }
                     (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
-                    (FollowUp::Again(cases), _) => self.again(&cases),
+                    (FollowUp::Again(cases), _) => self.retest(&cases),
                 };
             printed(&answer)?;
         }

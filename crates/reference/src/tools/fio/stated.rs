@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             return Err(too_many());
         }
     }
-    stated.figures.extend(sums(&report, &totals));
+    stated.figures.extend(group_bandwidths(&report, &totals));
     if stated.figures.is_empty() {
         stated.trouble = all
             .iter()
@@ -380,7 +380,7 @@ impl JobFigures<'_> {
             cached,
             reads_directly,
             syncs: self.syncs(),
-            syncs_each: direction.name == "write" && self.syncs_each(),
+            syncs_each: direction.name == "write" && self.syncs_frequently(),
             block: bytes(side).map(|bytes| bytes / side.transfers()).filter(|block| block.is_finite()),
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
@@ -418,7 +418,7 @@ impl JobFigures<'_> {
 
     /// Returns whether the job's options sync data to the device at least once in four writes: by
     /// `sync` other than 0 or none, or by `fsync`, `fdatasync` or `write_barrier` from 1 to 4.
-    fn syncs_each(&self) -> bool {
+    fn syncs_frequently(&self) -> bool {
         const FEW_WRITES: f64 = 4.0;
         let few = |key: &&str| {
             let writes = self.option(key).and_then(|value| value.parse::<f64>().ok());
@@ -526,7 +526,7 @@ fn counted(report: &FioReport, direction: &FioDirection) -> Vec<DiskCounters> {
 
 /// Returns, per fio group (`groupid`) and per direction except trim, the total bandwidth in B/s of
 /// all jobs. Leaves out groups with fewer than two active jobs, or in which an option delays a job.
-fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
+fn group_bandwidths(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
     const WAITS: [&str; 4] = ["startdelay", "start_delay", "wait_for", "wait_for_previous"];
     let mut groups: BTreeMap<i64, Vec<JobFigures<'_>>> = BTreeMap::new();
     for job in &report.jobs {
@@ -545,13 +545,13 @@ fn sums(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
             FIO_DIRECTIONS
                 .iter()
                 .filter(|direction| direction.op != "trim")
-                .filter_map(|direction| sum(group, &all, direction)),
+                .filter_map(|direction| group_bandwidth(group, &all, direction)),
         );
     }
     figures
 }
 
-fn sum(group: i64, all: &[JobFigures<'_>], direction: &FioDirection) -> Option<StatedFigure> {
+fn group_bandwidth(group: i64, all: &[JobFigures<'_>], direction: &FioDirection) -> Option<StatedFigure> {
     let sides: Vec<&FioSide> = all.iter().map(|job_figures| (direction.side)(job_figures.job)).collect();
     let total: f64 = sides.iter().filter_map(|side| bytes(side)).sum();
     let seconds = sides.iter().filter_map(|side| side.runtime).fold(0.0_f64, f64::max) * 1e-3;
