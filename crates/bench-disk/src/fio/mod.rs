@@ -86,7 +86,7 @@ pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }
 
-/// Parses the text of a job file like [`parse_answer`]. `file` is only its name in errors; `around` answers
+/// Parses the text of a job file like [`read`]. `file` is only its name in errors; `around` answers
 /// for variables, includes and devices.
 pub fn parse(
     file: &str,
