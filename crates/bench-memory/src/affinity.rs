@@ -38,7 +38,8 @@ impl Affinity {
     }
 }
 
-/// Returns each requested affinity with each requested node; fails if one cannot be used here.
+/// Returns every combination of the requested affinities and NUMA nodes; fails if one cannot be
+/// used here.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
     let nodes = nodes(machine, group)?;
     let places = requested_affinities(machine, group)?.into_iter();
@@ -47,7 +48,8 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinit
         .collect())
 }
 
-/// Returns the NUMA nodes that the group requests; without a request one `None`, each thread's own.
+/// Returns the NUMA nodes that the parameters in `group` request. Without a request, returns one
+/// `None`: each thread uses memory of its own node. Fails if the machine lacks a node.
 fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     if !group.asked(NODE) {
         return Ok(vec![None]);
@@ -125,7 +127,8 @@ pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T)
     }
 }
 
-/// Records the nodes that `memory` is on, and warns if they differ from `asked`; nothing if `None`.
+/// Records the nodes that `memory` is on, and warns if they differ from the node `asked`; does
+/// nothing if that is `None`.
 pub(super) fn note_memory_nodes<'a>(
     facts: &mut Facts,
     asked: Option<usize>,

@@ -35,7 +35,8 @@ pub(super) struct BucketDetector {
     spoilt: usize,
 }
 
-/// Returns the amounts that arrived over time, in bits and seconds; the transfer started at `at` s.
+/// Converts each interval of `timeline` to a stretch with its start and length in s and the amount
+/// that arrived in bits. The transfer started at `at` s.
 fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
     let seconds = timeline.width as f64 * 1e-9;
     timeline.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
@@ -77,8 +78,9 @@ impl BucketDetector {
         self.found[0].is_some() || self.found[1].is_some()
     }
 
-    /// Returns whether the transfers show a new token bucket. `transfer` must prove it: it performs
-    /// a transfer of the given ns, at most `most`, and returns the arrivals per direction.
+    /// Returns whether the recorded transfers show a new token bucket that further ones prove.
+    /// `transfer` performs one of the given ns, at most `most`, and returns the arrivals per
+    /// direction.
     pub(super) fn detect_bucket(
         &mut self,
         most: u64,
@@ -116,8 +118,9 @@ impl BucketDetector {
         self.spoilt += usize::from(spoilt);
     }
 
-    /// Returns the rate of each direction after its burst, bit/s, given its arrivals and overall
-    /// rate. `None` without a token bucket, or if its tokens lasted for most of the transfer.
+    /// Returns the rate of each direction after its burst, bit/s; `timelines` has its arrivals and
+    /// overall rate. `None` without a token bucket, or if its tokens lasted for most of the
+    /// transfer.
     pub(super) fn sustained(&self, timelines: &[(&ArrivalTimeline, f64)]) -> Option<Vec<f64>> {
         if !self.is_found() {
             return None;
@@ -169,12 +172,14 @@ impl BucketDetector {
     }
 }
 
-/// Returns the number of tokens, in bits, that a pause adds to the bucket.
+/// Returns the number of tokens, in bits, that the bucket `step` gains in a pause of [`PAUSE`]: at
+/// most its capacity.
 fn refilled_tokens(step: &Bucket) -> f64 {
     step.tokens.min(step.base * PAUSE.as_secs_f64())
 }
 
-/// Returns the token bucket that all transfers of a direction show, else the last one alone.
+/// Returns the token bucket that all transfers of a direction show together, else the one that the
+/// last transfer shows; `None` if neither does.
 fn find_bucket(transfers: &[Vec<ArrivalStretch>]) -> Option<Bucket> {
     plimsoll_stats::bucket(&transfers.concat()).or_else(|| plimsoll_stats::bucket(transfers.last()?))
 }
@@ -186,7 +191,8 @@ fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
     (time >= MIN_BURST_SECONDS.max(2.0 * burst).min(MAX_BURST_SECONDS)).then(|| Duration::from_secs_f64(time))
 }
 
-/// Returns each direction's base rate, bit/s, if this transfer and that `before`, if any, prove it.
+/// Returns each direction's base rate, bit/s; `None` unless this transfer proves it, and also the
+/// earlier one, if any, whose result is `before`.
 fn proofs(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],
@@ -204,7 +210,7 @@ fn proofs(
 }
 
 /// Returns the base rate, bit/s, if the arrivals after a pause, `again`, show the refilled tokens
-/// and then the rate of `step` again.
+/// and then the rate of `step` again; else `None`.
 fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;

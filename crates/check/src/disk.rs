@@ -299,8 +299,9 @@ impl DiskCounts {
     }
 }
 
-/// Returns the cause that the file suggests for a figure past the disk's link, if any, and a
-/// reason.
+/// Returns (cause, reason) for a figure above the limit of the disk's link: page cache (buffered,
+/// or a loop device) or compression. `None` without a sign of these. `behind` are the disks that
+/// hold the file, if known.
 fn likely(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();

@@ -145,13 +145,15 @@ impl<'a> SideFigures<'a> {
         CpuDistance::median(self.all.iter().map(|taken| &taken.measurement.conditions))
     }
 
-    /// Returns the median share (0 to 1) of time that other work took; a quota does not count.
+    /// Returns the median share (0 to 1) of time that other work took, without throttling by a
+    /// quota; 0 without results.
     pub(super) fn disturbed(&self) -> f64 {
         let share = |t: &CaseMeasurement<'a>| t.measurement.conditions.disturbed(self.case, t.cpus);
         median(self.all.iter().map(share).collect()).unwrap_or(0.0)
     }
 
-    /// Returns the median delivered headline of the runs with much excluded time, if any.
+    /// Returns the median of the delivered headline figures, in the unit of the headline, over the
+    /// results with more than 10 % excluded time; `None` if there are none.
     pub(super) fn delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())
@@ -219,7 +221,8 @@ pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Matc
     found
 }
 
-/// Returns whether cases differ in one parameter, or only in those that follow the machine.
+/// Returns whether two cases of one benchmark and node differ in one parameter, or only in
+/// parameters that follow the machine, such as one thread per CPU.
 fn near(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,

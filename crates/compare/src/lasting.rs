@@ -71,7 +71,8 @@ pub fn baseline(all: &[MetricSeries], runs: usize, count: usize, floors: Option<
     Earlier { baseline, open }
 }
 
-/// Returns whether more than half of the loss `change` (-0.1 is a tenth) of a metric remains.
+/// Returns whether `comparison` has for this metric of the case a loss of more than half of
+/// `change`, the relative change of an earlier lasting loss (-0.1: a tenth less).
 pub fn is_still_lost(comparison: &Comparison, case: &Case, metric: &str, change: f64) -> bool {
     let same = |one: &&ComparedMetric| one.case == *case && one.metric == metric;
     comparison.compared.iter().filter(same).any(|one| one.loss() > LEFT * change.abs())
@@ -87,7 +88,8 @@ struct SeriesWalk<'a> {
 }
 
 impl SeriesWalk<'_> {
-    /// Adds the result of run number `run`. Returns the runs of a lasting loss that ended with it.
+    /// Adds the result of run number `run`. Returns the numbers of the runs with a lasting loss
+    /// that this result ends; empty if it ends none.
     fn enter(&mut self, run: usize, value: f64) -> Vec<usize> {
         if !(value.is_finite() && value > 0.0) {
             return Vec::new();

@@ -237,12 +237,14 @@ impl Buffer {
         self.pages
     }
 
-    /// Returns the resident bytes by page size, from `/proc/self/smaps`.
+    /// Returns the resident bytes by page size, from `/proc/self/smaps`. Fails if that cannot be
+    /// read or does not list the buffer.
     pub fn resident(&self) -> Result<Resident, BufferError> {
         Self::resident_of(std::slice::from_ref(self))?.pop().ok_or(BufferError::NotListed)
     }
 
-    /// Returns the resident bytes of many buffers, reading `smaps` once; omits unlisted buffers.
+    /// Returns the resident bytes by page size of each buffer, in order, reading `/proc/self/smaps`
+    /// once. Buffers that it does not list have no element. Fails if it cannot be read.
     pub fn resident_of(buffers: &[Self]) -> Result<Vec<Resident>, BufferError> {
         let smaps = std::fs::read_to_string("/proc/self/smaps").map_err(BufferError::ReadBack)?;
         let ranges = buffers.iter().map(|buffer| {

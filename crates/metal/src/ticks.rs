@@ -88,7 +88,8 @@ pub struct StatedCounter {
 }
 
 impl StatedCounter {
-    /// Returns the counter; `None` if it is not guaranteed steady or its rate is not reported.
+    /// Returns the tick counter of this processor (such as the TSC) with its reported rate; `None`
+    /// if it is not guaranteed steady or its rate is not reported.
     #[must_use]
     pub fn here() -> Option<Self> {
         let ticks = native::TICK_COUNTER.filter(|_| native::has_steady_counter())?;

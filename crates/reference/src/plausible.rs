@@ -46,7 +46,8 @@ pub(crate) enum BoundedEvent {
 }
 
 impl BoundedEvent {
-    /// Returns the fewest clock cycles: a first-level load; a message, stored and loaded.
+    /// Returns the minimum duration of the event in clock cycles: 1 for a load from the L1 cache,
+    /// 10 for a message (a store by one core, a load by another), 20 for a round trip.
     const fn least_cycles(self) -> f64 {
         match self {
             Self::Load => 1.0,

@@ -140,7 +140,8 @@ impl ReferenceTools {
         }
     }
 
-    /// Returns whether a tool that is selected and installed writes to the case's test file.
+    /// Returns whether one of the installed tools that `against` selects for the case writes to the
+    /// case's test file.
     pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
@@ -410,7 +411,8 @@ impl Runs {
         input
     }
 
-    /// Returns the tool's output. If it is shared, also the case for which the tool was run.
+    /// Returns the tool's output. If it comes from an earlier run of the tool, also returns the
+    /// case of that run, else `None`.
     fn read_output(&mut self) -> Result<(ToolOutput, Option<Case>), CannotMeasure> {
         if !self.invocation.answers_others {
             return Ok((self.answer()?, None));

@@ -22,8 +22,9 @@ const MIN_SECOND_COST_SHARE: f64 = 0.1;
 /// Fewest probes with shared vector units of an SMT sibling, relative to second-cost work.
 const SHARED: f64 = 0.25;
 
-/// Returns a warning for each notable cause, the nearest to the machine first. `second` is the
-/// meaning of a second cost. If `crowded` (too many threads), only throttling and steal count.
+/// Returns a warning for each cause that cost a notable share of the time or work, hardware first.
+/// Work at a second, higher cost is reported as `second`. If `crowded` (more threads than CPUs),
+/// only throttling and stolen time are reported.
 pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)
@@ -64,7 +65,8 @@ pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning
     notable.map(|(how, share, _)| Warning::Lost { share: *share, how: *how }).collect()
 }
 
-/// Returns the share of the time that threads were off their CPUs (or excluded), less `steal`.
+/// Returns the share (0 to 1) of the time that threads were off their CPUs, less `steal`. If no
+/// cause of excluded time is known, all excluded time counts.
 fn off_cpu(samples: &[Sample], steal: f64) -> f64 {
     let reported = over_time(samples, |c| c.excluded_by.off_cpu);
     let excluded = || match samples.iter().any(|sample| sample.conditions.excluded_by.is_known()) {

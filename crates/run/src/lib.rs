@@ -212,7 +212,8 @@ pub fn expected_of(planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// Returns the first tool's share of the time, by the tools' expected `seconds`; equal if unknown.
+/// Returns the share (0 to 1) of the reference tools' time for the first of the remaining cases.
+/// `seconds` has the tools' expected time per remaining case; all 0: equal shares.
 fn share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
@@ -287,9 +288,9 @@ impl Harness<'_> {
         Some(TOOLS_PER_BUDGET * self.budget? - self.reference_s)
     }
 
-    /// Returns the seconds for the first case of `rest`, out of `cases` in all; `None` without a
-    /// budget. Each case has its minimum of samples (or one) reserved, even [`BUDGET_GRACE_SHARE`]
-    /// beyond the budget. If this does not fit, late cases give way.
+    /// Returns the time limit in s of the first case of `rest`, the remaining ones of `cases`
+    /// cases; `None` without a budget. Each case has its minimum of samples (or one) reserved, even
+    /// [`BUDGET_GRACE_SHARE`] beyond the budget. If this does not fit, late cases get 0 s.
     fn case_seconds(&self, rest: &[Planned], cases: usize) -> Option<f64> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
@@ -327,8 +328,9 @@ impl Harness<'_> {
         Outcome { case, repeat: planned.repeat, samples, facts, tool_results, ended: ended.err() }
     }
 
-    /// Returns the time limit of a case after its set-up, which started at `begun`: extended to the
-    /// minimum of samples if set-up was slow and no later case needs the time.
+    /// Returns the time limit of a case whose set-up started at `begun` (s): extended to the
+    /// minimum of samples if set-up was slow and no later case needs the time; `None` without
+    /// limit.
     fn extended_limit(&self, room: CaseTime, sampling: &Sampling, begun: f64) -> Option<OwnTime> {
         let own = room.own?;
         if own.whose != EndedBy::Budget {
@@ -425,8 +427,9 @@ impl Harness<'_> {
         reference_tools
     }
 
-    /// Returns how far a case that started at `begun` exceeded its budget; `None` if not notably.
-    /// `reference_s` are the seconds of its reference tools, which do not count.
+    /// Returns how far a case that started at `begun` (s) exceeded its budget; `None` if not
+    /// notably, or without a budget. `reference_s` are the seconds of its reference tools, which do
+    /// not count.
     fn overrun(&self, planned: &Planned, room: CaseTime, begun: f64, reference_s: f64) -> Option<Overrun> {
         let own = room.own?;
         let took = self.clock.now() - begun - reference_s;
@@ -444,8 +447,9 @@ impl Harness<'_> {
         })
     }
 
-    /// Takes one sample of plimsoll, which is returned, and one per tool that needs more pairs, in
-    /// random order. For the metric `headline`, tools are compared with the delivered value.
+    /// Takes and returns one sample of plimsoll. Takes, before or after it at random, one of each
+    /// reference tool that needs more, for comparison in `reference_tools`: with the delivered
+    /// value if `headline` is their metric.
     fn round(
         &mut self,
         own: &mut dyn Prepared,
@@ -528,7 +532,8 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
     }
 }
 
-/// Warms up, then returns the work that fills the sample time, or this time if work is not counted.
+/// Warms up, then returns the amount of one sample: the work that fills the sample time, or, if the
+/// benchmark counts no work, the sample time itself.
 fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;

@@ -47,7 +47,8 @@ fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
     [mid_quantile(&medians, INTERVAL_TAIL), mid_quantile(&medians, 1.0 - INTERVAL_TAIL)]
 }
 
-/// Returns the interpolated quantile `p` (0 to 1) of `sorted`; equal points count half.
+/// Returns the interpolated quantile `p` (0 to 1) of `sorted`; equal points have one rank, the mean
+/// of their ranks. Returns 0 if empty.
 fn mid_quantile(sorted: &[f64], p: f64) -> f64 {
     let rank = p * sorted.len() as f64;
     let mut before: Option<Mid> = None;
@@ -81,7 +82,8 @@ pub(super) fn below(bits: u32, count: usize) -> u32 {
     ((u64::from(bits) * count as u64) >> 32) as u32
 }
 
-/// Returns the median of the points with these indices; selecting integers is faster.
+/// Returns the median of a resample: of `sorted[i]` for each `i` in `ranks`, which are not empty.
+/// Reorders `ranks`, because selecting among integers is faster.
 fn resampled_median(sorted: &[f64], ranks: &mut [u32]) -> f64 {
     let upper = ranks.len() / 2;
     let odd = ranks.len() % 2 == 1;

@@ -18,7 +18,8 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Fits a line through points at different times; `None` with fewer than five.
+    /// Fits a line, with the median slope of all pairs, to `points` in order of time. `None` with
+    /// fewer than five points, or if the first and last have the same time.
     pub fn of(points: &[TimedPoint]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);

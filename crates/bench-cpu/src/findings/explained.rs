@@ -25,13 +25,16 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
 }
 
-/// Returns whether the case had whole cores (no quota, busy sibling or move) and no chains.
+/// Returns whether the threads of the case had whole cores (no CPU quota, busy SMT sibling or
+/// change of CPU) and the case has no parameter `chains`.
 fn has_its_cores(low: &Measurement) -> bool {
     let less = LESS_OF_A_CORE.iter().chain(&MovedCpus::WARNING_CODES).any(|code| low.warns(code));
     low.case.number("chains").is_none() && !less
 }
 
-/// Returns a finding if another operation reaches its limit at a lower clock.
+/// Returns a finding if another operation of the run reaches its limit at a clock over 3 % lower,
+/// with as many instructions per second (± 3 %) as `low`, which is below its limit. `None` without
+/// such an operation, or if a clock is unknown.
 fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);

@@ -52,7 +52,8 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Opens the engine and creates the load, on the calling thread; also describes the engine.
+    /// Opens an I/O engine and creates the load that one thread runs; call it on that thread.
+    /// Returns the load and which engine it uses, with the reason if another was requested.
     fn load(self) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
         let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");

@@ -58,7 +58,8 @@ pub(super) fn relation(machine: &Machine, one: usize, other: usize) -> &'static 
     }
 }
 
-/// Returns the placement on the CPUs of `order`: the client on the first, the server on the next.
+/// Returns the placement on the CPUs of `order`, each taken once: the client's threads use them
+/// from the first on, the server's from the second on (one CPU serves both ends).
 pub(super) fn ordered_placement(machine: &Machine, order: &Order) -> EndPlacement {
     let mut cpus: Vec<usize> = Vec::new();
     for cpu in order.cpus(machine, machine.cpu.allowed.len()) {
@@ -70,7 +71,8 @@ pub(super) fn ordered_placement(machine: &Machine, order: &Order) -> EndPlacemen
     EndPlacement { far: near.starting_at(1), near }
 }
 
-/// Describes the placement, with the median round-trip time of each placement tried.
+/// Describes the placement, with the median round-trip time of each other placement tried; `None`
+/// if no placement is recorded.
 pub(super) fn describe_placement(measurement: &Measurement) -> Option<String> {
     let own = measurement.achieved.get(&PLACEMENT)?;
     let words = |name: &str| match name {

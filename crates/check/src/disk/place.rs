@@ -176,7 +176,7 @@ fn find<'a>(name: &str, disks: &'a [Disk]) -> Option<&'a Disk> {
     disks.iter().find(whole).or_else(|| disks.iter().find(part))
 }
 
-/// Returns the disks of `found` that are no layers (RAID …) as storage. Fails if there are none.
+/// Returns the disks of `found` without layers such as RAID. Fails if only layers remain.
 fn of(machine: &Machine, found: Vec<Disk>) -> Result<DisksBehind, UnknownDisk> {
     let (layers, disks): (Vec<Disk>, Vec<Disk>) = found.into_iter().partition(|disk| disk.kind.is_layer());
     if disks.is_empty() {
@@ -249,8 +249,9 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
     }
 }
 
-/// Returns the finding for the file `shown` on ZFS: its own cache answered if transfers were too
-/// fast for a disk, else its disks are unknown. OpenZFS before 2.3 ignores direct=1.
+/// Returns why the disk of a file on ZFS cannot be checked; `shown` is its printed path. ZFS's own
+/// cache answered if a transfer was too fast for a disk, else the disks are unknown. OpenZFS before
+/// 2.3 ignores direct=1.
 fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match lone_transfer_too_fast(used, 0.0) {
         Some(took) => UnknownDisk::is(
@@ -261,8 +262,9 @@ fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     }
 }
 
-/// Returns the finding for the file `shown` on a network file system: this machine's memory
-/// answered if the job was faster than a disk or than all links, else the disk is unknown.
+/// Returns why the disk of a file on a network file system cannot be checked; `shown` is its
+/// printed path. This machine's memory (page cache if buffered) answered if the job was faster than
+/// any disk or than all network links together; else the disk is unknown.
 fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
@@ -296,7 +298,8 @@ fn physical_disks(machine: &Machine) -> Vec<Disk> {
     disks.filter(no_memory).filter(|disk| disk.size_bytes != Some(0)).cloned().collect()
 }
 
-/// Returns all disks together, for a file that names none. Fails if a disk's link is unknown.
+/// Returns all disks of the machine, for a job whose disk is not named. Fails if there are none or
+/// a disk's link is unknown.
 fn all_disks(machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
     let disks = physical_disks(machine);
     if disks.iter().any(|disk| disk.link.is_none()) || disks.is_empty() {

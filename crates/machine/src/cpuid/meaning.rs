@@ -108,7 +108,8 @@ const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
     (0x8000_0008, 0, EBX, 0, "clzero"),
 ];
 
-/// Returns whether `name`, such as `avx2`, is a feature that identifies chips.
+/// Returns whether `name`, a Linux name such as `avx2`, is one of the x86 features by which chips
+/// are identified; those that a hypervisor emulates or sets itself are not.
 pub fn is_feature(name: &str) -> bool {
     FEATURES.iter().any(|feature| feature.4 == name)
 }

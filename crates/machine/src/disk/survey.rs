@@ -50,7 +50,8 @@ impl<'a> DiskSurvey<'a> {
         DiskSurvey { root, tables, sources, loops, swaps, others: other_kernel_uses(root), images }
     }
 
-    /// Returns whether both are one: stacked file systems change the device number, not the inode.
+    /// Returns whether both are the same file or device. Files of equal inode on different device
+    /// numbers are, if a stacked file system may show one of them.
     fn same(&self, one: FileOrDevice, other: FileOrDevice) -> bool {
         match (one, other) {
             (FileOrDevice::File(one), FileOrDevice::File(other)) if one.inode == other.inode => {
@@ -75,8 +76,8 @@ impl<'a> DiskSurvey<'a> {
         }
     }
 
-    /// Returns phrases (`is in use as swap`) on the users of a file or device; `place` is a
-    /// device's sysfs directory. Devices for whose names `left_out` returns true are no users.
+    /// Returns phrases (`is in use as swap`) on the users of a file or device. `place` is the sysfs
+    /// directory of a device. Devices for whose names `left_out` returns true are no users.
     pub(super) fn direct(
         &self,
         thing: FileOrDevice,
@@ -165,7 +166,8 @@ impl<'a> DiskSurvey<'a> {
         used.map(|used| format!(" ({name} {used})")).unwrap_or_default()
     }
 
-    /// Returns the phrase `is mounted on /data`, also for members of btrfs and bcachefs, or `None`.
+    /// Returns a phrase if the file or device is mounted (`is mounted on /data`) or part of a
+    /// mounted btrfs or bcachefs; else `None`. `place` is the sysfs directory of a device.
     fn mounted(&self, thing: FileOrDevice, place: Option<&Path>) -> Option<String> {
         let name = place.map(name_of);
         let by_name = name.as_ref().map(|name| Path::new("/dev").join(name.replace('!', "/")));
@@ -187,7 +189,8 @@ impl<'a> DiskSurvey<'a> {
         })
     }
 
-    /// Returns whether `dir`, a file system's devices, lists the one with sysfs directory `place`.
+    /// Returns whether `dir`, a sysfs directory with the devices of one btrfs or bcachefs, lists
+    /// the device whose own sysfs directory is `place`; false for `None`.
     fn has_member(&self, dir: &Path, place: Option<&Path>) -> bool {
         let Some(place) = place else { return false };
         let name = name_of(place);
@@ -205,7 +208,7 @@ struct OtherUse {
     phrases: String,
 }
 
-/// Returns identity, if known, and path of each swap area. A kernel without swap lacks the file.
+/// Returns (identity, if known, and path) of each swap area; empty if the kernel has no swap.
 fn swaps(root: &Root) -> Result<Vec<(Option<FileOrDevice>, PathBuf)>, ReadError> {
     let table = match root.text("proc/swaps") {
         Err(ReadError::Missing(_)) => return Ok(Vec::new()),
@@ -229,7 +232,7 @@ fn sources(root: &Root, table: &mounts::MountTable) -> Vec<Option<FileOrDevice>>
     all.map(|source| source.map(|(_, thing)| thing)).collect()
 }
 
-/// Returns readable path and identity of a mount's source; `None` if that is no file or device.
+/// Returns (readable path, identity) of a mount's source; `None` if that is no file or device.
 fn source(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> Option<(PathBuf, FileOrDevice)> {
     let below = mount.source.strip_prefix("/").ok()?;
     let within = table.process.map(|process| PathBuf::from(format!("/proc/{process}/root")).join(below));

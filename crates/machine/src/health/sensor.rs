@@ -50,7 +50,8 @@ impl Sensor {
     }
 }
 
-/// Reads all temperatures; a thermal zone that a driver also shows is read from the driver.
+/// Reads all temperature sensors (hwmon and thermal zones), at most 1024. A sensor that both show
+/// is read from hwmon only.
 pub(super) fn all(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();
     for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
@@ -114,7 +115,7 @@ fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
     celsius(root, file, &CRITICAL)
 }
 
-/// Reads a temperature in °C (the kernel writes m°C); `None` outside the range `believed`.
+/// Reads a temperature in °C (the kernel writes m°C); `None` if unreadable or not in `believed`.
 fn celsius(root: &Root, file: &Path, believed: &std::ops::RangeInclusive<f64>) -> Option<f64> {
     let millidegrees: i64 = root.parse(file, "a temperature in m°C").ok()?;
     Some(millidegrees as f64 / 1000.0).filter(|celsius| believed.contains(celsius))

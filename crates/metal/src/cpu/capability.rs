@@ -29,8 +29,9 @@ pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     rate(each, clock, |turns| time(&mut kernel, turns))
 }
 
-/// Returns [`per_cycle`] of a loop with `each` instructions per iteration; `time` runs the given
-/// number of iterations and returns seconds.
+/// Returns the instructions per cycle of a loop with `each` instructions per iteration; `time` runs
+/// the given number of iterations and returns seconds. `None` if the clock was steady for too
+/// short.
 fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);

@@ -224,8 +224,9 @@ struct SharedProduct<'run, T: 'static> {
 unsafe impl<T: Real> Sync for SharedProduct<'_, T> {}
 
 impl<T: Real> SharedProduct<'_, T> {
-    /// Packs one slab of B with the other threads, then multiplies blocks until none are left.
-    /// Safety: all members must call it with the same slabs in the same order.
+    /// Packs the rows `slab` of B with the other threads, then multiplies blocks of A by them and
+    /// updates C until no block is left. `own` is this thread's storage. Safety: all members of the
+    /// team must call it with the same slabs in the same order.
     unsafe fn slab(
         &self,
         member: TeamMember<'_>,

@@ -78,9 +78,9 @@ fn minus_product<const FUSED: bool>(x: f64, y: f64, z: f64) -> f64 {
     if FUSED { (-y).mul_add(z, x) } else { x - y * z }
 }
 
-/// Does one step of factoring columns with partial pivoting in `strips`: divides the column on the
-/// left by its pivot, subtracts all columns on the left from this one (if there is one), returns
-/// its largest element from the diagonal down. Safety: needs the set; the caller owns `strips`.
+/// Factors one column in `strips`, with partial pivoting: divides the column on its left by the
+/// pivot, subtracts all on its left, returns its largest element from the diagonal down (`None`
+/// past the last). Safety: the CPU has the instruction set; the caller owns `strips`.
 #[inline(always)]
 pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -98,8 +98,8 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
     unsafe { eliminate_from::<FUSED, HEIGHT>(panel, column, strips) }
 }
 
-/// Computes, stores and returns the elements above the diagonal of `column`. Safety: the caller
-/// owns the columns down to this one's diagonal.
+/// Computes, stores and returns the elements above the diagonal of `column`, then zeros. Safety:
+/// the caller owns the columns down to this one's diagonal.
 #[inline(always)]
 pub(crate) unsafe fn solve_above_diagonal<const FUSED: bool, const HEIGHT: usize>(
     panel: LowerColumns,
@@ -145,7 +145,8 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
     }
 }
 
-/// Divides the elements of `column` below its diagonal by `pivot`. Safety: see [`step`].
+/// Divides by `pivot` those elements of `column` that are below its diagonal and in `strips`,
+/// numbers of strips with HEIGHT rows. Safety: see [`step`].
 #[inline(always)]
 unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot: f64, strips: Range<usize>) {
     // The reciprocal of a subnormal overflows.
@@ -166,7 +167,8 @@ unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot:
     }
 }
 
-/// Subtracts LEFT columns × `factors` from column LEFT; returns its maximum. Safety: see [`step`].
+/// Subtracts the first LEFT columns × `factors` from column number LEFT, in `strips`. Returns its
+/// largest element from the diagonal down, `None` if all are NaN. Safety: see [`step`].
 #[inline(always)]
 unsafe fn eliminate<const FUSED: bool, const HEIGHT: usize, const LEFT: usize>(
     panel: LowerColumns,
@@ -253,7 +255,8 @@ pub(crate) unsafe fn substitute<const FUSED: bool>(lower: &[f64], right: &mut [f
     }
 }
 
-/// Subtracts the columns of `strip` (HEIGHT rows) × `factors` from `result`. Safety: see [`step`].
+/// Subtracts the columns in `strip` (HEIGHT elements each) × `factors`, one per column, from the
+/// first HEIGHT elements of `result`. Safety: see [`step`].
 #[inline(always)]
 pub(crate) unsafe fn subtract<const FUSED: bool, const HEIGHT: usize>(
     strip: &[f64],

@@ -174,8 +174,9 @@ pub fn read_completion(socket: impl AsFd) -> io::Result<Option<ZerocopyCompletio
     Ok(Some(parse_completion(&control.0[..(header.msg_controllen as usize).min(control.0.len())])))
 }
 
-/// Parses `cmsghdr` (16 bytes), then `sock_extended_err` with the first and last call number in
-/// `ee_info` and `ee_data` (`Documentation/networking/msg_zerocopy.rst`); zeros for another error.
+/// Parses a `cmsghdr` (16 bytes) and the `sock_extended_err` after it, with the first and last
+/// completed call in `ee_info` and `ee_data` (Documentation/networking/msg_zerocopy.rst), to
+/// numbers of completed and of copied calls. Both are 0 for another error.
 fn parse_completion(control: &[u8]) -> ZerocopyCompletion {
     const CONTROL_HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     /// `SO_EE_ORIGIN_ZEROCOPY`.

@@ -64,7 +64,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Creates waits without interrupts, for commands that signals end; `notify` prints messages.
+    /// Creates a configuration in which only a reader ends a wait, for commands that a signal
+    /// kills. `notify` prints a line about the wait. Unfinished files are not registered.
     pub fn forever(notify: fn(&str)) -> Self {
         Self { interrupts: never(), notify, registry: Registry::default() }
     }
@@ -173,7 +174,8 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
     }
 }
 
-/// Opens a file or standard output for line-by-line writing; previous contents are lost. Fails like
+/// Opens a file, FIFO or standard output for output that grows; a file loses its contents now,
+/// unlike with [`OutputTarget::fill`]. `waits` applies to the reader of a FIFO. Fails like
 /// [`OutputTarget::new`].
 pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
     if is_stdout(path) {

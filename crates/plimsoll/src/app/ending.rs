@@ -36,7 +36,7 @@ pub(super) fn has_wrong_answer(run: &Run) -> bool {
         || run.findings.iter().any(|finding| finding.code == WRONG_ANSWER)
 }
 
-/// Prints the wrong answers in `runs` to stderr. Returns the exit code, 0 if there are none.
+/// Prints the wrong answers in `runs` to stderr. Returns the exit code: 1 if there are any, else 0.
 pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
     let all = runs.clone().into_iter().flat_map(|run| &run.measurements);
     let wrong = all.filter_map(|made| Some((&made.node, made.wrong_answer.as_deref()?)));
@@ -44,7 +44,7 @@ pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clo
     if runs.into_iter().any(has_wrong_answer) { code::VERDICT } else { 0 }
 }
 
-/// Returns the exit code of a command that shows these runs: 1 if they contain a wrong answer.
+/// Returns the exit code of a command that shows these runs: 1 if one has a wrong answer, else 0.
 pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
     ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
 }
@@ -62,8 +62,9 @@ pub(super) fn run_exit_code(run: &Run, own: &[u8]) -> u8 {
     }
 }
 
-/// Checks the requirements of a run that ended with exit code `code`. Returns the final exit code:
-/// another failure keeps its code. After an interrupt or a refusal nothing is checked.
+/// Returns the exit code after checking the requirements of a run that ended with `code`: 1 if
+/// `code` is 0 and one is not met, else `code`. After an interrupt or a refusal nothing is checked.
+/// Fails if `code` is 0 and they cannot be checked.
 pub(super) fn final_exit_code(code: u8, prepared: &PreparedRun, run: &Run) -> Result<u8, Failure> {
     if matches!(code, code::INTERRUPTED | code::REFUSED) {
         return Ok(code);

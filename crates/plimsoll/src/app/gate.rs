@@ -240,7 +240,8 @@ struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Measures all cases, then retests low ones until time is over. Returns whether a signal came.
+    /// Measures all cases, then retests low ones until time is over. Returns whether a signal came
+    /// before that.
     fn all(&mut self, gate: &mut Gate) -> Result<bool, Failure> {
         let every = self.prepared.planned.clone();
         if every.is_empty() {
@@ -281,8 +282,8 @@ impl Measuring<'_> {
         self.most.mul_f64(MEASURING).saturating_sub(self.begun.elapsed())
     }
 
-    /// Pauses between retests to spread them over the remaining time: `needed` remain, and the last
-    /// one `took` this long. Returns whether it was interrupted.
+    /// Pauses until the next retest, so that the `needed` remaining ones spread over the remaining
+    /// time; the last one lasted `took`. Returns whether a signal ended the pause.
     fn paused(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);

@@ -19,7 +19,8 @@ pub(super) struct LazyHistory<'a> {
     pub(super) open_losses: Vec<OpenRegression>,
 }
 
-/// Returns the sides without private names; a file gets a number as its name.
+/// Returns copies of the sides without private names; a side named by a file is renamed to `side
+/// 1`, by position. Fails if a run cannot be redacted.
 pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
@@ -105,7 +106,8 @@ impl<'a> LazyHistory<'a> {
         Ok(sides)
     }
 
-    /// Returns the last `count` own runs before `run`, as baseline, and a note on runs left out.
+    /// Returns the baseline, the last `count` own runs before `run`, and a note if runs were left
+    /// out, regressions last, or the baseline is empty.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
         let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
@@ -198,7 +200,8 @@ impl<'a> LazyHistory<'a> {
     }
 }
 
-/// Returns a note on how many earlier runs of the plan are not in the baseline; `None` if all are.
+/// Returns a note with the numbers of earlier runs that are no baseline, as they are imported,
+/// partial or empty; `None` without such runs.
 fn not_taken(others: SkippedRuns) -> Option<String> {
     let kinds = [
         (others.imported, "imported"),

@@ -60,7 +60,8 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns a journal and its content. One without a complete first line is removed, an error.
+/// Returns a journal and its repaired content. Fails, and removes the journal, if it has no
+/// complete first line.
 fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
@@ -174,7 +175,8 @@ fn is_over(kept: &JournalContent) -> bool {
     elapsed(kept) >= kept.begun.seconds
 }
 
-/// Extends the watch until now, at most to its planned end: a killed process has recorded no end.
+/// Returns the content with the end of the watch (`until`) at the present time, at most at the
+/// planned end, because a killed process has recorded no end.
 fn extended_to_now(kept: JournalContent) -> JournalContent {
     let until = elapsed(&kept).min(kept.begun.seconds);
     JournalContent { until, ..kept }
@@ -374,7 +376,8 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     ended(typed, journal, extended_to_now(kept))
 }
 
-/// Stops the process of a watch and waits for its end. Fails if it cannot be signalled.
+/// Sends SIGTERM to the process of a watch and waits for its end, at most 120 s; succeeds if it has
+/// ended before. Fails if it cannot be signalled, may be another process, or does not end.
 fn stopped(session: &WatchSession) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(

@@ -41,7 +41,8 @@ impl Carrier {
         Self::read(bytes.get(..length)?).map(|(_, carrier)| carrier)
     }
 
-    /// Parses a link message of the kernel: (index of the interface, state of its link).
+    /// Parses an rtnetlink message about a link to (index of the interface, state of its link);
+    /// `None` if it is cut off or lacks the number of carrier changes.
     pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
         let message = message.get(LINK_HEADER_BYTES..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;

@@ -19,7 +19,8 @@ pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     }
 }
 
-/// Moves each change (an index) to the best split by distances to the medians before and after.
+/// Moves each change, an index in `values`, to the split of the segments beside it with the
+/// smallest sum of distances to their medians.
 fn relocate(values: &[f64], changes: &mut [usize]) {
     for index in 0..changes.len() {
         let from = index.checked_sub(1).map_or(0, |before| changes[before]);
@@ -32,7 +33,8 @@ fn relocate(values: &[f64], changes: &mut [usize]) {
     }
 }
 
-/// Returns the index that splits the values best by distance to the medians `before` and `after`.
+/// Returns the index that splits `values` with the smallest sum of distances to the medians
+/// `before` and `after`; `None` if there are too few values for two segments.
 fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     let mut sum = 0.0;
     let sums = values.iter().map(|x| {
@@ -45,7 +47,8 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
     allowed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// Returns the position in `changes` of the smallest one, if below √(2 ln n) + 1 deviations.
+/// Returns the index in `changes` of the smallest change if it is not significant: below √(2 ln n)
+/// + 1 standard deviations of the noise, for n `values`. `None` if all are, or if there are none.
 fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
     let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);

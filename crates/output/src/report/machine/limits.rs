@@ -43,8 +43,9 @@ pub fn limits(machine: &Machine, candidates: &[Candidate], clock_hz: Option<f64>
     vec![section, sources]
 }
 
-/// Formats a limit at the nominal and the highest clock: `; 64.0 GFLOP/s at the nominal clock of
-/// 2.00 GHz`. Empty if `limit` does not depend on the clock.
+/// Formats what `limit` would be at the CPU's nominal and highest clock: `; 64.0 GFLOP/s at the
+/// nominal clock of 2.00 GHz`. Omits a clock that is unknown or does not change the value; empty if
+/// both are omitted.
 fn at_other_clocks(machine: &Machine, case: &Case, limit: &Limit) -> String {
     let clock = &machine.cpu.clock;
     let named = [("nominal", clock.base_hz), ("highest", clock.max_hz)];

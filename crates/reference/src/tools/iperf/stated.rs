@@ -21,7 +21,8 @@ pub(super) fn recognises(text: &str) -> bool {
     any(&is_its) || any(&is_heading) && any(&|line| IperfRow::of(line).is_some())
 }
 
-/// Returns the byte offsets of results: banners of client and server, first lines of CSV.
+/// Returns the byte offset of each result in `text`: of its banner (client or server), or of its
+/// first line of CSV.
 pub(super) fn starts(text: &str) -> Vec<usize> {
     let (mut has_rows, mut is_in_csv) = (true, false);
     let mut last_banner = None;
@@ -101,8 +102,9 @@ impl IperfRows {
         }
     }
 
-    /// Returns the rows of whole tests, after which the next row of the same stream starts at 0,
-    /// too. Sums of both directions are skipped, and a server report replaces the client's figure.
+    /// Returns the rows that cover a whole test: they start at 0 s, and so does the next row of the
+    /// same stream. Sums of both directions are skipped, and a server report replaces the client's
+    /// figure.
     fn totals(&self) -> Vec<&IperfRow> {
         let mut later: BTreeMap<&str, &IperfRow> = BTreeMap::new();
         let mut has_report = false;
@@ -120,7 +122,8 @@ impl IperfRows {
         found
     }
 
-    /// Returns why whole tests contradict the intervals of their stream, by address of the row.
+    /// Returns, by address of the row, why the bytes of a whole test in `totals` contradict the sum
+    /// of its intervals; contains only such rows.
     fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
@@ -158,7 +161,9 @@ impl IperfRows {
         found
     }
 
-    /// Returns the sum of a client's simultaneous streams, if the file has none (old versions).
+    /// Returns a row with the sum of a client's simultaneous streams in one direction; `None` if
+    /// `totals` has such a sum (new versions), only one stream, or streams that did not run
+    /// together.
     fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
@@ -220,7 +225,8 @@ impl IperfRows {
         found
     }
 
-    /// Returns the counts of datagrams in `row`; only text of the client has their size.
+    /// Returns the numbers of sent and lost datagrams in `row`. If `row` is one stream of a
+    /// client's text, adds the bytes that arrived and the size of a datagram.
     fn datagrams(&self, row: &IperfRow) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
@@ -281,7 +287,8 @@ impl IperfRows {
     }
 }
 
-/// Returns the index from which on the bytes of `streams` add up to `bytes`; `None` without one.
+/// Returns the lowest index from which on the bytes of all `streams` add up to `bytes` (± 3 %);
+/// `None` if they do so from no index.
 fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     const STATED_TOLERANCE: f64 = 0.03;
     let mut all = 0.0;
@@ -391,20 +398,22 @@ fn half_digit(number: &str) -> f64 {
     0.5 / 10_f64.powi(i32::try_from(decimals).unwrap_or(0))
 }
 
-/// Returns whether a number has three digits; in a fixed unit it may have fewer (`-f g`: 0.01).
+/// Returns whether rounding changes a printed number by at most 0.5 %, as with three digits; in a
+/// fixed unit it may have fewer (`-f g`: 0.01).
 fn is_exact(number: &str) -> bool {
     const SHARE: f64 = 0.005;
     number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
 }
 
-/// Parses (lost datagrams, all datagrams) in `0/  893 (0%)`.
+/// Parses `0/  893 (0%)` to (lost datagrams, all datagrams); `None` for other text.
 fn lost(text: &str) -> Option<(f64, f64)> {
     let counts: String = text.split('(').next()?.split_whitespace().collect();
     let (lost, all) = counts.split_once('/')?;
     Some((lost.parse().ok()?, all.parse().ok()?))
 }
 
-/// Returns whether a unit such as `MBytes` counts bytes (powers of 1024), not bits, and its factor.
+/// Parses a unit such as `MBytes` to (whether it counts bytes, not bits; its factor: a power of
+/// 1024 for bytes, of 1000 for bits). `None` for another word.
 fn unit(word: &str) -> Option<(bool, f64)> {
     let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
         Some(prefix) => (prefix, true),

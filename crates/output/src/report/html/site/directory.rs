@@ -62,8 +62,9 @@ fn opened(path: &Path, flags: OFlags) -> Result<File, SiteError> {
 }
 
 impl Directory {
-    /// Opens and locks the directory of a site; a new or empty directory becomes a site. Fails if
-    /// it contains other files, another process writes to it, or it cannot be written.
+    /// Opens and locks the directory of a site; a missing or empty one becomes a site. `waits`
+    /// applies to writing its files. Fails if other files are in it, another process has it locked,
+    /// or it cannot be written.
     pub fn open(path: &Path, waits: &Waits) -> Result<Self, SiteError> {
         let lock = opened(path, OFlags::empty())?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| SiteError::Locked(shown(path)))?;
@@ -82,7 +83,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Writes file `name` of the site unless its text is unchanged; returns whether it was written.
+    /// Writes `text` to file `name` of the site; returns false if the file had this text already.
     /// Fails if the name belongs to a link or directory, or the file cannot be written.
     pub fn put(&self, name: &str, text: &str) -> Result<bool, SiteError> {
         let file = self.path.join(name);
