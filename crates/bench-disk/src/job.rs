@@ -97,10 +97,11 @@ fn refused_engine(job: &DiskTransfers) -> Option<String> {
             "--op append is not supported with --engine mmap: a mapping ends with its file".to_owned(),
         );
     }
-    if job.cache == CacheMode::Direct
-        && let Err(why) = check_sectors(job)
-    {
-        return Some(why);
+    if job.cache == CacheMode::Direct && !fits_sectors(&job.blocks) {
+        return Some(format!(
+            "--cache direct requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector: {} is not",
+            human(job.blocks.unit())
+        ));
     }
     if job.cache != CacheMode::Direct
         && matches!(job.engine, DiskEngine::IoUring(polling) if polling.completion)
@@ -187,17 +188,6 @@ pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Optio
 /// GiB.
 pub(crate) fn max_depth(block: u64, threads: u64) -> u64 {
     (MAX_BUFFERS / block.saturating_mul(threads).max(1)).max(1)
-}
-
-/// Fails if the blocks are no multiples of the sector, which direct transfers require.
-pub(crate) fn check_sectors(job: &DiskTransfers) -> Result<(), String> {
-    match fits_sectors(&job.blocks) {
-        true => Ok(()),
-        false => Err(format!(
-            "--cache direct requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector: {} is not; or write --cache buffered",
-            human(job.blocks.unit())
-        )),
-    }
 }
 
 /// Whether all block sizes are multiples of 512 bytes, the smallest sector, as direct I/O requires.

@@ -30,7 +30,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         ),
         (
             "block",
-            "block size of a transfer [default: 4K and 1M]; for --only disk.io also a mix by weight: 4K@60+64K@40",
+            "block size of a transfer [default: 4K and 1M]; not a multiple of 512: through the page cache; with --only disk.io also a mix by weight: 4K@60+64K@40",
         ),
         ("volume", "bytes in each sample, per thread; with --scaling strong of all threads together"),
         ("count", "transfers in each sample, per thread; with --scaling strong of all threads together"),

@@ -41,7 +41,7 @@ impl Affinity {
 /// Returns every combination of the requested affinities and NUMA nodes; fails if one cannot be
 /// used here.
 pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
-    let nodes = nodes(machine, group)?;
+    let nodes = requested_nodes(machine, group)?;
     let places = requested_affinities(machine, group)?.into_iter();
     Ok(places
         .flat_map(|place| nodes.iter().map(move |&node| Affinity { place: place.clone(), node }))
@@ -50,7 +50,7 @@ pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinit
 
 /// Returns the NUMA nodes that the parameters in `group` request. Without a request, returns one
 /// `None`: each thread uses memory of its own node. Fails if the machine lacks a node.
-fn nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
+fn requested_nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
     if !group.asked(NODE) {
         return Ok(vec![None]);
     }

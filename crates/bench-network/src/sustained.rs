@@ -37,7 +37,7 @@ pub(super) struct BucketDetector {
 
 /// Converts each interval of `timeline` to a stretch with its start and length in s and the amount
 /// that arrived in bits. The transfer started at `at` s.
-fn stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
+fn to_stretches(timeline: &ArrivalTimeline, at: f64) -> impl Iterator<Item = ArrivalStretch> {
     let seconds = timeline.width as f64 * 1e-9;
     timeline.bytes.iter().enumerate().map(move |(number, bytes)| ArrivalStretch {
         from: at + number as f64 * seconds,
@@ -66,7 +66,7 @@ impl BucketDetector {
         }
         let at = began.saturating_duration_since(self.began).as_secs_f64();
         for (transfers, timeline) in self.ways.iter_mut().zip(timelines) {
-            transfers.push(stretches(timeline, at).collect());
+            transfers.push(to_stretches(timeline, at).collect());
             // The first one, which has the largest burst, is kept.
             if transfers.len() > MAX_KEPT_RATES {
                 transfers.remove(1);
@@ -98,7 +98,7 @@ impl BucketDetector {
         for round in 0..REFILL_PAUSES {
             std::thread::sleep(PAUSE);
             let Ok(timelines) = transfer(nanos(time)) else { return false };
-            bases = proofs(&steps, &timelines, (round > 0).then_some(bases));
+            bases = proven_base_rates(&steps, &timelines, (round > 0).then_some(bases));
             if bases == [None, None] {
                 break;
             }
@@ -127,7 +127,7 @@ impl BucketDetector {
         }
         let one = |(found, (timeline, whole)): (&Option<Bucket>, &(&ArrivalTimeline, f64))| match found {
             Some(found) => {
-                let timeline: Vec<ArrivalStretch> = stretches(timeline, 0.0).collect();
+                let timeline: Vec<ArrivalStretch> = to_stretches(timeline, 0.0).collect();
                 plimsoll_stats::sustained(&timeline, found.base)
             }
             None => Some(*whole),
@@ -193,14 +193,14 @@ fn time_of_proof(burst: f64, most: u64) -> Option<Duration> {
 
 /// Returns each direction's base rate, bit/s; `None` unless this transfer proves it, and also the
 /// earlier one, if any, whose result is `before`.
-fn proofs(
+fn proven_base_rates(
     steps: &[Option<Bucket>; 2],
     timelines: &[ArrivalTimeline],
     before: Option<[Option<f64>; 2]>,
 ) -> [Option<f64>; 2] {
     let one = |index: usize| {
-        let again: Vec<ArrivalStretch> = stretches(timelines.get(index)?, 0.0).collect();
-        let base = proof(&steps[index]?, &again)?;
+        let again: Vec<ArrivalStretch> = to_stretches(timelines.get(index)?, 0.0).collect();
+        let base = proven_base_rate(&steps[index]?, &again)?;
         match before {
             Some(before) => Some(base.max(before[index]?)),
             None => Some(base),
@@ -211,7 +211,7 @@ fn proofs(
 
 /// Returns the base rate, bit/s, if the arrivals after a pause, `again`, show the refilled tokens
 /// and then the rate of `step` again; else `None`.
-fn proof(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
+fn proven_base_rate(step: &Bucket, again: &[ArrivalStretch]) -> Option<f64> {
     let burst = plimsoll_stats::burst(again, step.base)?;
     let rate = plimsoll_stats::sustained(again, step.base)?;
     let is_same = (rate / step.base - 1.0).abs() <= SAME_RATE_DEVIATION;
@@ -331,11 +331,12 @@ mod tests {
     }
 
     fn finds(rounds: usize, mut next: impl FnMut(bool) -> ArrivalTimeline) -> bool {
-        let first: Vec<ArrivalStretch> = stretches(&next(true), 0.0).collect();
+        let first: Vec<ArrivalStretch> = to_stretches(&next(true), 0.0).collect();
         let steps = [find_bucket(&[first]), None];
         let mut bases = steps[0].map(|step| [Some(step.base), None]);
         for round in 0..rounds {
-            bases = bases.map(|bases| proofs(&steps, &[next(false)], (round > 0).then_some(bases)));
+            bases =
+                bases.map(|bases| proven_base_rates(&steps, &[next(false)], (round > 0).then_some(bases)));
         }
         bases.is_some_and(|bases| bases[0].is_some())
     }

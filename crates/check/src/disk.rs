@@ -48,7 +48,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
         Err(UnknownDisk { is: Some(cause), why }) => Some((*cause, why.clone())),
         _ => shown.by_counts(),
     };
-    held.likely = likely(used, behind.as_ref().ok());
+    held.likely = likely_cause(used, behind.as_ref().ok());
     held.possible =
         "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
     held.note = shown.loop_note();
@@ -302,7 +302,7 @@ impl DiskCounts {
 /// Returns (cause, reason) for a figure above the limit of the disk's link: page cache (buffered,
 /// or a loop device) or compression. `None` without a sign of these. `behind` are the disks that
 /// hold the file, if known.
-fn likely(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
+fn likely_cause(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
     if used.cached == Some(true) {
         let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();
         return Some((ImpossibleCause::PageCache, text));

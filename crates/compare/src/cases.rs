@@ -154,7 +154,7 @@ impl<'a> SideFigures<'a> {
 
     /// Returns the median of the delivered headline figures, in the unit of the headline, over the
     /// results with more than 10 % excluded time; `None` if there are none.
-    pub(super) fn delivered(&self) -> Option<f64> {
+    pub(super) fn median_delivered(&self) -> Option<f64> {
         let delivered = self.all.iter().filter_map(|taken| taken.measurement.delivered());
         median(delivered.map(|delivered| delivered.value).collect())
     }
@@ -205,7 +205,8 @@ pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Matc
                 let mut members = found[*at].iter().map(|(_, other)| *other);
                 let other = members.find(|other| !other.all.is_empty());
                 is_free(at)
-                    && other.is_some_and(|other| !own.contains(other.name.as_str()) && near(other, figures))
+                    && other
+                        .is_some_and(|other| !own.contains(other.name.as_str()) && is_similar(other, figures))
             };
             let nearest = || {
                 let mut candidates = (0..earlier).filter(|_| !figures.all.is_empty()).filter(is_near);
@@ -223,7 +224,7 @@ pub(super) fn match_cases<'f, 'r>(sides: &'f [Vec<SideFigures<'r>>]) -> Vec<Matc
 
 /// Returns whether two cases of one benchmark and node differ in one parameter, or only in
 /// parameters that follow the machine, such as one thread per CPU.
-fn near(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
+fn is_similar(a: &SideFigures<'_>, b: &SideFigures<'_>) -> bool {
     let follows = |name: &&str| match *name {
         "threads" => a.on_all_cpus && b.on_all_cpus,
         name => {

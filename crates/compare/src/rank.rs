@@ -184,7 +184,8 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
             excluded: excluded(&pair, &letters),
             fail_on,
         };
-        let delivered = |entry: &RankEntry<'_, '_>| entry.figures.delivered().filter(|_| self.headline);
+        let delivered =
+            |entry: &RankEntry<'_, '_>| entry.figures.median_delivered().filter(|_| self.headline);
         let blank = ComparedMetric {
             sides: [a.side, b.side],
             row: 0,
@@ -229,7 +230,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
                 half: self.half(entry, floors),
                 ranks: ranks(&self.compared),
                 of_limit: median(shares.filter(|share| share.is_finite()).collect()),
-                delivered: entry.figures.delivered().filter(|_| self.headline),
+                delivered: entry.figures.median_delivered().filter(|_| self.headline),
                 with: names.iter().filter_map(with).collect(),
                 per_price: price.map(|price| self.per_price(value, price)),
                 ranks_per_price: price.map(|_| ranks(&self.by_price)),

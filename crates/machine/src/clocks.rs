@@ -109,7 +109,7 @@ impl ClockWatch {
         let mut watch = Self {
             root: root.clone(),
             began: Instant::now(),
-            counter: StatedCounter::here(),
+            counter: StatedCounter::detect(),
             readings: Default::default(),
             next_rtc: f64::NEG_INFINITY,
         };

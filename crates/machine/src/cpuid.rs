@@ -6,7 +6,7 @@ mod text;
 
 #[cfg(any(test, feature = "testing"))]
 pub use meaning::with_features;
-pub use meaning::{Geometry, Signature, is_feature};
+pub use meaning::{Geometry, Signature, is_identifying_feature};
 pub use text::{BadText, parse, write};
 
 use super::{CpuSet, Survey};

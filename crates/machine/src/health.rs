@@ -51,7 +51,7 @@ pub struct Health {
 
 /// Returns the current temperatures of all reliable sensors in °C.
 pub fn temperatures(root: &Root) -> Vec<f64> {
-    sensor::all(root).into_iter().filter(Sensor::is_sure).map(|sensor| sensor.celsius).collect()
+    sensor::read_sensors(root).into_iter().filter(Sensor::is_sure).map(|sensor| sensor.celsius).collect()
 }
 
 impl Health {
@@ -65,7 +65,7 @@ impl Health {
             microcode: microcode(root),
             mitigations: mitigations(root),
             links: link::slower(root),
-            sensors: sensor::all(root),
+            sensors: sensor::read_sensors(root),
             drives,
             counters: probe.counters(),
             missing,

@@ -91,7 +91,7 @@ impl StatedCounter {
     /// Returns the tick counter of this processor (such as the TSC) with its reported rate; `None`
     /// if it is not guaranteed steady or its rate is not reported.
     #[must_use]
-    pub fn here() -> Option<Self> {
+    pub fn detect() -> Option<Self> {
         let ticks = native::TICK_COUNTER.filter(|_| native::has_steady_counter())?;
         Some(Self { read: ticks.read, hz: native::stated_counter_hz()? })
     }

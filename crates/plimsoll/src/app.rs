@@ -325,7 +325,7 @@ fn unfit(error: &UnwritableTarget) -> Failure {
 }
 
 fn target(path: &Path) -> Result<OutputTarget, Failure> {
-    let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
+    let waits = Waits { registry: Registry::here(), ..Waits::without_interrupts(complain) };
     OutputTarget::new(path, &waits).map_err(|e| unfit(&e))
 }
 

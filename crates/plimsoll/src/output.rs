@@ -11,7 +11,7 @@ use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_output::report::html;
 use plimsoll_output::report::json;
-use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, lines};
+use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout, open_incremental};
 use plimsoll_output::report::terminal::{self, Live, RunPlace, SHORT_ID};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
@@ -106,7 +106,7 @@ impl Outputs {
             html: target(&common.html)?,
             style,
             table: None,
-            events: common.events.as_deref().map(|path| lines(path, waits)).transpose()?,
+            events: common.events.as_deref().map(|path| open_incremental(path, waits)).transpose()?,
             history,
             complaints,
             lost: given_up.is_some(),
@@ -238,7 +238,7 @@ impl Outputs {
         }
         let id: String = run.id.chars().take(SHORT_ID).collect();
         let path = PathBuf::from(format!("{}-{id}.html", run.plan.name));
-        match OutputTarget::new(&path, &Waits::forever(complain)) {
+        match OutputTarget::new(&path, &Waits::without_interrupts(complain)) {
             Ok(target) => {
                 self.html = Some(target);
                 Some(path)

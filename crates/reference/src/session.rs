@@ -142,7 +142,7 @@ impl ReferenceTools {
 
     /// Returns whether one of the installed tools that `against` selects for the case writes to the
     /// case's test file.
-    pub fn write(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
+    pub fn writes_test_file(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
         picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
     }
@@ -435,7 +435,7 @@ impl Runs {
         if let Output::File(name) = self.invocation.output {
             let _ = std::fs::remove_file(self.scratch.path().join(name));
         }
-        let _server = self.served()?;
+        let _server = self.start_server()?;
         let begun = std::time::Instant::now();
         let done = self.launcher.run(&self.order, &self.interrupts).map_err(|error| self.reported(&error))?;
         let life = begun.elapsed().as_secs_f64();
@@ -486,7 +486,7 @@ impl Runs {
     }
 
     /// Starts the tool's server, on another port if the first was taken; `None` if none is needed.
-    fn served(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
+    fn start_server(&mut self) -> Result<Option<RunningProgram>, CannotMeasure> {
         const ATTEMPTS: usize = 3;
         let mut last = None;
         for attempt in 0..ATTEMPTS {

@@ -25,7 +25,7 @@ const SHARED: f64 = 0.25;
 /// Returns a warning for each cause that cost a notable share of the time or work, hardware first.
 /// Work at a second, higher cost is reported as `second`. If `crowded` (more threads than CPUs),
 /// only throttling and stolen time are reported.
-pub(super) fn of(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
+pub(super) fn loss_warnings(samples: &[Sample], second: Loss, crowded: bool) -> Vec<Warning> {
     let usual = |read: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(read).collect()).unwrap_or(0.0)
     };
@@ -101,7 +101,7 @@ mod tests {
 
     fn codes(conditions: Conditions, second: Loss, crowded: bool) -> Vec<String> {
         let sample = Sample { elapsed: 0.1, conditions, ..Sample::default() };
-        let reported = of(&vec![sample; 5], second, crowded);
+        let reported = loss_warnings(&vec![sample; 5], second, crowded);
         reported.iter().map(|warning| warning.code().to_owned()).collect()
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let sample = |conditions| Sample { elapsed: 0.1, conditions, ..Sample::default() };
         let samples =
             [Conditions::default(), stopped.clone(), Conditions::default(), stopped, Conditions::default()];
-        let reported = of(&samples.map(sample), Loss::MemoryShared, false);
+        let reported = loss_warnings(&samples.map(sample), Loss::MemoryShared, false);
         assert_eq!(reported.iter().map(Warn::code).collect::<Vec<_>>(), ["throttled"]);
     }
 
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_changed_is_no_reason_to_stop_other_work() {
-        let reported = of(
+        let reported = loss_warnings(
             &[Sample { elapsed: 1.0, conditions: more(&[(CLOCK, 0.12)]), ..Sample::default() }],
             Loss::SiblingBusy,
             false,

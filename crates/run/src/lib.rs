@@ -190,13 +190,13 @@ fn samples(sampling: &Sampling) -> f64 {
 }
 
 /// Returns the duration in s of a case with `samples` samples, set-up and warm-up included.
-fn least(planned: &Planned, samples: usize) -> f64 {
+fn case_duration(planned: &Planned, samples: usize) -> f64 {
     SET_UP + warm_up(&planned.sampling) + planned.sampling.sample_time * samples as f64
 }
 
 /// Returns the duration in s of all feasible cases with `samples` samples each.
-fn needed(cases: &[Planned], samples: usize) -> f64 {
-    cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| least(p, samples)).sum()
+fn total_duration(cases: &[Planned], samples: usize) -> f64 {
+    cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| case_duration(p, samples)).sum()
 }
 
 /// Returns the expected duration of a planned case in s, at most the budget of its group.
@@ -214,7 +214,7 @@ pub fn expected_of(planned: &Planned) -> f64 {
 
 /// Returns the share (0 to 1) of the reference tools' time for the first of the remaining cases.
 /// `seconds` has the tools' expected time per remaining case; all 0: equal shares.
-fn share(seconds: &[f64]) -> f64 {
+fn first_case_share(seconds: &[f64]) -> f64 {
     let all: f64 = seconds.iter().sum();
     let known = seconds.first().filter(|_| all > 0.0);
     known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
@@ -252,8 +252,8 @@ impl Harness<'_> {
                 + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
             (self.emit)(RunEvent::Preparing { case, index, cases: plan.len(), left_s });
-            let tools = left_of_tools.map(|left| left * share(&tools_s[index..]));
-            let later = needed(&plan[index + 1..], 1);
+            let tools = left_of_tools.map(|left| left * first_case_share(&tools_s[index..]));
+            let later = total_duration(&plan[index + 1..], 1);
             let outcome =
                 self.outcome(planned, CaseTime { own: tighter_limit(allowed, planned.budget), later, tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
@@ -295,12 +295,12 @@ impl Harness<'_> {
         let (budget, left) = (self.budget?, self.left()?);
         let waiting = rest.iter().filter(|p| p.candidate.feasible.is_ok()).count().max(1) as f64;
         for samples in [MIN_SAMPLES, 1] {
-            let needed = needed(rest, samples);
+            let needed = total_duration(rest, samples);
             if left + BUDGET_GRACE_SHARE * budget >= needed {
-                return Some(least(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
+                return Some(case_duration(rest.first()?, samples) + (left - needed).max(0.0) / waiting);
             }
         }
-        let own = least(rest.first()?, 1);
+        let own = case_duration(rest.first()?, 1);
         let share = left / waiting;
         let late = left < budget * (rest.len() - 1) as f64 / cases as f64;
         Some(if late && share < own { 0.0 } else { share })
@@ -352,7 +352,7 @@ impl Harness<'_> {
         let (case, sampling) = (&planned.candidate.case, &planned.sampling);
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
         let mut prepared = self.station.prepare(&planned.candidate, within)?;
-        let amount = calibrated(prepared.as_mut(), sampling)?;
+        let amount = calibrate_amount(prepared.as_mut(), sampling)?;
         taken.agreed = true;
         let amount = self.pace.agree(Some(amount))?.unwrap_or(amount);
         let own = self.extended_limit(room, sampling, begun);
@@ -367,7 +367,7 @@ impl Harness<'_> {
         let ending = loop {
             let named = headline.map(|m| m.name);
             let before = self.clock.now() - reference_tools.seconds;
-            let sample = self.round(prepared.as_mut(), amount, &mut reference_tools, named);
+            let sample = self.sample_all_tools(prepared.as_mut(), amount, &mut reference_tools, named);
             taken.reference_s = reference_tools.seconds;
             let took = self.clock.now() - reference_tools.seconds - before;
             let mut sample = sample?;
@@ -450,7 +450,7 @@ impl Harness<'_> {
     /// Takes and returns one sample of plimsoll. Takes, before or after it at random, one of each
     /// reference tool that needs more, for comparison in `reference_tools`: with the delivered
     /// value if `headline` is their metric.
-    fn round(
+    fn sample_all_tools(
         &mut self,
         own: &mut dyn Prepared,
         amount: SampleAmount,
@@ -534,7 +534,7 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
 
 /// Warms up, then returns the amount of one sample: the work that fills the sample time, or, if the
 /// benchmark counts no work, the sample time itself.
-fn calibrated(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
+fn calibrate_amount(prepared: &mut dyn Prepared, sampling: &Sampling) -> Result<SampleAmount, CannotMeasure> {
     let wanted = sampling.sample_time;
     let first = prepared.sample(SampleAmount::Seconds(warm_up(sampling)))?;
     let Some(work) = first.work.filter(|w| *w > 0 && first.elapsed > 0.0) else {
@@ -589,7 +589,7 @@ impl CaseSamples {
             | Ending::Steady
             | Ending::NotSteady { .. } => {}
         }
-        let causes = causes::of(&self.samples, second, crowded);
+        let causes = causes::loss_warnings(&self.samples, second, crowded);
         self.facts.warnings.extend(causes.into_iter().map(Note::from));
     }
 }

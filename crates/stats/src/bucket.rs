@@ -109,7 +109,7 @@ pub fn sustained(arrivals: &[ArrivalStretch], base: f64) -> Option<f64> {
         TimedPoint { t: one.from + one.seconds, value: amount }
     };
     let sums: Vec<TimedPoint> = arrivals.iter().filter(|one| one.from >= after.from).map(sum).collect();
-    let rate = Trend::of(&sums).map_or(amount / left, |trend| trend.slope);
+    let rate = Trend::fit(&sums).map_or(amount / left, |trend| trend.slope);
     (left >= LEFT * seconds).then_some(rate)
 }
 

@@ -20,7 +20,7 @@ pub struct Trend {
 impl Trend {
     /// Fits a line, with the median slope of all pairs, to `points` in order of time. `None` with
     /// fewer than five points, or if the first and last have the same time.
-    pub fn of(points: &[TimedPoint]) -> Option<Self> {
+    pub fn fit(points: &[TimedPoint]) -> Option<Self> {
         let count = points.len();
         let (first, last) = (points.first()?, points.last()?);
         let seconds = last.t - first.t;
@@ -45,7 +45,7 @@ mod tests {
         #[test]
         fn outliers_do_not_turn_the_line(slope in -5.0f64..5.0, far in 1.0f64..1e3, count in 20usize..64) {
             let point = |i: usize| TimedPoint { t: i as f64 * 0.01, value: slope * i as f64 * 0.01 + if i % 5 == 2 { far } else { 0.0 } };
-            let found = Trend::of(&(0..count).map(point).collect::<Vec<_>>()).unwrap();
+            let found = Trend::fit(&(0..count).map(point).collect::<Vec<_>>()).unwrap();
             prop_assert!((found.slope - slope).abs() < 1e-6 + 1e-9 * far, "{found:?}");
         }
     }
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn few_points_have_none_and_noise_has_its_error() {
         let at = |t: f64, value: f64| TimedPoint { t, value };
-        assert_eq!(Trend::of(&[at(0.0, 1.0), at(1.0, 2.0)]), None);
-        assert_eq!(Trend::of(&[at(1.0, 1.0); 9]), None, "no time passes");
+        assert_eq!(Trend::fit(&[at(0.0, 1.0), at(1.0, 2.0)]), None);
+        assert_eq!(Trend::fit(&[at(1.0, 1.0); 9]), None, "no time passes");
         let noisy: Vec<TimedPoint> = (0..50).map(|i| at(f64::from(i) * 0.02, f64::from(i * 7 % 5))).collect();
-        let found = Trend::of(&noisy).unwrap();
+        let found = Trend::fit(&noisy).unwrap();
         assert!(found.slope.abs() < 3.0 * found.error && found.error > 0.1, "{found:?}");
     }
 }

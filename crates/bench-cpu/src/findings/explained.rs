@@ -22,7 +22,8 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let low =
         |m: &&Measurement| of_limit(m).is_some_and(|share| share < EXPLAINED_LIMIT_SHARE) && has_its_cores(m);
     let lows = run.of(Peak.name()).filter(low);
-    lows.filter_map(|low| by_another_kernel(low, run).or_else(|| by_the_clock(low, run))).collect()
+    lows.filter_map(|low| explain_by_other_kernel(low, run).or_else(|| explain_by_lower_clock(low, run)))
+        .collect()
 }
 
 /// Returns whether the threads of the case had whole cores (no CPU quota, busy SMT sibling or
@@ -35,7 +36,7 @@ fn has_its_cores(low: &Measurement) -> bool {
 /// Returns a finding if another operation of the run reaches its limit at a clock over 3 % lower,
 /// with as many instructions per second (± 3 %) as `low`, which is below its limit. `None` without
 /// such an operation, or if a clock is unknown.
-fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
+fn explain_by_lower_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let (share, clock) = (of_limit(low)?, low.conditions.clock_hz?);
     let same = |other: &Measurement, key: &str| low.case.word(key) == other.case.word(key);
     let trades = |other: &&Measurement| {
@@ -72,7 +73,7 @@ fn by_the_clock(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     Some(PlainFinding { topic: Topic::Limit, code: "below-limit-explained", text, evidence })
 }
 
-fn by_another_kernel(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
+fn explain_by_other_kernel(low: &Measurement, run: &RunView<'_>) -> Option<PlainFinding> {
     let share = of_limit(low)?;
     let high = run.of(Peak.name()).find(|other| {
         alike(low, other) && of_limit(other).is_some_and(|reached| reached >= EXPLAINED_LIMIT_SHARE)

@@ -11,9 +11,7 @@ pub(crate) mod transfers;
 use crate::findings;
 use crate::io::search::Deepest;
 use crate::io::transfers::Transfers;
-use crate::job::{
-    check_sectors, checked, fits_sectors, ineffective_parameter, max_depth, unsupported_reason,
-};
+use crate::job::{checked, fits_sectors, ineffective_parameter, max_depth, unsupported_reason};
 use crate::metrics::{
     AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
     READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY,
@@ -187,11 +185,7 @@ impl Benchmark for DiskIo {
         for preset in PRESETS {
             for case in combine_parameters(self, preset, group) {
                 // A wrong value is an error even if the operation does not use it.
-                let stated = DiskTransfers::try_from(&case)?;
-                if !group.places.known() && !group.asked("cache") && stated.engine != DiskEngine::Mmap {
-                    check_sectors(&stated)?;
-                }
-                let case = resolve_parameters(&case, &stated, group);
+                let case = resolve_parameters(&case, &DiskTransfers::try_from(&case)?, group);
                 let job = checked(&case)?;
                 if !candidates.iter().any(|candidate| candidate.case == case) {
                     let impossible = unsupported_reason(&job);

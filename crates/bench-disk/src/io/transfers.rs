@@ -54,7 +54,7 @@ struct ThreadSetup {
 impl ThreadSetup {
     /// Opens an I/O engine and creates the load that one thread runs; call it on that thread.
     /// Returns the load and which engine it uses, with the reason if another was requested.
-    fn load(self) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
+    fn into_load(self) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
         let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
         let own = format!("{id} thread {thread}");
         let access = match job.order {
@@ -179,7 +179,7 @@ impl Transfers {
                 clock,
                 until: cx.options.until,
             };
-            move || setup.load()
+            move || setup.into_load()
         });
         let path = crate::display::path_of(cx);
         let (team, about) = DiskThreads::start(Directions::of(job.operation), makes)

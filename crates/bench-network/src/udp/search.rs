@@ -81,12 +81,12 @@ pub(super) fn tail(timeline: &ArrivalTimeline) -> (Option<f64>, Option<Trend>) {
         sum += *timeline.bytes.get(place)? as f64 * 8.0;
         Some(TimedPoint { t: (place + 1) as f64 * seconds, value: sum })
     });
-    let arriving = Trend::of(&arrived.collect::<Vec<_>>()).map(|trend| trend.slope);
+    let arriving = Trend::fit(&arrived.collect::<Vec<_>>()).map(|trend| trend.slope);
     let delays = places.filter_map(|place| {
         let delay = (*timeline.delays.get(place)?)?;
         Some(TimedPoint { t: place as f64 * seconds, value: delay as f64 * 1e-9 })
     });
-    (arriving, Trend::of(&delays.collect::<Vec<_>>()))
+    (arriving, Trend::fit(&delays.collect::<Vec<_>>()))
 }
 
 #[derive(Debug)]

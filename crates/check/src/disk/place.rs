@@ -216,9 +216,9 @@ fn on_file_system(
             let text = format!("{shown} is on {fs_type}, which is memory: no disk");
             Some(Err(UnknownDisk::is(ImpossibleCause::Memory, text)))
         }
-        Medium::Device if mount.fs_type == "zfs" => Some(Err(on_zfs(&shown, used))),
+        Medium::Device if mount.fs_type == "zfs" => Some(Err(explain_zfs(&shown, used))),
         Medium::Device => Some(Ok(on_devices(mount, place))),
-        Medium::Network => Some(Err(on_server(&shown, mount, used, place))),
+        Medium::Network => Some(Err(explain_network_fs(&shown, mount, used, place))),
         Medium::Stacked => {
             Some(Err(UnknownDisk::unknown(format!("{shown} is on {fs_type}: its disk is not known"))))
         }
@@ -252,7 +252,7 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
 /// Returns why the disk of a file on ZFS cannot be checked; `shown` is its printed path. ZFS's own
 /// cache answered if a transfer was too fast for a disk, else the disks are unknown. OpenZFS before
 /// 2.3 ignores direct=1.
-fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
+fn explain_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match lone_transfer_too_fast(used, 0.0) {
         Some(took) => UnknownDisk::is(
             ImpossibleCause::PageCache,
@@ -265,7 +265,7 @@ fn on_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
 /// Returns why the disk of a file on a network file system cannot be checked; `shown` is its
 /// printed path. This machine's memory (page cache if buffered) answered if the job was faster than
 /// any disk or than all network links together; else the disk is unknown.
-fn on_server(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
+fn explain_network_fs(shown: &str, mount: &Mount, used: &DiskUse, place: &CheckedMachine<'_>) -> UnknownDisk {
     let fs_type = shown_within(&mount.fs_type, 20);
     let cause = if used.cached == Some(true) { ImpossibleCause::PageCache } else { ImpossibleCause::Memory };
     if let Some(took) = lone_transfer_too_fast(used, 0.0) {

@@ -110,7 +110,7 @@ const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
 
 /// Returns whether `name`, a Linux name such as `avx2`, is one of the x86 features by which chips
 /// are identified; those that a hypervisor emulates or sets itself are not.
-pub fn is_feature(name: &str) -> bool {
+pub fn is_identifying_feature(name: &str) -> bool {
     FEATURES.iter().any(|feature| feature.4 == name)
 }
 

@@ -52,7 +52,7 @@ impl Sensor {
 
 /// Reads all temperature sensors (hwmon and thermal zones), at most 1024. A sensor that both show
 /// is read from hwmon only.
-pub(super) fn all(root: &Root) -> Vec<Sensor> {
+pub(super) fn read_sensors(root: &Root) -> Vec<Sensor> {
     let mut found = Vec::new();
     for chip in root.names(HWMON).unwrap_or_default().iter().filter(|name| numbered(name, "hwmon")) {
         of_chip(root, &Path::new(HWMON).join(chip), &mut found);

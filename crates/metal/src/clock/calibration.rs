@@ -96,7 +96,7 @@ fn in_vectors(row: &Woven, operands: &VectorOperands, cycles: u64, step: f64) ->
     let (add, multiply) = ((*adds.get(place)?)?, (*multiplications.get(place)?)?);
     let cycles = cycles_per_multiply(add, multiply).ok()?;
     let densities = row.densities.len();
-    let multiplications = timed.links.get(densities + place)?.clone().with_cycles(cycles);
+    let multiplications = timed.links.get(densities + place)?.clone().with_instruction_cycles(cycles);
     let adds = timed.links.drain(..densities).skip(place).take(2);
     let links = adds.flat_map(|add| [add, multiplications.clone()]).collect();
     Some((links, operands.clone()))
@@ -118,7 +118,7 @@ fn alone(scalar: &Density, cycles: u64, step: f64) -> Result<ChosenLinks, ClockU
         _ => return Err(ClockUnknown::TimerStuck),
     };
     let multiplications =
-        |cycles| timed.links.iter().skip(1).map(move |link| link.clone().with_cycles(cycles));
+        |cycles| timed.links.iter().skip(1).map(move |link| link.clone().with_instruction_cycles(cycles));
     let links = match (cycles_per_multiply(add, multiply), cycles_with_sibling(add, multiply)) {
         (Ok(cycles), _) => timed.links.iter().take(1).cloned().chain(multiplications(cycles)).collect(),
         (Err(_), Some(cycles)) => multiplications(cycles).collect(),

@@ -65,7 +65,7 @@ impl ChainLink {
 
     /// Returns the link with its length corrected: each of its instructions takes as long as
     /// `cycles` one-cycle additions.
-    pub(super) fn with_cycles(self, cycles: f64) -> Self {
+    pub(super) fn with_instruction_cycles(self, cycles: f64) -> Self {
         Self { instructions: self.instructions * cycles, ..self }
     }
 

@@ -26,13 +26,13 @@ pub fn clock_for(kernel: &ComputeKernel) -> Result<CoreClock, crate::clock::Cloc
 pub fn per_cycle(mut kernel: LoadedKernel, clock: &CoreClock) -> Option<f64> {
     let counted = kernel.kernel().parts.iter().filter(|part| part.operations > 0);
     let each: u32 = counted.map(|part| part.count).sum();
-    rate(each, clock, |turns| time(&mut kernel, turns))
+    measure_per_cycle(each, clock, |turns| time(&mut kernel, turns))
 }
 
 /// Returns the instructions per cycle of a loop with `each` instructions per iteration; `time` runs
 /// the given number of iterations and returns seconds. `None` if the clock was steady for too
 /// short.
-fn rate(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
+fn measure_per_cycle(each: u32, clock: &CoreClock, mut time: impl FnMut(u64) -> f64) -> Option<f64> {
     let trial = (0..3).map(|_| time(TRIAL_TURNS)).fold(f64::INFINITY, f64::min);
     let turns = ((SLICE_SECONDS / trial * TRIAL_TURNS as f64) as u64).max(1);
     let mut rates = Vec::with_capacity(SLICES);
@@ -98,7 +98,7 @@ impl InstructionLoop {
     pub fn measure(&self, clock: &CoreClock) -> Option<f64> {
         self.isa.available().ok()?;
         let place = LoadVector([1.0; 8 * PER_TURN as usize]);
-        let rate = rate(PER_TURN, clock, |turns| {
+        let rate = measure_per_cycle(PER_TURN, clock, |turns| {
             let start = Instant::now();
             // SAFETY: the set is available, `turns` is positive, and the place fits every load.
             unsafe { (self.function)(turns, std::ptr::from_ref(&place).cast()) };

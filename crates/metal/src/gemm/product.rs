@@ -176,7 +176,7 @@ impl<T: Real> Gemm<T> {
                 let update = if start == 0 { update } else { after_first(update) };
                 // SAFETY: all members visit the same slabs, so barriers separate packing and use;
                 // shapes match.
-                unsafe { shared.slab(member, slab, own, update) };
+                unsafe { shared.multiply_slab(member, slab, own, update) };
             }
         })?;
         Ok(Multiplied { clocks: TeamClocks::of(self.workers.iter().map(|worker| &worker.watch)) })
@@ -227,7 +227,7 @@ impl<T: Real> SharedProduct<'_, T> {
     /// Packs the rows `slab` of B with the other threads, then multiplies blocks of A by them and
     /// updates C until no block is left. `own` is this thread's storage. Safety: all members of the
     /// team must call it with the same slabs in the same order.
-    unsafe fn slab(
+    unsafe fn multiply_slab(
         &self,
         member: TeamMember<'_>,
         slab: Range<usize>,

@@ -89,7 +89,7 @@ pub(crate) unsafe fn step<const FUSED: bool, const HEIGHT: usize>(
 ) -> Option<Largest> {
     if let Some(left) = column.left.checked_sub(1) {
         // SAFETY: granted by the caller.
-        unsafe { divide::<HEIGHT>(panel, left, column.pivot, strips.clone()) };
+        unsafe { divide_below_diagonal::<HEIGHT>(panel, left, column.pivot, strips.clone()) };
     }
     if column.left >= panel.columns {
         return None;
@@ -148,7 +148,12 @@ unsafe fn eliminate_from<const FUSED: bool, const HEIGHT: usize>(
 /// Divides by `pivot` those elements of `column` that are below its diagonal and in `strips`,
 /// numbers of strips with HEIGHT rows. Safety: see [`step`].
 #[inline(always)]
-unsafe fn divide<const HEIGHT: usize>(panel: LowerColumns, column: usize, pivot: f64, strips: Range<usize>) {
+unsafe fn divide_below_diagonal<const HEIGHT: usize>(
+    panel: LowerColumns,
+    column: usize,
+    pivot: f64,
+    strips: Range<usize>,
+) {
     // The reciprocal of a subnormal overflows.
     let reciprocal = if pivot.abs() >= f64::MIN_POSITIVE { Some(1.0 / pivot) } else { None };
     let by = |number: &mut f64| match reciprocal {

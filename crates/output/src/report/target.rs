@@ -66,7 +66,7 @@ pub struct Waits {
 impl Waits {
     /// Creates a configuration in which only a reader ends a wait, for commands that a signal
     /// kills. `notify` prints a line about the wait. Unfinished files are not registered.
-    pub fn forever(notify: fn(&str)) -> Self {
+    pub fn without_interrupts(notify: fn(&str)) -> Self {
         Self { interrupts: never(), notify, registry: Registry::default() }
     }
 }
@@ -102,7 +102,7 @@ impl OutputTarget {
                 let directory = Access::WRITE_OK | Access::EXEC_OK;
                 accessat(&place.directory, c".", directory, AtFlags::empty())?;
                 check_creatable(&place)?;
-                replaceable(&place)?;
+                check_replaceable(&place)?;
             }
             match (&kind, &place.found) {
                 (TargetKind::Mounted, FoundName::Something(file)) => check_single_link(&place, file),
@@ -177,7 +177,7 @@ fn to_stdout(fill: impl Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> 
 /// Opens a file, FIFO or standard output for output that grows; a file loses its contents now,
 /// unlike with [`OutputTarget::fill`]. `waits` applies to the reader of a FIFO. Fails like
 /// [`OutputTarget::new`].
-pub fn lines(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
+pub fn open_incremental(path: &Path, waits: &Waits) -> Result<Box<dyn Write>, UnwritableTarget> {
     if is_stdout(path) {
         return Ok(Box::new(io::stdout()));
     }
@@ -309,7 +309,7 @@ fn check_creatable(place: &PathPlace) -> Result<(), LinkError> {
 }
 
 /// Fails for append-only files and directories (chattr(1), a): writable, but not replaceable.
-fn replaceable(place: &PathPlace) -> Result<(), LinkError> {
+fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
     match grows(OsStr::new("")) || grows(&place.name) {
         true => Err(LinkError::Refused("it or its directory is append-only; use another file".to_owned())),
@@ -353,7 +353,7 @@ fn replaced(
     match made.finish(&directory.join(&place.name)) {
         // A mount point, which kernels before 5.8 do not report.
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => in_place(place, fill),
-        finished => Ok(finished.and_then(|()| Ok(synced(place)?))?),
+        finished => Ok(finished.and_then(|()| Ok(sync_directory(place)?))?),
     }
 }
 
@@ -368,7 +368,7 @@ fn give(new: &File, old: &FoundName) -> Result<(), Errno> {
 }
 
 /// Syncs the directory that holds the file; unreadable and unsupported directories are no error.
-fn synced(place: &PathPlace) -> Result<(), Errno> {
+fn sync_directory(place: &PathPlace) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat(&place.directory, OsStr::new("."), flags, Mode::empty()).and_then(fsync) {
         Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP) => Ok(()),

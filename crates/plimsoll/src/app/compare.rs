@@ -21,7 +21,7 @@ use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_run::Planned;
 
-use super::named_runs::{LazyHistory, files, redacted};
+use super::named_runs::{LazyHistory, files, redact_sides};
 use super::prices::{each_weighs_its_own, prices, weights};
 use super::{Failure, code, complain, ending, printed, target, unwritten};
 use crate::output;
@@ -40,7 +40,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let sides = history.sides(&names)?;
     each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides)?;
-    let sides = if typed.redact { redacted(&sides)? } else { sides };
+    let sides = if typed.redact { redact_sides(&sides)? } else { sides };
     let wanted = CompareOptions { fail_on: typed.fail_on, prices, weights };
     let mut comparison = plimsoll_compare::compare(&sides, &floors, &wanted);
     comparison.notes = std::mem::take(&mut history.notes);
@@ -68,7 +68,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let codes = [
         comparison_exit_code(&comparison, &held, missing, typed.strict),
         lasting_exit_code(&comparison, &history.open_losses),
-        ending::of_wrong_answers(others.iter().flat_map(|side| &side.runs)),
+        ending::report_wrong_answers(others.iter().flat_map(|side| &side.runs)),
     ];
     Ok(ExitCode::from(codes.into_iter().max().unwrap_or(0)))
 }

@@ -37,7 +37,7 @@ pub(super) fn has_wrong_answer(run: &Run) -> bool {
 }
 
 /// Prints the wrong answers in `runs` to stderr. Returns the exit code: 1 if there are any, else 0.
-pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
+pub(super) fn report_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clone) -> u8 {
     let all = runs.clone().into_iter().flat_map(|run| &run.measurements);
     let wrong = all.filter_map(|made| Some((&made.node, made.wrong_answer.as_deref()?)));
     wrong.for_each(|(node, wrong)| complain(&format!("{node}: {wrong}")));
@@ -45,7 +45,7 @@ pub(super) fn of_wrong_answers<'a>(runs: impl IntoIterator<Item = &'a Run> + Clo
 }
 
 /// Returns the exit code of a command that shows these runs: 1 if one has a wrong answer, else 0.
-pub(super) fn of_shown(runs: &[Run]) -> ExitCode {
+pub(super) fn shown_exit_code(runs: &[Run]) -> ExitCode {
     ExitCode::from(if runs.iter().any(has_wrong_answer) { code::VERDICT } else { 0 })
 }
 

@@ -268,7 +268,7 @@ impl Measuring<'_> {
             if measurements.is_empty() {
                 break;
             }
-            interrupted |= self.paused(gate.repetitions_to_spread(), before.elapsed());
+            interrupted |= self.pause(gate.repetitions_to_spread(), before.elapsed());
         }
         self.progress.clear();
         Ok(interrupted && !self.is_over())
@@ -284,7 +284,7 @@ impl Measuring<'_> {
 
     /// Pauses until the next retest, so that the `needed` remaining ones spread over the remaining
     /// time; the last one lasted `took`. Returns whether a signal ended the pause.
-    fn paused(&self, needed: usize, took: Duration) -> bool {
+    fn pause(&self, needed: usize, took: Duration) -> bool {
         let each = self.left() / u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
         let pause = each.saturating_sub(took).min(MAX_RETEST_PAUSE);
         needed > 0 && !pause.is_zero() && self.asked.recv_timeout(pause).is_ok()

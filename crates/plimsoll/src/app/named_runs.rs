@@ -21,7 +21,7 @@ pub(super) struct LazyHistory<'a> {
 
 /// Returns copies of the sides without private names; a side named by a file is renamed to `side
 /// 1`, by position. Fails if a run cannot be redacted.
-pub(super) fn redacted(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
+pub(super) fn redact_sides(sides: &[ComparedSide]) -> Result<Vec<ComparedSide>, Failure> {
     let one = |(index, side): (usize, &ComparedSide)| {
         let is_file = side.name.contains('/') || Path::new(&side.name).exists();
         let name = if is_file { format!("side {}", index + 1) } else { side.name.clone() };

@@ -33,20 +33,20 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     let extras = PageExtras { references };
     let page = html::page(&runs, &extras).map_err(|e| Failure::environment(e.to_string()))?;
     target.put(&page).map_err(|e| unwritten(&e))?;
-    Ok(ending::of_shown(&runs))
+    Ok(ending::shown_exit_code(&runs))
 }
 
 fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions::default());
     runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
-    Ok(ending::of_shown(runs))
+    Ok(ending::shown_exit_code(runs))
 }
 
 fn print_cards(runs: &[Run]) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions { no_color: true, ..StyleOptions::default() });
     let cards = runs.iter().map(|run| card::card(run, &style)).collect::<std::io::Result<Vec<String>>>();
     super::printed(&cards.map_err(|e| Failure::environment(e.to_string()))?.join("\n"))?;
-    Ok(ending::of_shown(runs))
+    Ok(ending::shown_exit_code(runs))
 }
 
 /// Prints the tables of each replayed report; runs of one plan fill its tables together.
@@ -61,7 +61,7 @@ fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
         std::io::stdout(),
     );
     written.map_err(lost)?;
-    Ok(ending::of_shown(runs))
+    Ok(ending::shown_exit_code(runs))
 }
 
 fn lost(e: std::io::Error) -> Failure {

@@ -21,7 +21,7 @@ pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
     let store = history.open()?;
     let entries = store.entries().map_err(|e| store_failure(&e))?;
-    let waits = Waits { registry: Registry::here(), ..Waits::forever(complain) };
+    let waits = Waits { registry: Registry::here(), ..Waits::without_interrupts(complain) };
     let directory = Directory::open(&typed.dir, &waits).map_err(|e| unwritten(&e))?;
     let mut writer = Writer { store, directory, redact: typed.redact, files: BTreeSet::new(), written: 0 };
     writer.write(&entries)?;

@@ -53,8 +53,8 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
         () if typed.stop => stop(typed, &path),
         () if typed.resume => {
             let journal = WatchJournal::open(&path).map_err(|e| failure(&e))?;
-            let (journal, kept) = begun(journal)?;
-            go_on(typed, journal, kept)
+            let (journal, kept) = read_journal(journal)?;
+            resume_watch(typed, journal, kept)
         }
         () => begin(typed, &path),
     }
@@ -62,7 +62,7 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
 
 /// Returns a journal and its repaired content. Fails, and removes the journal, if it has no
 /// complete first line.
-fn begun(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
+fn read_journal(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
     if journal.is_stillborn().map_err(|e| failure(&e))? {
         let missing = JournalError::missing(journal.path());
         journal.remove().map_err(|e| failure(&e))?;
@@ -151,7 +151,7 @@ fn absolute(dir: &Path) -> PathBuf {
 }
 
 /// Resumes a watch with its original options, or ends it if its time is over.
-fn go_on(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
+fn resume_watch(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
     if is_over(&kept) {
         return ended(typed, journal, extended_to_now(kept));
     }
@@ -297,7 +297,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
 /// Shows the result and stores it in the history, then removes the journal.
 fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Result<ExitCode, Failure> {
     if kept.probes.is_empty() {
-        return nothing(kept, journal);
+        return fail_without_probes(kept, journal);
     }
     let id = &kept.begun.run.id;
     if is_in_history(id, common) {
@@ -326,7 +326,7 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
 }
 
 /// Removes the journal of a watch without probes. Always fails, with the reason.
-fn nothing(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
+fn fail_without_probes(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
     journal.remove().map_err(|e| failure(&e))?;
     let why = match kept.passed.len() {
         0 => "it was stopped before the first one".to_owned(),
@@ -362,7 +362,7 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let kept = JournalContent::read(path).map_err(|e| failure(&e))?;
     if let Err(e) = WatchJournal::open(path) {
         match (e, kept.sessions.last()) {
-            (JournalError::Running { .. }, Some(session)) => stopped(session)?,
+            (JournalError::Running { .. }, Some(session)) => stop_process(session)?,
             (e, _) => return Err(failure(&e)),
         }
     }
@@ -372,13 +372,13 @@ fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         }
         journal => journal.map_err(|e| failure(&e))?,
     };
-    let (journal, kept) = begun(journal)?;
+    let (journal, kept) = read_journal(journal)?;
     ended(typed, journal, extended_to_now(kept))
 }
 
 /// Sends SIGTERM to the process of a watch and waits for its end, at most 120 s; succeeds if it has
 /// ended before. Fails if it cannot be signalled, may be another process, or does not end.
-fn stopped(session: &WatchSession) -> Result<(), Failure> {
+fn stop_process(session: &WatchSession) -> Result<(), Failure> {
     let why = |why: &str| {
         Failure::environment(format!(
             "--stop: process {} {why}; stop the watch where it runs (Ctrl-C), then type plimsoll watch --stop again",

@@ -126,7 +126,7 @@ impl Station for Workers {
     fn reference_writes(&self, planned: &Planned) -> bool {
         let Planned { against, candidate, .. } = planned;
         let reference_tools = self.reference_tools.as_ref();
-        reference_tools.is_some_and(|all| all.write(against, &candidate.case, &self.machine))
+        reference_tools.is_some_and(|all| all.writes_test_file(against, &candidate.case, &self.machine))
     }
 
     fn prepare_tools(&mut self, planned: &Planned, offer: &Offer) -> Vec<PreparedTool> {

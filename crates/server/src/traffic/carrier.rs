@@ -38,12 +38,12 @@ impl Carrier {
         send(&socket, &request(index), SendFlags::empty()).ok()?;
         let mut bytes = vec![0; 32 << 10];
         let (length, _) = recv(&socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-        Self::read(bytes.get(..length)?).map(|(_, carrier)| carrier)
+        Self::parse(bytes.get(..length)?).map(|(_, carrier)| carrier)
     }
 
     /// Parses an rtnetlink message about a link to (index of the interface, state of its link);
     /// `None` if it is cut off or lacks the number of carrier changes.
-    pub(super) fn read(message: &[u8]) -> Option<(u32, Self)> {
+    pub(super) fn parse(message: &[u8]) -> Option<(u32, Self)> {
         let message = message.get(LINK_HEADER_BYTES..)?;
         let changes = attribute(message.get(INTERFACE..)?, IFLA_CARRIER_CHANGES)?;
         let is_up = u32_at(message, 8)? & RUNNING == RUNNING;
@@ -78,10 +78,10 @@ mod tests {
         reply.extend(8_u16.to_ne_bytes());
         reply.extend(IFLA_CARRIER_CHANGES.to_ne_bytes());
         reply.extend(7_u32.to_ne_bytes());
-        assert_eq!(Carrier::read(&reply), Some((3, Carrier { is_up: true, changes: 7 })));
+        assert_eq!(Carrier::parse(&reply), Some((3, Carrier { is_up: true, changes: 7 })));
         reply[24] = 0x02;
-        assert_eq!(Carrier::read(&reply).map(|(_, carrier)| carrier.is_up), Some(false));
-        assert_eq!(Carrier::read(&reply[..30]), None);
+        assert_eq!(Carrier::parse(&reply).map(|(_, carrier)| carrier.is_up), Some(false));
+        assert_eq!(Carrier::parse(&reply[..30]), None);
         assert_eq!(Carrier::of_interface("no-such-interface"), None);
     }
 }

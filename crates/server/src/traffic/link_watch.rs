@@ -193,7 +193,7 @@ fn watch(socket: &OwnedFd, stop: &OwnedFd, outages: &Mutex<Vec<Outages>>) {
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => continue,
             Err(_) => return,
         };
-        let Some((index, carrier)) = bytes.get(..length).and_then(Carrier::read) else { continue };
+        let Some((index, carrier)) = bytes.get(..length).and_then(Carrier::parse) else { continue };
         let mut outages = outages.lock().unwrap_or_else(PoisonError::into_inner);
         let of_link = outages.iter_mut().filter(|one| one.index == index);
         of_link.for_each(|one| one.note(carrier, Instant::now()));

@@ -13,7 +13,7 @@ const MIN_EXCESS_DEVIATION: f64 = 1.0;
 
 pub(super) fn settle(values: &[f64], changes: &mut Vec<usize>) {
     relocate(values, changes);
-    while let Some(index) = faintest(values, changes) {
+    while let Some(index) = insignificant_change(values, changes) {
         changes.remove(index);
         relocate(values, changes);
     }
@@ -49,7 +49,7 @@ fn boundary(values: &[f64], [before, after]: [f64; 2]) -> Option<usize> {
 
 /// Returns the index in `changes` of the smallest change if it is not significant: below √(2 ln n)
 /// + 1 standard deviations of the noise, for n `values`. `None` if all are, or if there are none.
-fn faintest(values: &[f64], changes: &[usize]) -> Option<usize> {
+fn insignificant_change(values: &[f64], changes: &[usize]) -> Option<usize> {
     let least = (2.0 * (values.len() as f64).ln()).sqrt() + MIN_EXCESS_DEVIATION;
     let levels = Levels::new(values, changes);
     let sizes = changes.iter().enumerate().map(|(index, _)| (index, levels.deviations(index)));

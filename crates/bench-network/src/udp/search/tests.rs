@@ -43,7 +43,7 @@ impl Link {
         let half = arrivals.len() / 2;
         let arriving = arrivals[half..].iter().sum::<f64>() / (step * half as f64);
         let goodput = (offered * seconds - lost) / (seconds + waiting / self.capacity);
-        let growth = Trend::of(&delays[half..].iter().step_by(4).copied().collect::<Vec<_>>());
+        let growth = Trend::fit(&delays[half..].iter().step_by(4).copied().collect::<Vec<_>>());
         Ok((
             RateTrial { offered, each: offered, goodput, loss: lost / (offered * seconds), arriving, growth },
             (),

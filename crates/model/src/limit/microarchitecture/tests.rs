@@ -2,7 +2,7 @@ mod elsewhere;
 mod machines;
 
 use plimsoll_machine::cpu::{Ability, ArmId, Capability, CoreKind};
-use plimsoll_machine::cpuid::{CpuidLeaves, Leaf, is_feature};
+use plimsoll_machine::cpuid::{CpuidLeaves, Leaf, is_identifying_feature};
 use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_machine::{Cpu, CpuSet, Cpuid, Machine, Root};
 use plimsoll_metal::kernel::{rate, rates};
@@ -76,8 +76,9 @@ fn every_row_parses_and_is_plausible_and_has_a_source() {
         let unknown = row.facts.keys().find(|key| !is_known(key));
         assert_eq!(unknown, None, "{name}: nothing reads this key; add it to FACTS where something does");
         let is_x86 = row.chip.vendor().is_some();
-        let reported =
-            |feature: &String| if is_x86 { is_feature(feature) } else { ARM.contains(&feature.as_str()) };
+        let reported = |feature: &String| {
+            if is_x86 { is_identifying_feature(feature) } else { ARM.contains(&feature.as_str()) }
+        };
         assert!(row.never.iter().all(reported), "{name}: {:?}", row.never);
         assert!(!is_x86 || !row.never.is_empty(), "{name}");
         for of in [rate::FMA, rate::ADD, rate::MULTIPLY, rate::INTEGER_ADD] {

@@ -9,7 +9,7 @@ use crossbeam_channel::unbounded;
 use super::*;
 
 fn target(path: &Path) -> Result<OutputTarget, UnwritableTarget> {
-    OutputTarget::new(path, &Waits::forever(|_| {}))
+    OutputTarget::new(path, &Waits::without_interrupts(|_| {}))
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -122,8 +122,8 @@ fn shared() -> Option<(tempfile::TempDir, u32)> {
 
 #[track_caller]
 fn refused(path: &Path, user: u32) {
-    let waits = Waits::forever(|_| {});
-    for error in [target(path).unwrap_err(), lines(path, &waits).err().unwrap()] {
+    let waits = Waits::without_interrupts(|_| {});
+    for error in [target(path).unwrap_err(), open_incremental(path, &waits).err().unwrap()] {
         let told = error.to_string();
         assert!(matches!(error, UnwritableTarget::Refused { .. }), "{told}");
         assert!(told.contains(&format!("user {user}")) && !told.contains('\n'), "{told}");
@@ -180,9 +180,9 @@ fn a_file_with_a_second_name_is_not_emptied_where_others_write() {
     let at = |name: &str| directory.path().join(name);
     fs::write(at("victim"), "precious").unwrap();
     fs::hard_link(at("victim"), at("events")).unwrap();
-    let waits = Waits::forever(|_| {});
+    let waits = Waits::without_interrupts(|_| {});
     fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
-    assert!(matches!(lines(&at("events"), &waits), Err(UnwritableTarget::Refused { .. })));
+    assert!(matches!(open_incremental(&at("events"), &waits), Err(UnwritableTarget::Refused { .. })));
     assert_eq!(fs::read(at("victim")).unwrap(), b"precious");
     // Only this name is replaced.
     target(&at("events")).unwrap().put("new").unwrap();
@@ -195,7 +195,7 @@ fn lines_are_written_as_they_come() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("events");
     for _ in 0..2 {
-        let mut to = lines(&path, &Waits::forever(|_| {})).unwrap();
+        let mut to = open_incremental(&path, &Waits::without_interrupts(|_| {})).unwrap();
         to.write_all(b"one\n").unwrap();
         to.flush().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"one\n");
@@ -222,7 +222,7 @@ fn an_interrupt_ends_the_waiting_and_stays_to_be_seen() {
     let path = directory.path().join("fifo");
     fifo(&path);
     let (interrupt, interrupts) = unbounded();
-    let waits = Waits { interrupts, ..Waits::forever(|_| {}) };
+    let waits = Waits { interrupts, ..Waits::without_interrupts(|_| {}) };
     interrupt.send(()).unwrap();
     let error = OutputTarget::new(&path, &waits).unwrap().put("new").unwrap_err();
     assert!(error.to_string().contains("nobody reads this FIFO"), "{error}");
@@ -276,7 +276,7 @@ fn a_file_that_is_mounted_is_written_in_place_and_one_that_only_grows_is_refused
 fn what_a_kill_leaves_of_a_document_is_entered_for_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::at(&directory.path().join("scratch"));
-    let waits = Waits { registry, ..Waits::forever(|_| {}) };
+    let waits = Waits { registry, ..Waits::without_interrupts(|_| {}) };
     let path = directory.path().join("run.json");
     let entered = std::cell::Cell::new(0);
     let fill = |out: &mut dyn Write| {

@@ -86,7 +86,7 @@ impl IperfRows {
                 self.last_ends = Some(ends);
             }
         }
-        self.segment = segment(line).or(self.segment);
+        self.segment = parse_mss(line).or(self.segment);
         let datagram =
             line.split_once(" byte datagrams").and_then(|(before, _)| before.split_whitespace().last());
         self.datagram = datagram.and_then(|word| word.parse().ok()).or(self.datagram);
@@ -124,7 +124,7 @@ impl IperfRows {
 
     /// Returns, by address of the row, why the bytes of a whole test in `totals` contradict the sum
     /// of its intervals; contains only such rows.
-    fn other_intervals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
+    fn contradicting_totals(&self, totals: &[&IperfRow]) -> BTreeMap<*const IperfRow, String> {
         /// Bytes after the last whole interval may lack a row.
         const STATED_TOLERANCE: f64 = 0.05;
         #[derive(Clone, Copy, Default)]
@@ -164,7 +164,7 @@ impl IperfRows {
     /// Returns a row with the sum of a client's simultaneous streams in one direction; `None` if
     /// `totals` has such a sum (new versions), only one stream, or streams that did not run
     /// together.
-    fn added(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
+    fn sum_of_streams(&self, totals: &[&IperfRow]) -> Option<IperfRow> {
         let is_one_way = |row: &&&IperfRow| !row.id.starts_with('*');
         let is_at_once = self.is_client && !self.is_server && !self.is_reverse;
         let [first, rest @ ..] = totals else { return None };
@@ -195,8 +195,8 @@ impl IperfRows {
         let mut found: Vec<StatedFigure> = Vec::new();
         let mut streams: Vec<&IperfRow> = Vec::new();
         let mut totals = self.totals();
-        let intervals = self.other_intervals(&totals);
-        let added = self.added(&totals);
+        let intervals = self.contradicting_totals(&totals);
+        let added = self.sum_of_streams(&totals);
         totals.extend(&added);
         let is_duplex = totals.iter().any(|row| row.id.starts_with('*'));
         for row in totals.into_iter().filter(|row| !(is_duplex && row.is_sum())) {
@@ -204,7 +204,7 @@ impl IperfRows {
                 streams.push(row);
                 continue;
             }
-            let added = streams.len() - summed(&streams, row.bytes).unwrap_or(streams.len());
+            let added = streams.len() - first_of_sum(&streams, row.bytes).unwrap_or(streams.len());
             let mut figure = self.figure(row, added.max(1) as u64, &intervals);
             let all: f64 = streams.iter().map(|stream| stream.bytes).sum();
             // If both directions ran at once, a sum may be that of both. A server of iperf 2.0 that
@@ -227,7 +227,7 @@ impl IperfRows {
 
     /// Returns the numbers of sent and lost datagrams in `row`. If `row` is one stream of a
     /// client's text, adds the bytes that arrived and the size of a datagram.
-    fn datagrams(&self, row: &IperfRow) -> Messages {
+    fn datagram_counts(&self, row: &IperfRow) -> Messages {
         let size = self.datagram.filter(|_| self.is_client && !row.is_sum());
         Messages {
             what: "datagrams",
@@ -267,7 +267,7 @@ impl IperfRows {
             .lost
             .filter(|(lost, all)| lost == all && *all > 0.0)
             .map(|_| "every datagram was lost".to_owned());
-        let datagrams = self.datagrams(row);
+        let datagrams = self.datagram_counts(row);
         figure.absurd = datagrams.absurd();
         figure.contradiction =
             datagrams.contradiction().or_else(|| intervals.get(&std::ptr::from_ref(row)).cloned());
@@ -289,7 +289,7 @@ impl IperfRows {
 
 /// Returns the lowest index from which on the bytes of all `streams` add up to `bytes` (± 3 %);
 /// `None` if they do so from no index.
-fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
+fn first_of_sum(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
     const STATED_TOLERANCE: f64 = 0.03;
     let mut all = 0.0;
     let mut found = None;
@@ -303,7 +303,7 @@ fn summed(streams: &[&IperfRow], bytes: f64) -> Option<usize> {
 }
 
 /// Parses the MSS in bytes: `(icwnd/mss/irtt=14/1448/228)` or `MSS size 1448 bytes (MTU 1500…`.
-fn segment(line: &str) -> Option<f64> {
+fn parse_mss(line: &str) -> Option<f64> {
     let word = match line.split_once("(icwnd/mss/irtt=") {
         Some((_, rest)) => rest.split('/').nth(1)?,
         None => line.split_once("MSS size ")?.1.split_whitespace().next()?,
@@ -340,8 +340,8 @@ impl IperfRow {
         let (begin, end) = interval.split_once('-')?;
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [amount, amount_unit, rate, rate_unit, ..] = words[..] else { return None };
-        let (_, bytes) = unit(amount_unit)?;
-        let (is_bytes, factor) = unit(rate_unit.strip_suffix("/sec")?)?;
+        let (_, bytes) = parse_unit(amount_unit)?;
+        let (is_bytes, factor) = parse_unit(rate_unit.strip_suffix("/sec")?)?;
         Some(Self {
             id: id.trim().to_owned(),
             begin: begin.parse().ok()?,
@@ -351,7 +351,7 @@ impl IperfRow {
             rounding: half_digit(amount) * bytes,
             is_exact: [amount, rate].iter().all(|number| is_exact(number)),
             rate: rate.parse::<f64>().ok()? * factor * if is_bytes { 8.0 } else { 1.0 },
-            lost: rest.split_once(" ms ").and_then(|(_, rest)| lost(rest)),
+            lost: rest.split_once(" ms ").and_then(|(_, rest)| parse_lost(rest)),
             is_reported: false,
             ends: None,
         })
@@ -406,7 +406,7 @@ fn is_exact(number: &str) -> bool {
 }
 
 /// Parses `0/  893 (0%)` to (lost datagrams, all datagrams); `None` for other text.
-fn lost(text: &str) -> Option<(f64, f64)> {
+fn parse_lost(text: &str) -> Option<(f64, f64)> {
     let counts: String = text.split('(').next()?.split_whitespace().collect();
     let (lost, all) = counts.split_once('/')?;
     Some((lost.parse().ok()?, all.parse().ok()?))
@@ -414,7 +414,7 @@ fn lost(text: &str) -> Option<(f64, f64)> {
 
 /// Parses a unit such as `MBytes` to (whether it counts bytes, not bits; its factor: a power of
 /// 1024 for bytes, of 1000 for bits). `None` for another word.
-fn unit(word: &str) -> Option<(bool, f64)> {
+fn parse_unit(word: &str) -> Option<(bool, f64)> {
     let (prefix, is_bytes) = match word.strip_suffix("Bytes").or_else(|| word.strip_suffix("Byte")) {
         Some(prefix) => (prefix, true),
         None => (word.strip_suffix("bits").or_else(|| word.strip_suffix("bit"))?, false),

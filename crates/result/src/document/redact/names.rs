@@ -301,7 +301,7 @@ impl Names {
 
     fn path(&self, path: &str) -> String {
         let keeps = |part: &str| self.tools.iter().any(|tool| tool == part) || self.host(part).is_some();
-        let redacted = path::redacted(path, &keeps, &|part| self.word(part));
+        let redacted = path::redact_path(path, &keeps, &|part| self.word(part));
         // Host names can be path components.
         let host = |part: &str| self.host(part).cloned().unwrap_or_else(|| part.to_owned());
         redacted.split('/').map(host).collect::<Vec<_>>().join("/")

@@ -121,7 +121,7 @@ pub(super) fn is_kernels(name: &str) -> bool {
 /// Returns `path` with each private component replaced: by `word` of it below directories of the
 /// system, else by `user`, `device` or `path`. `keeps` returns whether a component that is not
 /// generally known is kept.
-pub(super) fn redacted(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
+pub(super) fn redact_path(path: &str, keeps: &dyn Fn(&str) -> bool, word: &dyn Fn(&str) -> String) -> String {
     let own = SYSTEMS_OWN.iter().any(|begin| path.starts_with(begin)) && !path.starts_with("/sys/fs/cgroup/");
     let is_device = path.starts_with("/dev/");
     let mut before = "";

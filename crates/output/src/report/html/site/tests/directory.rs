@@ -10,7 +10,7 @@ use super::*;
 use crate::report::target::Waits;
 
 fn open(path: &Path) -> Result<Directory, SiteError> {
-    Directory::open(path, &Waits::forever(|_| {}))
+    Directory::open(path, &Waits::without_interrupts(|_| {}))
 }
 
 /// A site of one run, with its page.
