@@ -489,9 +489,11 @@ mod tests {
         assert!(unit.contains("goodput must be given in bit/s: B/s is another unit"), "{unit}");
         assert_eq!(fits("network.tcp goodput >= 1 Gbit/s"), Ok(None));
         assert_eq!(fits("network.tcp goodput >= 80% of limit"), Ok(None));
-        let some = fits("network goodput >= 1").unwrap();
+        let without = fits("network.tcp goodput >= 100").unwrap_err();
+        assert!(without.contains("goodput must be given in bit/s: 100 has no unit"), "{without}");
+        let some = fits("network goodput >= 1 bit/s").unwrap();
         assert_eq!(some, None, "every benchmark of network has it");
-        let some = fits("* goodput >= 1").unwrap().unwrap();
+        let some = fits("* goodput >= 1 bit/s").unwrap().unwrap();
         assert!(some.contains("has no metric 'goodput'") && some.contains("cpu.peak"), "{some}");
     }
 

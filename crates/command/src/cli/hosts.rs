@@ -130,7 +130,7 @@ mod tests {
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
         let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
-        assert_eq!(words, ["--only=memory", "--only=cpu", "--precision=2%"]);
+        assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
     }
 
     #[test]

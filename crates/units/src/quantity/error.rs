@@ -127,9 +127,9 @@ impl ReadQuantity {
     fn stray(self, suffix: &str) -> String {
         match self {
             ReadQuantity::Count => format!("is not a {}", self.number()),
-            ReadQuantity::Rate if suffix.contains(['b', 'B']) => {
-                "is not: leave out the unit (a network's rate is in bit/s, so 1G is 1 Gbit/s)".to_owned()
-            }
+            ReadQuantity::Rate if suffix.contains(['b', 'B']) => format!(
+                "is not (unknown unit '{suffix}': write a number without it; network rates are in bit/s, so 1G is 1 Gbit/s)"
+            ),
             _ => format!("is not (unknown unit '{suffix}')"),
         }
     }
