@@ -57,6 +57,8 @@ pub struct Subsystem {
     pub context: fn(&Machine, &Measurement) -> Vec<String>,
     /// Options in its short help, most important first.
     pub asked_first: &'static [&'static str],
+    /// Words that users try as its command.
+    pub synonyms: &'static [&'static str],
     /// Help of parameters with one meaning in all its benchmarks: (name, text).
     pub help: &'static [(&'static str, &'static str)],
     /// Parameters whose value applies per thread, so that all threads together use a multiple.
@@ -92,6 +94,7 @@ impl Subsystem {
         about: "",
         context: |_, _| Vec::new(),
         asked_first: &[],
+        synonyms: &[],
         help: &[],
         of_each_thread: &[],
         cpus: cpus_of_case,

@@ -17,6 +17,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "disk",
     benchmarks: &[&DiskIo, &DiskFsync, &DiskSaturation, &DiskNull],
     title: "Disk",
+    synonyms: &["storage", "io", "file"],
     about: "Read, write, fsync, queue depth (like fio)",
     context: |machine, first| machine.storage.as_ref().map(|s| context(s, first)).unwrap_or_default(),
     asked_first: &["op", "pattern", "block", "depth", "threads", "dir"],

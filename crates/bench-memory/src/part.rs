@@ -15,6 +15,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         &crate::Numa,
     ],
     title: "Memory",
+    synonyms: &["mem", "ram"],
     about: "Bandwidth, latency, loaded latency",
     help: &[(
         "size",

@@ -12,6 +12,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
     name: "network",
     benchmarks: &[&crate::Tcp, &crate::Udp, &crate::NetworkLatency],
     title: "Network",
+    synonyms: &["net", "tcp", "udp"],
     about: "TCP, UDP, latency (like iperf3)",
     context: |_, first| context(first),
     asked_first: &["server", "key", "protocol", "streams", "direction", "rate"],

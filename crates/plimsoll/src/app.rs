@@ -272,6 +272,10 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
         for file in [&common.json, &common.html].into_iter().flatten() {
             target(file)?;
         }
+        if let Some(store) = common.store.as_ref().filter(|store| store.is_file()) {
+            let store = plimsoll_units::text::shown_bytes(store.as_os_str().as_encoded_bytes());
+            return Err(Failure::usage(format!("--store must be a directory: {store} is a file")));
+        }
         let text = if common.list {
             prepared::listed(&prepared) + &prepared::kernels(&prepared, what)
         } else {

@@ -16,7 +16,6 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::view;
 use plimsoll_system::wall::ClockStep;
 
-use crate::finding::evidence::FindingDirection;
 use bounded::at_most;
 pub use in_page::IN_PAGE;
 
@@ -109,6 +108,12 @@ pub struct Finding {
     pub text: String,
     /// Numbers behind the conclusion.
     pub evidence: serde_json::Value,
+}
+
+/// Part of the evidence of findings that compare: whether a result is for the worse.
+#[derive(Deserialize)]
+struct FindingDirection {
+    worse: bool,
 }
 
 impl Finding {

@@ -181,6 +181,11 @@ pub fn expected_seconds(sampling: &Sampling) -> f64 {
     SET_UP + warm_up(sampling) + sampling.sample_time * samples(sampling)
 }
 
+/// Returns the duration in s of all feasible cases with the minimum number of samples.
+pub fn minimum_seconds(cases: &[Planned]) -> f64 {
+    total_duration(cases, MIN_SAMPLES)
+}
+
 fn warm_up(sampling: &Sampling) -> f64 {
     sampling.warm_up.unwrap_or(sampling.sample_time * WARM_UP)
 }

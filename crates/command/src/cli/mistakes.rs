@@ -309,12 +309,14 @@ fn positional(word: &str, command: &str) -> Option<String> {
     Some(format!("unexpected argument '{shown}': write plimsoll {command} {option} {shown}"))
 }
 
+/// Returns whether users try `word` as the command of subsystem `name`.
+fn is_synonym(name: &str, word: &str) -> bool {
+    plimsoll_bench::subsystem(name).is_some_and(|part| part.synonyms.contains(&word))
+}
+
 /// Words that users try as commands: after which command, the words, and the command.
 const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("", &["bench", "benchmark", "measure", "start", "test"], "run"),
-    ("", &["mem", "ram"], "memory"),
-    ("", &["storage", "io", "file"], "disk"),
-    ("", &["net", "tcp", "udp"], "network"),
     ("", &["server"], "serve"),
     ("", &["info", "hardware", "system"], "machine"),
     ("", &["diff"], "compare"),
@@ -443,8 +445,10 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let lower = word.to_lowercase();
     let synonym = COMMAND_SYNONYMS
         .iter()
-        .find(|(of, words, _)| *of == without_program(&command) && words.contains(&lower.as_str()));
-    if let Some((.., meant)) = synonym {
+        .find(|(of, words, _)| *of == without_program(&command) && words.contains(&lower.as_str()))
+        .map(|(.., meant)| *meant)
+        .or_else(|| plimsoll_bench::commands().find(|name| path.len() == 1 && is_synonym(name, &lower)));
+    if let Some(meant) = synonym {
         return format!("{command} has no command '{shown}'; did you mean {command} {meant}?");
     }
     // Three letters match too many words, except with the same first letter.

@@ -89,8 +89,8 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: print the tables of the published report that the plan repeats, with the figures
-    /// of this run beside them; of several runs the latest figure counts
+    /// published: print the tables of the published report that the plan repeats, and the figures
+    /// of this run; of several runs the latest figure counts
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, headlines, share of the

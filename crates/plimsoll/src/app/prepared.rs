@@ -232,7 +232,8 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
     let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
     let dir = plimsoll_units::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
-    let notes: String = notes(plan, &prepared.planned).iter().map(|note| format!("note: {note}\n")).collect();
+    let notes = notes(plan, &prepared.planned).into_iter().chain(super::ref_tools::idle(prepared));
+    let notes: String = notes.map(|note| format!("note: {note}\n")).collect();
     Ok(format!(
         "{}{notes}plan {}: {feasible} of {} cases{times}, {sampled}, about {expected:.0} s{tools}, seed {}{files}\n",
         listed(prepared),

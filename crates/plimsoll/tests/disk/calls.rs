@@ -65,7 +65,9 @@ fn failing_calls_fail_the_case_and_interrupted_and_short_ones_do_not() {
     ];
     for (injection, expected) in cases {
         let dir = scratch();
-        let arguments: Vec<&str> = QUICK.iter().copied().chain(["--engine", "psync"]).collect();
+        // psync has one transfer in flight.
+        let quick = QUICK.iter().map(|word| if *word == "4" { "1" } else { word });
+        let arguments: Vec<&str> = quick.chain(["--engine", "psync"]).collect();
         let output = injected(dir.path(), &[injection, "io_uring_setup:error=ENOSYS"], &arguments);
         let (out, _) = with_code(&output, if expected.is_some() { 4 } else { 0 });
         let measurement = &measurements(&out)[0];

@@ -103,12 +103,6 @@ pub struct SlowNodeEvidence {
     pub worse: bool,
 }
 
-/// Part of the evidence of findings that compare: whether a result is for the worse.
-#[derive(Deserialize)]
-pub(crate) struct FindingDirection {
-    pub(crate) worse: bool,
-}
-
 /// Part of the evidence of findings on cases.
 #[derive(Deserialize)]
 pub(crate) struct CasesOfFinding {

@@ -15,8 +15,7 @@ use plimsoll_model::plan::file::{PlanFile, SERVER};
 use plimsoll_model::plan::scale::{LEAST_OPERATIONS, LEAST_SERIES};
 use plimsoll_model::plan::{Plan, write};
 use plimsoll_output::report::{Style, StyleOptions};
-use plimsoll_run::Planned;
-use plimsoll_run::expected_seconds;
+use plimsoll_run::{Planned, expected_seconds, minimum_seconds};
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::{format_count, shown_bytes};
 
@@ -228,8 +227,16 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     notes
 }
 
-/// Returns a warning if the fixed number of samples takes longer than the plan's budget.
+/// Returns a warning if the number of samples, fixed or at least, takes longer than the budget.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
+    if planned.iter().all(|p| p.sampling.samples.is_none()) {
+        let expected = minimum_seconds(planned);
+        let budget = plan.budget.filter(|budget| expected > *budget)?;
+        let [expected, budget] = [expected, budget].map(|s| Quantity::new(s, Unit::Second).human(2));
+        return Some(format!(
+            "the cases need about {expected}, longer than the budget of {budget}: they get fewer samples, and late ones none; give --budget more time, or shorten --sample-time"
+        ));
+    }
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
     let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();
     let budget = plan.budget.filter(|budget| expected > *budget)?;
