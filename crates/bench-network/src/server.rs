@@ -58,7 +58,9 @@ impl Address {
                 plimsoll_units::text::shown(text)
             )
         };
-        if text.contains("://") || text.starts_with("iperf3:") {
+        // A host may be called iperf3.
+        let lacks_slashes = text.strip_prefix("iperf3:").is_some_and(|port| port.parse::<u16>().is_err());
+        if text.contains("://") || lacks_slashes {
             return Err(bad("the only URL is iperf3://HOST[:PORT]"));
         }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -162,6 +164,9 @@ mod tests {
             let error = Address::parse(text).unwrap_err();
             assert!(error.starts_with("must be HOST") && !error.contains('\u{1b}'), "{error}");
         }
+        let named = Address::parse("iperf3:5201").expect("a host of this name");
+        assert_eq!((named.host(), named.port()), ("iperf3", 5201));
+        assert!(Address::parse("iperf3:192.0.2.1").unwrap_err().contains("iperf3://HOST"));
         let url = Address::parse("http://far:99").unwrap_err();
         assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");
     }

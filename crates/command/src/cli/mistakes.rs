@@ -166,7 +166,7 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
-            .or_else(|| positional(&argument, without_program(&command)))
+            .or_else(|| positional(&argument, without_program(&command), order))
             .unwrap_or_else(|| {
                 format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
             }),
@@ -285,12 +285,12 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
 }
 
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.
-fn positional(word: &str, command: &str) -> Option<String> {
+fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<String> {
     let shown = shown(word);
     if command == "run" {
         return Some(format!("unexpected argument '{shown}': plimsoll run measures one plan"));
     }
-    if command == "machine" {
+    if command == "machine" && order.after.contains(&"--json") {
         return Some(format!("unexpected argument '{shown}': plimsoll machine --json prints to stdout"));
     }
     let part = plimsoll_bench::subsystem(command)?;

@@ -246,7 +246,7 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
     let shown = plimsoll_units::text::shown_within(typed, 40);
     let what = if typed.starts_with('-') { "an option" } else { "a word" };
     let is_not_needed = |(_, words, of, _): &&(&str, &[&str], &str, &str)| {
-        words.contains(&typed) && (of.is_empty() || *of == command)
+        words.contains(&typed) && (*of == command || of.is_empty() && measures(command))
     };
     if let Some((tool, _, _, why)) = NOT_NEEDED.iter().find(is_not_needed) {
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
@@ -266,17 +266,21 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
 /// short option has other meanings in other tools, so it counts only where its tool has an option.
 fn equivalent(typed: &str, command: &str) -> Option<&'static OtherToolsOption> {
     let rows = || OTHER_TOOLS_OPTIONS.iter().filter(|row| row.typed.iter().any(|known| is(known, typed)));
-    let measures = command == "run" || plimsoll_bench::commands().any(|name| name == command);
     let is_short = typed.starts_with('-') && !typed.starts_with("--");
     let has_tool =
         |tool: &str| OTHER_TOOLS_OPTIONS.iter().any(|other| other.tool == tool && other.command() == command);
     rows().find(|row| row.command() == command).or_else(|| {
         let elsewhere = |row: &&OtherToolsOption| match is_short {
             true => has_tool(row.tool),
-            false => measures || command.is_empty(),
+            false => measures(command) || command.is_empty(),
         };
         rows().find(elsewhere)
     })
+}
+
+/// Returns whether `command` measures: `run` or a subsystem.
+fn measures(command: &str) -> bool {
+    command == "run" || plimsoll_bench::commands().any(|name| name == command)
 }
 
 /// Returns the option of another tool that `typed` is a slip of, for `command`.

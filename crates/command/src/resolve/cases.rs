@@ -70,7 +70,9 @@ fn matches_none(only: &str) -> UsageError {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
     }
     let part = only.split('.').next().unwrap_or_default();
-    if let Some(near) = nearest(only, plimsoll_bench::commands()).filter(|_| !only.contains('.')) {
+    // A gpu is not a cpu: the first letters must agree.
+    let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
+    if let Some(near) = nearest(only, commands).filter(|_| !only.contains('.')) {
         return other(format!(
             "--only {} matches no case; did you mean '{near}'?",
             plimsoll_units::text::shown(only)
@@ -176,7 +178,9 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
 /// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.
 fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str) -> UsageError {
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
-    let elsewhere = operation_of_another(benchmark, group, named).unwrap_or_default();
+    let key = group.lists.get_key_value(named).map(|(key, _)| *key);
+    let elsewhere = key.and_then(|key| operation_of_another(benchmark, machine, group, key));
+    let elsewhere = elsewhere.unwrap_or_default();
     let message = |option: &str| format!("{}: {option}{why}{elsewhere}", benchmark.name());
     let Some((key, values)) = group.lists.get_key_value(named) else {
         return in_group(&group.places, "benchmark", None, message(""));
@@ -193,17 +197,22 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
     in_group(&group.places, key, values.iter().position(refused), message)
 }
 
-/// Returns advice if a refused operation belongs to another benchmark of the subsystem.
-fn operation_of_another(refusing: &dyn Benchmark, group: &Group, key: &str) -> Option<String> {
+/// Returns advice if another benchmark of the subsystem has the refused operation.
+fn operation_of_another(
+    refusing: &dyn Benchmark,
+    machine: &Machine,
+    group: &Group,
+    key: &'static str,
+) -> Option<String> {
     let typed = group.lists.get(key).filter(|_| key == "op")?;
-    let others = benchmarks().filter(|other| subsystem_of(other.name()) == subsystem_of(refusing.name()));
-    let knows = |help: &str, word: &Value| help.split([',', ' ']).any(|part| part == word.to_string());
+    let asked = Group::default().with(key, typed.clone());
     let takes = |other: &&dyn Benchmark| {
-        let help = other.descriptor().help.iter().find(|(name, _)| *name == "op");
         other.name() != refusing.name()
-            && help.is_some_and(|(_, help)| typed.iter().all(|word| knows(help, word)))
+            && subsystem_of(other.name()) == subsystem_of(refusing.name())
+            && other.keys().contains(&key)
+            && other.cases(machine, &asked).is_ok()
     };
-    let other = others.into_iter().find(takes)?;
+    let other = benchmarks().find(takes)?;
     Some(format!("; {} has it: add --only {}", other.name(), other.name()))
 }
 
