@@ -302,8 +302,8 @@ pub trait Benchmark: Sync {
         (self.descriptor().limits)(question)
     }
 
-    /// Estimates the seconds per sample on an average machine; `None` for a timed case.
-    fn sample_seconds(&self, _: &Case) -> Option<f64> {
+    /// Estimates the seconds per sample on this machine; `None` for a timed case.
+    fn sample_seconds(&self, _: &Machine, _: &Case) -> Option<f64> {
         None
     }
 

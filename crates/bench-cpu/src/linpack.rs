@@ -50,10 +50,11 @@ impl Benchmark for Linpack {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        // 50 GFLOP/s per core, as with 256-bit vectors.
+    fn sample_seconds(&self, machine: &Machine, case: &Case) -> Option<f64> {
+        // 40 GFLOP/s per core, as with 256-bit vectors.
         let n = case.number("n")? as f64;
-        Some(2.0 / 3.0 * n.powi(3) / (5e10 * case.threads() as f64))
+        let cpus = machine.cpu.allowed.len().clamp(1, case.threads() as usize) as f64;
+        Some(2.0 / 3.0 * n.powi(3) / (4e10 * cpus))
     }
 
     fn roofline(&self, case: &Case) -> Roofline {

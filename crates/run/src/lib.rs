@@ -204,11 +204,12 @@ fn total_duration(cases: &[Planned], samples: usize) -> f64 {
     cases.iter().filter(|p| p.candidate.feasible.is_ok()).map(|p| case_duration(p, samples)).sum()
 }
 
-/// Returns the expected duration of a planned case in s, at most the budget of its group.
-pub fn expected_of(planned: &Planned) -> f64 {
+/// Returns the expected duration of a planned case on `machine` in s, at most the budget of its
+/// group.
+pub fn expected_of(machine: &Machine, planned: &Planned) -> f64 {
     let case = &planned.candidate.case;
     let benchmark = plimsoll_bench::find(case.benchmark());
-    let each = match benchmark.and_then(|benchmark| benchmark.sample_seconds(case)) {
+    let each = match benchmark.and_then(|benchmark| benchmark.sample_seconds(machine, case)) {
         Some(seconds) => SET_UP + warm_up(&planned.sampling) + samples(&planned.sampling) * seconds,
         None => expected_seconds(&planned.sampling),
     };
@@ -233,8 +234,10 @@ impl Harness<'_> {
     /// Measures all cases of `plan` in order; infeasible ones get an outcome, too. `run` is the run
     /// ID, `before` has outcomes of an interrupted run, which serve as evidence only.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> RunResult {
+        let machine = self.maker.machine;
         let feasible = |plan: &[Planned]| -> f64 {
-            plan.iter().filter(|p| p.candidate.feasible.is_ok()).map(expected_of).sum()
+            let feasible = plan.iter().filter(|planned| planned.candidate.feasible.is_ok());
+            feasible.map(|planned| expected_of(machine, planned)).sum()
         };
         let of_tools = |planned: &Planned| match planned.candidate.feasible {
             Ok(()) => self.station.reference_seconds(planned),

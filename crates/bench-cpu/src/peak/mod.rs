@@ -38,6 +38,9 @@ pub struct Peak;
 /// Share of the limit reached by working kernels (0.995 or more in docs/src/performance.md).
 const WORKING_KERNEL_SHARE: f64 = 0.97;
 
+/// Core clock in Hz that the expected duration of a fixed amount of work assumes; most are faster.
+const ASSUMED_CLOCK: f64 = 2.2e9;
+
 const FLOPS: Metric = Metric::new(RATE_METRIC, Unit::FlopPerSecond, Better::Higher)
     .about("operations per second: of whole numbers OP/s")
     .reaching(WORKING_KERNEL_SHARE);
@@ -65,8 +68,14 @@ impl Benchmark for Peak {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
-        fixed::estimate_seconds(case, AveragePace { bytes: f64::INFINITY, operations: 1e11 })
+    fn sample_seconds(&self, machine: &Machine, case: &Case) -> Option<f64> {
+        let kernel = crate::kernel_of(case).ok()?;
+        let first = machine.cpu.allowed.iter().next().unwrap_or(0);
+        let of_one = limit::per_cycle(machine, first, kernel)
+            .map_or(2.0 * f64::from(kernel.lanes), |rate| rate.operations);
+        let cpus = machine.cpu.allowed.len().clamp(1, case.threads() as usize) as f64;
+        let operations = of_one * ASSUMED_CLOCK * cpus;
+        fixed::estimate_seconds(case, AveragePace { bytes: f64::INFINITY, operations })
     }
 
     fn roofline(&self, _: &Case) -> Roofline {

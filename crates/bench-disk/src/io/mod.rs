@@ -139,7 +139,7 @@ impl Benchmark for DiskIo {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // A flash disk with one thread; the page cache in memory.
         let pace = match DiskTransfers::try_from(case).ok()?.cache {
             CacheMode::Buffered => AveragePace { bytes: 2e9, operations: 5e5 },

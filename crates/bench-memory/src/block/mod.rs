@@ -72,7 +72,7 @@ impl Benchmark for Block {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // One or two cores and the memory between them.
         fixed::estimate_seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
     }

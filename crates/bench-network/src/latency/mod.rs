@@ -59,7 +59,7 @@ impl Benchmark for NetworkLatency {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // 50 µs per round trip.
         fixed::estimate_seconds(case, AveragePace { bytes: 1e9, operations: 2e4 })
     }

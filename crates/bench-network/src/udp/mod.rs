@@ -101,7 +101,7 @@ impl Benchmark for Udp {
         }
     }
 
-    fn sample_seconds(&self, case: &Case) -> Option<f64> {
+    fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // Assumes a link of 10 Gbit/s.
         fixed::estimate_seconds(case, AveragePace { bytes: 1.25e9, operations: 1e6 })
     }

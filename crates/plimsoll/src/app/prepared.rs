@@ -226,7 +226,7 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
     };
     let feasible = feasible.len();
     let tools = super::ref_tools::expected_seconds(common, plan, &prepared.planned, &prepared.machine)?;
-    let expected = expected_seconds(plan, &prepared.planned) + tools;
+    let expected = expected_seconds(&prepared.machine, plan, &prepared.planned) + tools;
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
@@ -244,10 +244,11 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
 }
 
 /// Returns the estimated seconds of the plan's samples on this machine, at most its budget.
-pub(super) fn expected_seconds(plan: &Plan, planned: &[Planned]) -> f64 {
+pub(super) fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planned]) -> f64 {
     let feasible = planned.iter().filter(|p| p.candidate.feasible.is_ok());
     // An empty sum is -0 in Rust.
-    let all = (0.0 + feasible.map(expected_of).sum::<f64>()) * f64::from(plan.repeat);
+    let all =
+        (0.0 + feasible.map(|planned| expected_of(machine, planned)).sum::<f64>()) * f64::from(plan.repeat);
     plan.budget.map_or(all, |budget| budget.min(all))
 }
 

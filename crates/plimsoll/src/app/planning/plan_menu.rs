@@ -77,7 +77,7 @@ fn time(name: &str, common: &Common, machine: &Machine) -> String {
         Ok((plan, planned)) if planned.iter().any(|p| p.candidate.feasible.is_ok()) => {
             let tools =
                 crate::app::ref_tools::expected_seconds(common, &plan, &planned, machine).unwrap_or(0.0);
-            in_words(prepared::expected_seconds(&plan, &planned) + tools)
+            in_words(prepared::expected_seconds(machine, &plan, &planned) + tools)
         }
         // Nothing can be measured, or the options do not fit: an error once it is chosen.
         _ => "not here".to_owned(),
