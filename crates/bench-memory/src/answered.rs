@@ -1,4 +1,4 @@
-use super::fact::{EFFECTIVE_CACHE, LEVEL};
+use super::fact::LEVEL;
 use plimsoll_model::measurement::Measurement;
 
 /// Share of its limit from which on a figure is attributed to the cache of that limit.
@@ -16,12 +16,7 @@ pub(super) fn answering_level(measurement: &Measurement) -> Option<String> {
     Some(if level == "memory" || near { level } else { format!("{level}-sized") })
 }
 
-/// Returns the level in brackets, with the measured size of the cache if known. `None` for memory.
+/// Returns the level in brackets, `(L2)`; `None` for memory.
 pub(super) fn level_in_brackets(measurement: &Measurement) -> Option<String> {
-    let level = answering_level(measurement)?;
-    match measurement.achieved.get(&EFFECTIVE_CACHE) {
-        Some(effective) => Some(format!("({level}: {})", plimsoll_units::text::shown_within(&effective, 64))),
-        None if level == "memory" => None,
-        None => Some(format!("({level})")),
-    }
+    answering_level(measurement).filter(|level| level != "memory").map(|level| format!("({level})"))
 }

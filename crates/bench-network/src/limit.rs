@@ -10,7 +10,7 @@ use crate::{GOODPUT, MESSAGES_METRIC};
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
 use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitScope, LimitSource, Question};
 use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Returns the limits of goodput or message rate; `framed` is the payload share on the wire.
@@ -155,6 +155,7 @@ fn loopback_limit(question: &Question<'_>) -> Limit {
         "over loopback a CPU copies each byte that it sends; each case measures the copy rate itself, with data in the CPU's cache"
             .to_owned(),
     );
+    limit.scope = Some(LimitScope::Loopback);
     limit
 }
 

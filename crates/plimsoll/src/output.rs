@@ -100,7 +100,11 @@ impl Outputs {
         let target =
             |path: &Option<_>| path.as_deref().map(|path| OutputTarget::new(path, waits)).transpose();
         let outputs = [&common.json, &common.html, &common.events];
-        let style = Style::detect(StyleOptions { no_color: common.no_color, quiet: common.quiet });
+        let style = Style::detect(StyleOptions {
+            no_color: common.no_color,
+            quiet: common.quiet,
+            explain: common.explain,
+        });
         Ok(Self {
             json: target(&common.json)?,
             html: target(&common.html)?,

@@ -116,10 +116,24 @@ struct FindingDirection {
     worse: bool,
 }
 
+/// Part of the evidence of findings on scaling: speed-up ÷ ratio of the numbers of threads.
+#[derive(Deserialize)]
+struct ScalingEvidence {
+    efficiency: f64,
+}
+
+/// Efficiency from which scaling is as good as it should be.
+const GOOD_SCALING: f64 = 0.9;
+
 impl Finding {
     /// Reads its evidence as `T`; `None` for evidence of other findings.
     pub fn evidence_as<T: for<'de> Deserialize<'de>>(&self) -> Option<T> {
         T::deserialize(&self.evidence).ok()
+    }
+
+    /// Returns whether it states that threads scale as well as they should.
+    pub fn is_good_scaling(&self) -> bool {
+        self.evidence_as::<ScalingEvidence>().is_some_and(|scaling| scaling.efficiency >= GOOD_SCALING)
     }
 
     /// Returns whether it compares a result that is worse than others.

@@ -52,6 +52,9 @@ pub enum HistoryRequest {
         /// memory or network.tcp), or pattern of case ids ('memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
+        /// Of a run: also print what limits and warnings mean, kernels and percentiles
+        #[arg(long, conflicts_with_all = ["since", "metric", "machine"])]
+        explain: bool,
         /// Figures over time: only of runs that began at most this long ago, such as 30d
         #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
         since: Option<Duration>,

@@ -59,7 +59,7 @@ impl Hosts {
 }
 
 /// Options that are not forwarded: those for results on this machine and those that select hosts.
-const HERE: [&str; 22] = [
+const HERE: [&str; 23] = [
     "plan",
     "ignore-unsupported",
     "target",
@@ -75,6 +75,7 @@ const HERE: [&str; 22] = [
     "events",
     "store",
     "redact",
+    "explain",
     "quiet",
     "no_color",
     "list",

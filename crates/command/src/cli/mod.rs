@@ -265,6 +265,10 @@ pub struct Common {
     /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
+    /// Also print what limits and warnings mean, kernels and percentiles, below each part of the
+    /// table
+    #[arg(long)]
+    pub explain: bool,
     /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,

@@ -97,6 +97,10 @@ pub struct ReportCommand {
     /// limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
+    /// Also print what limits and warnings mean, kernels and percentiles, below each part of the
+    /// table
+    #[arg(long, conflicts_with_all = ["html", "tables", "card"])]
+    pub explain: bool,
     /// Format of --tables on stdout
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: String,

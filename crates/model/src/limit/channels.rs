@@ -8,7 +8,7 @@ use plimsoll_machine::virtualisation::{NITRO, Virtualisation};
 use plimsoll_units::text::format_count;
 
 use super::microarchitecture::SocketMemory;
-use super::{Input, Limit, LimitKind, LimitSource};
+use super::{Input, Limit, LimitKind, LimitScope, LimitSource};
 use crate::case::Case;
 use crate::place::cpus_of_case;
 
@@ -75,7 +75,8 @@ fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> 
     let formula = "sockets × channels × width × transfers";
     let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     let whose = if sockets > shown { "of all sockets that the host may have" } else { "of the whole socket" };
-    let limit = Limit { reason: Some(format!("{whose} with all channels filled")), ..limit };
+    let reason = Some(format!("{whose} with all channels filled"));
+    let limit = Limit { reason, scope: Some(LimitScope::Socket), ..limit };
     let limit = limit.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,

@@ -50,6 +50,27 @@ pub enum LimitSource {
     Unknown,
 }
 
+/// Larger thing that a limit is of, of which the machine need not have all: results are not rated
+/// by such a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitScope {
+    /// A processor socket with all memory channels filled: a guest may have less.
+    Socket,
+    /// Copies within one machine, which is no link.
+    Loopback,
+}
+
+impl LimitScope {
+    /// Returns its name in tables: `whole socket`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "whole socket",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
 /// Input of a limit's formula.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
@@ -96,6 +117,9 @@ pub struct Limit {
     pub source: LimitSource,
     /// Why it is unknown, or a note about it.
     pub reason: Option<String>,
+    /// What it is of, if the machine need not have all of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<LimitScope>,
     /// Why it does not hold, if a verified figure is past it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted: Option<String>,
@@ -149,6 +173,7 @@ impl Limit {
             inputs,
             source,
             reason: None,
+            scope: None,
             refuted: None,
             fact: None,
             passed_by: None,

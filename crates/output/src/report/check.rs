@@ -126,7 +126,6 @@ fn tally(files: &[Checked]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
     use plimsoll_check::ImpossibleCause;
     use plimsoll_units::quantity::Unit;
 
@@ -179,7 +178,7 @@ mod tests {
             trouble,
             rows,
         };
-        let style = Style { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC };
+        let style = Style::plain(width);
         text(&[file], &style)
     }
 

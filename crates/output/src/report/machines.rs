@@ -95,7 +95,10 @@ mod tests {
                 own
             })
             .collect();
-        let style = Style { unicode: true, ..Style::detect(StyleOptions { no_color: true, quiet: true }) };
+        let style = Style {
+            unicode: true,
+            ..Style::detect(StyleOptions { no_color: true, quiet: true, explain: false })
+        };
         let wide = section(&run, &Style { width: 120, ..style.clone() });
         assert!(wide.contains("  −35.1 % node-0002.rack-12.exampl"), "{wide}");
         let narrow = section(&run, &Style { width: 80, ..style });

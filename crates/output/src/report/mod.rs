@@ -25,7 +25,7 @@ pub mod trend;
 pub mod watch;
 
 pub use terminal::{card, kernels};
-pub(crate) use terminal::{conditions, context, delivered, group, row, table, wrap};
+pub(crate) use terminal::{conditions, context, row, section, table, verdict, wrap};
 
 pub use format::json;
 pub use style::{Style, StyleOptions};

@@ -140,7 +140,11 @@ mod tests {
     }
 
     fn style() -> Style {
-        Style { width: 80, unicode: true, ..Style::detect(StyleOptions { no_color: true, quiet: true }) }
+        Style {
+            width: 80,
+            unicode: true,
+            ..Style::detect(StyleOptions { no_color: true, quiet: true, explain: false })
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Style {
     pub width: usize,
     /// Width of the progress line, in columns; `None` disables it.
     pub progress: Option<usize>,
+    /// Whether to explain the limits, warnings and details of rows.
+    pub explain: bool,
     /// Time zone for display.
     pub zone: TimeZone,
 }
@@ -34,6 +36,8 @@ pub struct StyleOptions {
     pub no_color: bool,
     /// `--quiet`: no progress line.
     pub quiet: bool,
+    /// `--explain`.
+    pub explain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,7 @@ const ASCII: &[(char, &str)] = &[
     ('’', "'"),
     ('━', "="),
     ('╸', "-"),
+    ('╍', "~"),
     ('─', "."),
 ];
 
@@ -96,6 +101,7 @@ impl Style {
                 true => columns(terminal_size::terminal_size_of(stdout())),
                 false => PIPE_WIDTH,
             },
+            explain: wishes.explain,
             progress: line.then(|| columns(terminal_size::terminal_size_of(stderr()))),
             zone: TimeZone::system(),
         }
@@ -103,7 +109,7 @@ impl Style {
 
     /// Returns a style for files and tests: `width` columns, Unicode, no colour or progress, UTC.
     pub fn plain(width: usize) -> Self {
-        Self { colour: false, unicode: true, width, progress: None, zone: TimeZone::UTC }
+        Self { colour: false, unicode: true, width, progress: None, explain: false, zone: TimeZone::UTC }
     }
 
     /// Makes `text` printable: escapes control characters, limits the length, and replaces

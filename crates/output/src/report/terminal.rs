@@ -3,11 +3,11 @@
 pub mod card;
 pub(crate) mod conditions;
 pub(crate) mod context;
-pub(crate) mod delivered;
-pub(crate) mod group;
 pub mod kernels;
 pub(crate) mod row;
+pub(crate) mod section;
 pub(crate) mod table;
+pub(crate) mod verdict;
 pub(crate) mod wrap;
 
 use std::io::{self, Write};
@@ -19,17 +19,18 @@ use plimsoll_history::{CaseCounts, Location};
 use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_published::PublishedReport;
-use plimsoll_result::document::{Run, RunStatus};
+use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_units::text::format_count;
 
 use super::context::{context, title};
-use super::group::{ExplainedElsewhere, is_wide};
 use super::out::Out;
 use super::progress::ProgressLine;
-use super::row::MeasurementRow;
+use super::row::{Grade, MeasurementRow};
+use super::section::is_wide;
 use super::style::{Style, TextRole};
 use super::table::{CaseTable, Heading};
+use super::verdict::verdict;
 use super::wrap::paragraph;
 
 /// Terminal output of a running run.
@@ -82,7 +83,7 @@ impl<O: Write, E: Write> Live<O, E> {
         self.progress.end();
         let mut text = self.sheet.table.end();
         text += &self.revised(run);
-        text += &self.sheet.verdict(run);
+        text += &format!("\n{}", self.sheet.verdict(run));
         text += &self.sheet.ending(run, stored);
         text += &self.sheet.document(run, stored, page);
         self.out.write(&text);
@@ -120,7 +121,9 @@ pub fn print(run: &Run, out: impl Write, style: &Style) -> io::Result<()> {
         let text = sheet.row(&sheet.row_of(measurement), measurement);
         out.write(&text);
     }
-    let text = sheet.table.end() + &sheet.ending(run, None);
+    let ending = sheet.ending(run, None);
+    let gap = if ending.starts_with('\n') { "" } else { "\n" };
+    let text = sheet.table.end() + gap + &ending;
     out.write(&text);
     out.end()
 }
@@ -143,14 +146,7 @@ struct RunText {
 impl RunText {
     fn new(header: &Run, style: Style) -> Self {
         let baseline = plimsoll_published::find(&header.plan.name);
-        let whole = conditions::whole(&header.machine);
-        let reported = whole.into_iter().map(|note| note.code).collect();
-        Self {
-            table: CaseTable::new(style.clone(), ExplainedElsewhere::above(reported)),
-            machine: header.machine.clone(),
-            style,
-            baseline,
-        }
+        Self { table: CaseTable::new(style.clone()), machine: header.machine.clone(), style, baseline }
     }
 
     /// Builds the row of a measurement, with the published values of its metrics in the details.
@@ -172,10 +168,15 @@ impl RunText {
         self.table.row(row, &Heading { title: title(measurement.case.subsystem()), context })
     }
 
-    /// Formats the sentence `This machine delivers …`; empty if almost all time was delivered.
+    /// Formats the verdict of the run; empty if it measured nothing.
     fn verdict(&self, run: &Run) -> String {
-        let line = delivered::verdict(run).map(|line| format!("This machine {line}."));
-        line.map(|line| self.paragraph(TextRole::Warning, "", &line)).unwrap_or_default()
+        let role = |grade| match grade {
+            Grade::Good => TextRole::Good,
+            Grade::Poor => TextRole::Warning,
+            Grade::Fair | Grade::Unknown => TextRole::Strong,
+        };
+        let verdict = verdict(run);
+        verdict.map(|verdict| self.paragraph(role(verdict.grade), "", &verdict.text)).unwrap_or_default()
     }
 
     fn opening(&self, run: &Run) -> String {
@@ -192,10 +193,12 @@ impl RunText {
         let mut text =
             super::tool_results::section(run, &self.style) + &super::machines::section(run, &self.style);
         text += &super::pairs::section(run, &self.style);
-        if !run.findings.is_empty() {
+        let shown = |finding: &&Finding| self.style.explain || !finding.is_good_scaling();
+        let findings: Vec<&Finding> = run.findings.iter().filter(shown).collect();
+        if !findings.is_empty() {
             text += &format!("\n{}\n", self.style.paint(TextRole::Strong, "Findings"));
         }
-        for finding in &run.findings {
+        for finding in findings {
             text += &self.paragraph(TextRole::Plain, "  • ", &finding.text);
         }
         if !run.plan.notes.is_empty() {
@@ -204,15 +207,12 @@ impl RunText {
         for note in &run.plan.notes {
             text += &self.paragraph(TextRole::Dim, "  • ", note);
         }
-        text.push('\n');
+        text += if text.is_empty() { "" } else { "\n" };
         text += &self.paragraph(TextRole::Plain, "", &tally(run));
         if let Some(RunPlace { location, id }) = stored {
             let (directory, store) = (name(location.directory()), store_option(location));
-            for line in
-                [format!("kept in {directory}"), format!("see it again: plimsoll history show {id}{store}")]
-            {
-                text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.styled(&line)));
-            }
+            let kept = format!("kept in {directory}; explained: plimsoll history show {id} --explain{store}");
+            text += &format!("{}\n", self.style.paint(TextRole::Dim, &self.style.styled(&kept)));
         }
         text
     }

@@ -26,7 +26,8 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
                 .map(|()| ExitCode::SUCCESS)
                 .map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))
         }
-        HistoryRequest::Show { what, since, metric, machine } => {
+        HistoryRequest::Show { what, explain, since, metric, machine } => {
+            let style = Style { explain, ..style };
             let began = since.map(|age| plimsoll_system::wall::time_before(age).to_string());
             let asked = |cases| plimsoll_history::TrendQuery {
                 cases,

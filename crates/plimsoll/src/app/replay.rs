@@ -26,7 +26,7 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
         return match typed.tables {
             Some(_) => print_tables(&runs, &typed.format),
             None if typed.card => print_cards(&runs),
-            None => print(&runs),
+            None => print(&runs, typed.explain),
         };
     };
     let references = before.iter().flat_map(html::last_run).collect();
@@ -36,8 +36,8 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     Ok(ending::shown_exit_code(&runs))
 }
 
-fn print(runs: &[Run]) -> Result<ExitCode, Failure> {
-    let style = Style::detect(StyleOptions::default());
+fn print(runs: &[Run], explain: bool) -> Result<ExitCode, Failure> {
+    let style = Style::detect(StyleOptions { explain, ..StyleOptions::default() });
     runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
     Ok(ending::shown_exit_code(runs))
 }

@@ -9,7 +9,8 @@ use crate::report::context::host_or_count;
 use crate::report::escape::markdown as escaped;
 use crate::report::row::MeasurementRow;
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
-use crate::report::{compare, delivered, published};
+use crate::report::verdict::verdict;
+use crate::report::{compare, published};
 
 pub(super) static FORMAT: Format = Format {
     name: "markdown",
@@ -35,8 +36,8 @@ fn text(run: &Run) -> String {
         escaped(&run.version),
         escaped(&run.started)
     );
-    if let Some(line) = delivered::verdict(run) {
-        text += &format!("**This machine {}.**\n\n", escaped(&line));
+    if let Some(verdict) = verdict(run) {
+        text += &format!("**{}**\n\n", escaped(&verdict.text));
     }
     for finding in &run.findings {
         text += &format!("- {}\n", escaped(&finding.text));

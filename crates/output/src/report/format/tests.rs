@@ -116,7 +116,7 @@ fn disturbed() -> Run {
 
 /// Whether a text contains the delivered value, scaled or in full.
 fn has_delivered(text: &str) -> bool {
-    ["22.1 GFLOP/s", "22125000000", "2.2125e"].iter().any(|figure| text.contains(figure))
+    ["22.1 GFLOP/s", "22.1 delivered", "22125000000", "2.2125e"].iter().any(|figure| text.contains(figure))
 }
 
 #[test]
@@ -133,7 +133,9 @@ fn no_output_has_an_undisturbed_figure_without_what_was_delivered() {
 
 #[test]
 fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
-    let text = written(|out| crate::report::terminal::print(&disturbed(), out, &Style::plain(200)));
+    let mut run = disturbed();
+    run.measurements.extend(["f32", "f16"].map(|element| fixture::cpu(element, 2, 100e9, 104e9)));
+    let text = written(|out| crate::report::terminal::print(&run, out, &Style::plain(200)));
     let first = text.lines().next().unwrap();
     assert!(
         first.contains("delivers 22.1 GFLOP/s of the 103 GFLOP/s") && first.contains("other processes"),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Format, OneRun, Replayed, Sides};
-use crate::report::{compare, published, terminal};
+use crate::report::{Style, compare, published, terminal};
 
 pub(super) static FORMAT: Format = Format {
     name: "text",
@@ -17,7 +17,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
-    terminal::print(of.run, out, of.style)
+    terminal::print(of.run, out, &Style { explain: true, ..of.style.clone() })
 }
 
 fn comparison(of: &Sides<'_>, out: &mut dyn Write) -> io::Result<()> {

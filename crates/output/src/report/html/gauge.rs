@@ -12,8 +12,8 @@ use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
 use crate::report::card;
 use crate::report::context::{context, title};
-use crate::report::group::{IN_ITS_COLUMN, STAR, is_wide};
-use crate::report::row::MeasurementRow;
+use crate::report::row::{MeasurementRow, rated_share};
+use crate::report::section::{IN_INTERVAL_COLUMN, STAR, is_wide};
 
 const GAUGE_END: f64 = 1.08;
 
@@ -92,7 +92,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
     let figure = |value: f64| Quantity::new(value, metric.unit).to_string();
     let at = |value: f64| format!("left:{:.2}%", line.at(value) * 100.0 / GAUGE_END);
     let own = metric.summary.median;
-    let known = metric.limit.as_ref().and_then(|l| l.value).is_some();
+    let known = metric.limit.as_ref().is_some_and(|limit| limit.value.is_some() && limit.scope.is_none());
     let limit = limit_text(metric);
     let conditions = parts::ran_under(measurement);
     let rest: Vec<&str> =
@@ -103,7 +103,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             span.what title=(measurement.case.id()) { (name) }
             span.value title=(conditions) { (figures.value) }
             span.interval title="95 % interval of the median" { (figures.interval) (star) }
-            span.track title=(limit) {
+            span.track.empty[!known && line.marks.is_empty()] title=(limit) {
                 @if known {
                     span.fill.(figures.grade.class()).hatched[figures.delivered.is_some()] style=(format!("width:{:.2}%", line.at(own) * 100.0 / GAUGE_END)) {}
                     @if let Some(delivered) = measurement.delivered() {
@@ -118,10 +118,11 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
                 }
             }
             span.share {
-                @match (measurement.status, metric.of_limit) {
-                    (Status::Invalid, _) => { "invalid" }
-                    (_, Some(_)) => { (figures.share()) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
-                    (_, None) => { span.unknown title=(limit) { "no limit known" } }
+                @match (measurement.status, figures.of_limit, figures.scope) {
+                    (Status::Invalid, ..) => { "invalid" }
+                    (_, Some(_), _) => { (figures.share()) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
+                    (_, None, Some(scope)) => { span.unknown title=(limit) { (scope.name()) @if let Some(of) = limit_figure(metric) { span.of { ": " (of) } } } }
+                    (_, None, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
             }
             @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence()) } }
@@ -134,7 +135,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
 
 /// Yields the warning codes except those that the interval column shows.
 fn in_words<'a>(codes: &[&'a str]) -> impl Iterator<Item = &'a str> {
-    codes.iter().copied().filter(|code| !IN_ITS_COLUMN.contains(code))
+    codes.iter().copied().filter(|code| !IN_INTERVAL_COLUMN.contains(code))
 }
 
 fn words(codes: &[&str]) -> String {
@@ -171,7 +172,8 @@ impl<'a> GaugeLine<'a> {
         marks.extend(same.map(|r| Mark { kind: r.kind.class(), name: r.name.clone(), value: r.value }));
         marks.retain(|m| m.value.is_finite() && m.value > 0.0);
         let own = metric.summary.median;
-        let limit = metric.limit.as_ref().and_then(|l| l.value).filter(|v| *v > 0.0);
+        let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none());
+        let limit = limit.and_then(|limit| limit.value).filter(|value| *value > 0.0);
         let best = |a: f64, b: f64| match metric.better {
             plimsoll_bench::Better::Higher => a.max(b),
             plimsoll_bench::Better::Lower => a.min(b),
@@ -197,7 +199,7 @@ impl<'a> GaugeLine<'a> {
     fn spoken(&self, name: &str, interval: &str) -> String {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
         let share =
-            self.metric.of_limit.map(|s| format!(", {} of its limit", percent(s, 3))).unwrap_or_default();
+            rated_share(self.metric).map(|s| format!(", {} of its limit", percent(s, 3))).unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason =
             self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();

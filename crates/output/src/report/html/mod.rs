@@ -7,6 +7,7 @@ mod compare;
 mod data;
 mod gauge;
 mod machines;
+mod main_figures;
 mod nodes;
 mod page;
 mod parts;

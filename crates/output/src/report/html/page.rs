@@ -7,7 +7,7 @@ use super::data::Chart;
 use super::stated::StatedCases;
 use super::{PageExtras, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
-use crate::report::group::{STAR, is_wide};
+use crate::report::section::{STAR, is_wide};
 
 pub(super) struct Body {
     pub(super) header: Markup,

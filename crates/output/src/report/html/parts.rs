@@ -14,9 +14,11 @@ use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 use plimsoll_units::text::format_count;
 
+use super::main_figures::main_figures;
 use crate::report::conditions;
 use crate::report::context::title;
-use crate::report::row::{GOOD, Grade, MeasurementRow};
+use crate::report::row::{GOOD, Grade, MeasurementRow, rated_share};
+use crate::report::section::count_warnings;
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 
 const OPEN: usize = 5;
@@ -51,7 +53,8 @@ pub(super) fn header(run: &Run) -> Markup {
                 h1 { (host) }
                 p.machine { (machine_line(&run.machine)) }
             }
-            @if let Some(line) = crate::report::delivered::verdict(run) { p.verdict.poor { "This machine " (line) "." } }
+            @if let Some(verdict) = crate::report::verdict::verdict(run) { p.verdict.(verdict.grade.class()) { (verdict.text) } }
+            (main_figures(run))
             div.verdicts {
                 (verdict("Limits", &limits(run)))
                 (verdict("Conditions", &quiet(run)))
@@ -62,6 +65,7 @@ pub(super) fn header(run: &Run) -> Markup {
                 "plan " (run.plan.name) " · " (run.started.get(..16).unwrap_or(&run.started).replace('T', " ")) " UTC · plimsoll "
                 (run.version)
                 @if run.status == RunStatus::Partial { " · " strong { "partial" } }
+                " · " a href="#compare" { "compare: drop other runs on this page" }
                 button.theme type="button" hidden { "dark / light" }
             }
         }
@@ -205,21 +209,9 @@ fn counts(run: &Run) -> Markup {
                 (counts.total()) " cases: " (counts.lines().join(" · "))
                 @if warned > 0 { ", " (warned) " with warnings" }
             }
-            span.why { (by_name(run)) }
+            span.why { (count_warnings(run.measurements.iter().map(|m| m.warnings.as_slice()), &[])) }
         }
     }
-}
-
-/// Formats the number of cases per warning, the most frequent first: `3 preempted · 1 few samples`.
-fn by_name(run: &Run) -> String {
-    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    for measurement in &run.measurements {
-        measurement.warning_codes().into_iter().for_each(|code| *names.entry(code).or_default() += 1);
-    }
-    let mut names: Vec<(&str, usize)> = names.into_iter().collect();
-    names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let stated = names.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
-    stated.collect::<Vec<_>>().join(" · ")
 }
 
 struct FirstScreenLine {
@@ -354,7 +346,7 @@ fn rows(measurement: &Measurement) -> Markup {
         }
         @for (index, metric) in measurement.metrics.iter().enumerate() {
             tr {
-                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.chosen) } } } @else { td {} }
+                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.asides.join(" ")) } } } @else { td {} }
                 td { (metric.name) }
                 (numbers(metric))
                 td { @if index == 0 { (ran_under(measurement)) } }
@@ -387,7 +379,7 @@ fn numbers(metric: &MetricResult) -> Markup {
                 }
             }
         }
-        td.n { (metric.of_limit.map_or("–".to_owned(), |s| percent(s, 3))) }
+        td.n { (rated_share(metric).map_or("–".to_owned(), |s| percent(s, 3))) }
     }
 }
 

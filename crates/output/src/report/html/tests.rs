@@ -24,7 +24,7 @@ fn one_file_without_a_network() {
     let page = page_of(&fixture::run());
     assert!(page.len() < 8 << 20, "{}", page.len());
     for outside in ["src=", "href=", "@import", "url("] {
-        assert!(!markup(&page).contains(outside), "{outside}");
+        assert!(!markup(&page).replace("href=\"#", "").contains(outside), "{outside}");
     }
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
     assert_eq!(page.matches("<script").count(), 5);

@@ -8,6 +8,7 @@ use crate::report::context::{context, host_or_count, title};
 use crate::report::row::MeasurementRow;
 use crate::report::style::Style;
 use crate::report::terminal::{tally, when};
+use crate::report::verdict::verdict;
 use crate::report::wrap::{cut, pad, widths};
 use crate::report::{conditions, json, subsystems};
 
@@ -22,7 +23,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let when = when(&run.started, style);
     let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
-    lines.extend(crate::report::delivered::verdict(run));
+    lines.extend(verdict(run).map(|verdict| verdict.text));
     lines.extend(aligned(&headlines(run)));
     let noted = conditions::whole(&run.machine);
     lines.push(match noted.first() {

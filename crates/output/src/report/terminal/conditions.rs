@@ -82,8 +82,7 @@ fn cache(machine: &Machine) -> Option<Note> {
         note(
             "cache-shared",
             format!(
-                "shared cache: {} of {} MiB of the last-level cache answered one CPU, the rest serves others; memory is measured \
-                 beyond what answered",
+                "shared cache: one CPU gets {} of {} MiB of last-level cache; memory is measured beyond that",
                 effective >> 20,
                 one >> 20
             ),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_bench::Benchmark;
 use plimsoll_bench::label::label;
 use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, LimitKind, LimitSource};
+use plimsoll_model::limit::{Limit, LimitKind, LimitScope, LimitSource};
 use plimsoll_model::measurement::{
     Delivered, LabelMedian, LossCause, Matrix, Measurement, MetricResult, Note, Status,
 };
@@ -16,11 +16,16 @@ use plimsoll_units::text::format_count;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
     pub(crate) label: String,
-    pub(crate) chosen: String,
+    /// Cache level that answered and variants that `best` chose, for beside the label.
+    pub(crate) asides: Vec<String>,
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
     pub(crate) figures: Option<HeadlineFigures>,
+    /// 99th percentile of the operations' latencies: `p99 183 µs`.
+    pub(crate) p99: Option<String>,
     pub(crate) details: String,
+    /// Details that are only shown among explanations.
+    pub(crate) explained: Vec<String>,
     pub(crate) warnings: Vec<Note>,
     pub(crate) remarks: Vec<&'static str>,
 }
@@ -32,6 +37,8 @@ pub(crate) struct HeadlineFigures {
     pub(crate) limit: String,
     /// Source of the limit, or why it is unknown.
     pub(crate) note: Option<String>,
+    /// What the limit is of, if the machine need not have all of that: no share is shown then.
+    pub(crate) scope: Option<LimitScope>,
     pub(crate) of_limit: Option<f64>,
     pub(crate) delivered: Option<DeliveredFigure>,
     pub(crate) grade: Grade,
@@ -53,7 +60,7 @@ impl DeliveredFigure {
         };
         Self {
             value: human(delivered.value, metric.unit),
-            of_limit: metric.of_limit.map(|of| of * share).filter(|share| share.is_finite()),
+            of_limit: rated_share(metric).map(|of| of * share).filter(|share| share.is_finite()),
             cause: match delivered.cause {
                 LossCause::Hypervisor => "the hypervisor",
                 LossCause::Quota => "the CPU quota",
@@ -62,6 +69,14 @@ impl DeliveredFigure {
             },
             excluded: delivered.excluded,
         }
+    }
+
+    /// Formats it for the row of the undisturbed `value`: `22.1 delivered`, with its unit if that
+    /// differs.
+    pub(crate) fn short(&self, value: &str) -> String {
+        let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+        let number = self.value.split(' ').next().filter(|_| unit(value) == unit(&self.value));
+        format!("{} delivered", number.unwrap_or(&self.value))
     }
 
     /// Formats `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
@@ -92,7 +107,7 @@ impl Grade {
     /// Rates a headline by its share of the limit; a headline that is mostly excluded is at best
     /// fair.
     pub(crate) fn of(measurement: &Measurement) -> Self {
-        let share = measurement.metrics.first().and_then(|metric| metric.of_limit);
+        let share = measurement.metrics.first().and_then(rated_share);
         match share {
             None => Self::Unknown,
             Some(share) if share < POOR => Self::Poor,
@@ -111,6 +126,11 @@ impl Grade {
     }
 }
 
+/// Returns the share of the limit; `None` for a limit of more than the machine need have.
+pub(crate) fn rated_share(metric: &MetricResult) -> Option<f64> {
+    metric.of_limit.filter(|_| metric.limit.as_ref().is_none_or(|limit| limit.scope.is_none()))
+}
+
 impl MeasurementRow {
     pub(crate) fn of(measurement: &Measurement) -> Self {
         let repeat = match measurement.repeat {
@@ -122,21 +142,31 @@ impl MeasurementRow {
             None => (None, &[][..]),
         };
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
-        let mut details: Vec<String> = headline.and_then(tail).into_iter().collect();
+        let mut details: Vec<String> = Vec::new();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
         let pairs = headline.filter(|_| measurement.case.server().is_none());
         details.extend(pairs.into_iter().flat_map(between));
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
-        details.extend(others.iter().filter_map(|metric| also(measurement, metric)));
+        let shown = |metric: &&MetricResult| also_form(measurement, metric).is_some();
+        let (timed, plain): (Vec<_>, Vec<_>) =
+            others.iter().filter(shown).partition(|metric| metric.percentiles.is_some());
+        details.extend(plain.into_iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
+        let p99 = headline.into_iter().chain(timed.iter().copied()).find_map(p99);
+        let asides = asides(measurement, benchmark);
+        let mut explained: Vec<String> = headline.and_then(tail).into_iter().collect();
+        explained.extend(timed.into_iter().filter_map(|metric| also(measurement, metric)));
+        explained.extend(chosen(measurement).map(|variant| format!("kernel {variant}")));
         let names = benchmark.and_then(|b| (b.descriptor().remark)(measurement));
         Self {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
-            chosen: chosen(measurement, benchmark),
+            asides,
             figures: headline.map(|metric| HeadlineFigures::of(measurement, metric)),
+            p99,
             details: details.join(" · "),
+            explained,
             warnings: measurement.warnings.clone(),
             remarks: percentiles.into_iter().chain(names).chain(of_each_thread(&measurement.case)).collect(),
         }
@@ -157,7 +187,8 @@ impl HeadlineFigures {
             interval,
             limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
             note: metric.limit.as_ref().and_then(note),
-            of_limit: metric.of_limit,
+            scope: metric.limit.as_ref().and_then(|limit| limit.scope),
+            of_limit: rated_share(metric),
             delivered: measurement.delivered().map(|delivered| DeliveredFigure::of(&delivered, metric)),
             grade: Grade::of(measurement),
         }
@@ -183,13 +214,16 @@ impl HeadlineFigures {
     }
 }
 
-/// Returns the values that parameters set to `best` took, and the cache that answered (`(L2)`).
-fn chosen(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> String {
+/// Returns the values that parameters set to `best` took.
+fn chosen(measurement: &Measurement) -> impl Iterator<Item = &str> {
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
-    let chosen = best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name));
+    best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name))
+}
+
+fn asides(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
     let answered = benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement));
-    chosen.map(str::to_owned).chain(answered).collect::<Vec<_>>().join(" ")
+    answered.into_iter().chain(chosen(measurement).map(str::to_owned)).collect()
 }
 
 /// Formats a value, followed by `(22.1 GFLOP/s delivered)` if `delivered` is given.
@@ -278,11 +312,21 @@ fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> 
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows do not show the
-/// metric.
+/// Formats the 99th percentile, `p99 183 µs`; `None` without percentiles.
+fn p99(metric: &MetricResult) -> Option<String> {
+    describe(metric.percentiles.as_ref()?, metric.unit, &["p99"])
+}
+
+/// Returns how rows show a further metric; `None` if they do not.
+fn also_form(measurement: &Measurement, metric: &MetricResult) -> Option<Also> {
+    plimsoll_bench::metric(&measurement.case, &metric.name)?.also
+}
+
+/// Formats a further metric as a phrase, `each sync 61.6 µs`; `None` if rows do not show it, or not
+/// this value.
 fn also(measurement: &Measurement, metric: &MetricResult) -> Option<String> {
     let value = metric.summary.median;
-    let Also { before, after, form } = plimsoll_bench::metric(&measurement.case, &metric.name)?.also?;
+    let Also { before, after, form } = also_form(measurement, metric)?;
     let headline = measurement.metrics.first()?.summary.median;
     let figure = match (form, &metric.percentiles) {
         (Form::ShareAboveZero, _) => (value > 0.0).then(|| percent(value, 3))?,
@@ -338,7 +382,7 @@ mod tests {
             made
         };
         let limit = |latency| fixture::derived(latency, LimitKind::Floor, "cycles ÷ clock");
-        let chosen = |made: &Measurement| MeasurementRow::of(made).chosen;
+        let chosen = |made: &Measurement| MeasurementRow::of(made).asides.join(" ");
         assert_eq!(chosen(&made("512K", "L2", 4.0e-9).limited(limit(3.9e-9))), "(L2)");
         assert_eq!(chosen(&made("512K", "L2", 40e-9).limited(limit(3.9e-9))), "(L2-sized)");
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
@@ -359,15 +403,16 @@ mod tests {
 
     #[test]
     fn distributions_and_telling_metrics_are_details() {
-        let details: Vec<String> =
-            fixture::run().measurements.iter().map(|m| MeasurementRow::of(m).details).collect();
-        assert_eq!(details[3], "with write-allocate 14.9 GB/s");
+        let rows: Vec<MeasurementRow> = fixture::run().measurements.iter().map(MeasurementRow::of).collect();
+        assert_eq!(rows[3].details, "with write-allocate 14.9 GB/s");
         assert_eq!(
-            details[7].replace('\u{a0}', " "),
+            rows[7].explained[0].replace('\u{a0}', " "),
             "single operations: p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
         );
-        assert_eq!(details[8], "latency p50 201 µs · p99 422 µs");
-        assert!(details[0].is_empty() && details[9].is_empty());
+        assert_eq!(rows[8].explained, ["latency p50 201 µs · p99 422 µs"]);
+        let p99 = |index: usize| rows[index].p99.as_deref();
+        assert_eq!([p99(7), p99(8), p99(9)], [Some("p99 183 µs"), Some("p99 422 µs"), None]);
+        assert!(rows[0].details.is_empty() && rows[9].details.is_empty());
     }
 
     #[test]

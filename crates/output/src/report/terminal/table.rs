@@ -1,12 +1,12 @@
-//! The result table, one row at a time: columns, groups, footnotes; layout by terminal width.
+//! The result table, one row at a time: columns, sections, explanations; layout by terminal width.
 
 use std::ops::RangeInclusive;
 
 use plimsoll_model::measurement::Status;
 use unicode_width::UnicodeWidthStr;
 
-use crate::report::group::{ExplainedElsewhere, Meaning, RowGroup, STAR, is_wide};
-use crate::report::row::{Grade, HeadlineFigures, MeasurementRow};
+use crate::report::row::{DeliveredFigure, Grade, HeadlineFigures, MeasurementRow};
+use crate::report::section::{IN_INTERVAL_COLUMN, STAR, Section, is_wide};
 use crate::report::style::{Style, TextRole};
 use crate::report::wrap::flowed;
 
@@ -19,8 +19,14 @@ const INDENT: usize = 2;
 const INNER: usize = 4;
 const LABEL: RangeInclusive<usize> = 22..=36;
 const BAR: RangeInclusive<usize> = 7..=10;
+/// Columns after the bar for what was delivered, `60.0 delivered`, if the terminal has them.
+const AFTER_BAR: usize = 15;
+/// Least columns that labels have above their minimum beside [`AFTER_BAR`].
+const MIN_LABEL_GROWTH: usize = 4;
 const CASE: &str = "case (×2: 2 threads)";
 const WIDEST: usize = 110;
+/// Word in place of the bar.
+const INVALID: &str = "invalid";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FigureLayout {
@@ -35,11 +41,12 @@ enum FigureLayout {
 impl FigureLayout {
     fn of(style: &Style) -> Self {
         let (width, gap) = (style.width.min(WIDEST), 1);
-        let room = AsciiRoom::of(style);
-        let columns = FIGURES + room.interval + room.mark + gap;
+        let columns = FIGURES + interval_width(style) + gap;
         if let Some(spare) = width.checked_sub(INDENT + LABEL.start() + columns + BAR.start()) {
+            let spare =
+                spare.checked_sub(AFTER_BAR).filter(|rest| *rest >= MIN_LABEL_GROWTH).unwrap_or(spare);
             let label = (LABEL.start() + spare).min(*LABEL.end());
-            let bar = width - (INDENT + label + columns);
+            let bar = BAR.start() + (LABEL.start() + spare - label);
             return Self::OneLine { label, bar: bar.min(*BAR.end()) };
         }
         match width.checked_sub(INNER + columns) {
@@ -50,29 +57,16 @@ impl FigureLayout {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct AsciiRoom {
-    /// `± 0.20 %` or `+/- 0.20 %`, without the star after it.
-    interval: usize,
-    mark: usize,
-}
-
-impl AsciiRoom {
-    fn of(style: &Style) -> Self {
-        match style.unicode {
-            true => Self { interval: 8, mark: 1 },
-            false => Self { interval: 10, mark: 3 },
-        }
-    }
+/// Returns the columns of the interval, `± 0.20 %` or `+/- 0.20 %`, without the star after it.
+fn interval_width(style: &Style) -> usize {
+    if style.unicode { 8 } else { 10 }
 }
 
 #[derive(Debug)]
 pub(crate) struct CaseTable {
     style: Style,
     layout: FigureLayout,
-    room: AsciiRoom,
-    group: Option<RowGroup>,
-    known: ExplainedElsewhere,
+    section: Option<Section>,
     headed: bool,
 }
 
@@ -82,85 +76,40 @@ pub(crate) struct Heading<'a> {
 }
 
 impl CaseTable {
-    pub(crate) fn new(style: Style, known: ExplainedElsewhere) -> Self {
-        Self {
-            layout: FigureLayout::of(&style),
-            room: AsciiRoom::of(&style),
-            style,
-            group: None,
-            known,
-            headed: false,
-        }
+    pub(crate) fn new(style: Style) -> Self {
+        Self { layout: FigureLayout::of(&style), style, section: None, headed: false }
     }
 
-    /// Formats a row. If `heading` starts a new group, the text begins with the end of the old
-    /// group and the heading.
+    /// Formats a row. If `heading` starts a new section, the text begins with the end of the old
+    /// section and the heading.
     pub(crate) fn row(&mut self, row: &MeasurementRow, heading: &Heading<'_>) -> String {
         let mut out = String::new();
-        if self.group.as_ref().is_none_or(|group| group.title != heading.title) {
+        if self.section.as_ref().is_none_or(|section| section.title != heading.title) {
             out += &self.end();
             out += &self.heading(heading);
-            self.group = Some(RowGroup::new(heading.title));
         }
+        let section = self.section.get_or_insert_with(|| Section::new(heading.title));
+        let is_new = section.add(row);
         out += &self.figures(row);
-        out += &self.delivered(row);
-        out += &self.reason(row);
-        let detail = match row.chosen.as_str() {
-            _ if self.fits_one_line(row) => String::new(),
-            answered if answered.is_empty() || answered.starts_with('(') => answered.to_owned(),
-            kernel => format!("kernel {kernel}"),
-        };
-        let details: Vec<&str> =
-            [&detail, &row.details].into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
-        let known = &mut self.known;
-        let marks = self.group.as_mut().map(|group| {
-            row.remarks.iter().copied().for_each(|remark| group.remark(remark));
-            group.marks(&row.warnings, row.figures.is_some(), known)
-        });
-        out + &self.remarks(&details.join(" · "), &marks.unwrap_or_default().join(" · "))
-    }
-
-    /// Formats details and warning marks below a row, on one line if possible.
-    fn remarks(&self, details: &str, marks: &str) -> String {
-        if !details.is_empty() && !marks.is_empty() {
-            let (details, marks) = (self.style.styled(details), self.style.styled(&format!("! {marks}")));
-            if INNER + details.width() + 2 + marks.width() <= self.style.width.min(WIDEST) {
-                let marks = self.style.paint(TextRole::Warning, &marks);
-                return format!("{:INNER$}{}  {marks}\n", "", self.style.paint(TextRole::Dim, &details));
-            }
+        if let Some(reason) = &row.reason {
+            out += &match is_new {
+                true => self.below(colour_of(row.status), "", reason),
+                false => self.below(TextRole::Dim, "", "as above"),
+            };
         }
-        let details = if details.is_empty() { String::new() } else { self.below(TextRole::Dim, "", details) };
-        let marks = if marks.is_empty() { String::new() } else { self.below(TextRole::Warning, "! ", marks) };
-        details + &marks
+        let details =
+            if row.details.is_empty() { String::new() } else { self.below(TextRole::Dim, "", &row.details) };
+        out + &details
     }
 
-    /// Formats the line below a row whose delivered value is much less; otherwise empty.
-    fn delivered(&self, row: &MeasurementRow) -> String {
-        let delivered = row.figures.as_ref().and_then(|figures| figures.delivered.as_ref());
-        delivered
-            .map(|delivered| self.below(TextRole::Warning, "", &delivered.sentence()))
-            .unwrap_or_default()
-    }
-
-    fn reason(&mut self, row: &MeasurementRow) -> String {
-        let Some(reason) = &row.reason else { return String::new() };
-        match self.group.as_mut().is_none_or(|group| group.is_new(reason)) {
-            true => self.below(colour_of(row.status), "", reason),
-            false => self.below(TextRole::Dim, "", "as above"),
-        }
-    }
-
-    /// Ends the current group: formats its footnotes, and the explanations of marks.
+    /// Ends the current section: formats the line of its warnings, and with `--explain` its
+    /// explanations.
     pub(crate) fn end(&mut self) -> String {
-        let Some(group) = self.group.take() else { return String::new() };
-        let notes = group.notes.iter().enumerate();
-        let notes =
-            notes.map(|(index, note)| self.below(TextRole::Dim, &format!("{} ", self.mark(index)), note));
-        let remarks = group.remarks.iter().map(|remark| self.below(TextRole::Dim, "", remark));
-        let meaning =
-            |meaning: &Meaning| self.below(TextRole::Warning, &format!("{} ", meaning.mark), &meaning.text);
-        let warnings = group.warnings.iter().map(meaning);
-        notes.chain(remarks).chain(warnings).collect()
+        let Some(section) = self.section.take() else { return String::new() };
+        let warnings = section.warnings().map(|text| self.below(TextRole::Warning, "! ", &text));
+        let explanations = if self.style.explain { section.explanations() } else { Vec::new() };
+        let explanations = explanations.iter().map(|text| self.below(TextRole::Dim, "– ", text));
+        warnings.into_iter().chain(explanations).collect()
     }
 
     fn heading(&mut self, heading: &Heading<'_>) -> String {
@@ -195,69 +144,94 @@ impl CaseTable {
             "median",
             "limit",
             "of limit",
-            rest = self.room.mark + MIN_COLUMN_SHARE + 1,
-            room = self.room.interval,
+            rest = MIN_COLUMN_SHARE + 1,
+            room = interval_width(&self.style),
         );
         self.style.paint(TextRole::Dim, &line) + "\n"
     }
 
-    fn figures(&mut self, row: &MeasurementRow) -> String {
+    fn figures(&self, row: &MeasurementRow) -> String {
         let Some(figures) = &row.figures else {
             let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
             return self.placed(row, &format!(" {word}"));
         };
-        let number = figures.note.as_ref().and_then(|note| Some(self.group.as_mut()?.footnote(note)));
-        let mark = number.map(|number| self.mark(number)).unwrap_or_default();
-        match self.layout {
-            FigureLayout::Running => self.running(row, figures, &mark),
-            FigureLayout::Below { bar } | FigureLayout::OneLine { bar, .. } => {
-                self.placed(row, &self.cells(row, figures, &mark, bar))
-            }
-        }
+        let (start, bar) = match self.layout {
+            FigureLayout::Running => return self.running(row, figures),
+            FigureLayout::Below { bar } => (INNER - 1, bar),
+            FigureLayout::OneLine { label, bar } => (INDENT + label, bar),
+        };
+        let (cells, used) = self.cells(row, figures, bar);
+        let room = self.style.width.min(WIDEST).saturating_sub(start + used);
+        let (after, below) = self.remarks(row, figures, room);
+        let line = format!("{cells}{}", self.style.paint(TextRole::Dim, &after));
+        self.placed(row, line.trim_end()) + &below
     }
 
-    /// Formats the row's label with the formatted `cells` after or below it.
+    /// Formats the limit's scope, the delivered value and the 99th percentile as far as `room`
+    /// columns hold them, and lines below for a delivered value without room.
+    fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
+        let delivered = figures.delivered.as_ref();
+        let short = delivered.map(|delivered| delivered.short(&figures.value));
+        let parts = [figures.scope.map(|scope| scope.name().to_owned()), short.clone(), row.p99.clone()];
+        let mut text = String::new();
+        for part in parts.iter().flatten() {
+            let separator = if text.is_empty() { " " } else { " · " };
+            let longer = self.style.styled(&format!("{text}{separator}{part}"));
+            if longer.width() <= room {
+                text = longer;
+            }
+        }
+        let is_shown = short.is_none_or(|short| text.contains(&self.style.styled(&short)));
+        let below = delivered.filter(|_| !is_shown).map(DeliveredFigure::sentence);
+        let below = below.map(|sentence| self.below(TextRole::Warning, "", &sentence));
+        (text, below.unwrap_or_default())
+    }
+
+    /// Formats the row's label, after a mark if it has warnings, with the formatted `cells` after
+    /// or below it.
     fn placed(&self, row: &MeasurementRow, cells: &str) -> String {
-        let label = self.style.styled(&row.label);
-        let chosen = match self.fits_one_line(row) {
-            true => format!(" {}", self.style.styled(&row.chosen)),
-            false => String::new(),
+        let (lead, label) = (self.lead(row), self.style.styled(&row.label));
+        let (room, indent) = match self.layout {
+            FigureLayout::OneLine { label, .. } => (label, INDENT + label),
+            FigureLayout::Below { .. } => (self.style.width.saturating_sub(INDENT), INNER - 1),
+            FigureLayout::Running => (0, INNER - 1),
         };
-        let lead = format!("{label}{}", self.style.paint(TextRole::Dim, &chosen));
-        match self.layout {
-            FigureLayout::OneLine { label: room, .. } if label.width() <= room => {
-                let pad = room - label.width() - chosen.width();
-                format!("{:INDENT$}{lead}{:pad$}{cells}\n", "", "")
+        let mut asides = String::new();
+        for aside in &row.asides {
+            let longer = format!("{asides} {}", self.style.styled(aside));
+            if label.width() + longer.width() <= room {
+                asides = longer;
             }
-            FigureLayout::OneLine { label: room, .. } => {
-                format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INDENT + room)
-            }
-            FigureLayout::Below { .. } | FigureLayout::Running if chosen.is_empty() => {
-                format!("{}{:indent$}{cells}\n", self.wrapped_label(&label), "", indent = INNER - 1)
-            }
-            FigureLayout::Below { .. } | FigureLayout::Running => {
-                format!("{:INDENT$}{lead}\n{:indent$}{cells}\n", "", "", indent = INNER - 1)
-            }
+        }
+        let pad = room.checked_sub(label.width() + asides.width());
+        let asides = self.style.paint(TextRole::Dim, &asides);
+        match (self.layout, pad) {
+            (FigureLayout::OneLine { .. }, Some(pad)) => format!("{lead}{label}{asides}{:pad$}{cells}\n", ""),
+            (_, Some(_)) => format!("{lead}{label}{asides}\n{:indent$}{cells}\n", ""),
+            (_, None) => format!("{}{:indent$}{cells}\n", self.wrapped_label(&lead, &label), ""),
         }
     }
 
-    /// Returns whether the variant that `best` chose fits beside the row's label.
-    fn fits_one_line(&self, row: &MeasurementRow) -> bool {
-        let width = self.style.styled(&row.label).width() + 1 + self.style.styled(&row.chosen).width();
-        let room = match self.layout {
-            FigureLayout::OneLine { label, .. } => label,
-            FigureLayout::Below { .. } => self.style.width - INDENT,
-            FigureLayout::Running => 0,
-        };
-        !row.chosen.is_empty() && width <= room
+    /// Formats the indentation of a row, which has a mark if the row has warnings.
+    fn lead(&self, row: &MeasurementRow) -> String {
+        let is_marked = row.warnings.iter().any(|note| !IN_INTERVAL_COLUMN.contains(&note.code.as_str()));
+        match is_marked {
+            true => self.style.paint(TextRole::Warning, "! "),
+            false => " ".repeat(INDENT),
+        }
     }
 
-    fn wrapped_label(&self, label: &str) -> String {
+    /// Wraps a label to lines, the first after `lead` and the others indented.
+    fn wrapped_label(&self, lead: &str, label: &str) -> String {
         let room = self.style.width.saturating_sub(INDENT).max(1);
-        flowed(label, room).iter().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
+        let indent = " ".repeat(INDENT);
+        let leads = std::iter::once(lead).chain(std::iter::repeat(indent.as_str()));
+        flowed(label, room).iter().zip(leads).map(|(line, lead)| format!("{lead}{line}\n")).collect()
     }
 
-    fn cells(&self, row: &MeasurementRow, figures: &HeadlineFigures, mark: &str, bar: usize) -> String {
+    /// Formats the columns of the figures, and returns them with their width; without a share they
+    /// end with the limit.
+    fn cells(&self, row: &MeasurementRow, figures: &HeadlineFigures, bar: usize) -> (String, usize) {
         let status = row.status;
         let styled = |text: &str| self.style.styled(text);
         let share_role = colour_of_share(status, figures.grade);
@@ -266,31 +240,34 @@ impl CaseTable {
             _ if figures.of_limit.is_none() => (TextRole::Strong, TextRole::Dim),
             _ => (TextRole::Strong, TextRole::Plain),
         };
-        let pad = self.room.mark.saturating_sub(mark.width());
-        let cells = [
+        let mut cells = [
             " ".to_owned(),
             self.right(value_role, &styled(&figures.value), VALUE),
             " ".to_owned(),
             self.interval(row, figures),
             self.right(limit_role, &styled(&figures.limit), LIMIT),
-            self.style.paint(TextRole::Dim, mark) + &" ".repeat(pad),
-            self.right(share_role, &styled(&figures.share()), MIN_COLUMN_SHARE),
-            self.bar(status, figures, bar),
-        ];
-        cells.concat().trim_end().to_owned()
+        ]
+        .concat();
+        let mut used = 1 + VALUE + 1 + interval_width(&self.style) + 1 + LIMIT;
+        if figures.of_limit.is_some() {
+            cells += &self.right(share_role, &styled(&figures.share()), MIN_COLUMN_SHARE);
+            cells += &self.bar(status, figures, bar);
+            used += MIN_COLUMN_SHARE + 1 + bar.max(INVALID.len());
+        }
+        (cells, used)
     }
 
     /// Formats the interval, `± 0.20 %`, with a star if it is wider than requested.
     fn interval(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let mut text = self.style.styled(&figures.interval);
         if !is_wide(&row.warnings) {
-            return self.right(TextRole::Dim, &text, self.room.interval) + " ";
+            return self.right(TextRole::Dim, &text, interval_width(&self.style)) + " ";
         }
         let star = self.style.paint(TextRole::Warning, STAR);
         if self.style.styled(&figures.limit).width() < LIMIT {
-            return self.right(TextRole::Dim, &text, self.room.interval) + &star;
+            return self.right(TextRole::Dim, &text, interval_width(&self.style)) + &star;
         }
-        let room = self.room.interval - STAR.len();
+        let room = interval_width(&self.style) - STAR.len();
         if text.width() > room {
             text = text.replacen(' ', "", 1);
         }
@@ -308,7 +285,7 @@ impl CaseTable {
         let share = figures.of_limit.filter(|share| share.is_finite());
         let (Some(share), true) = (share, room > 0) else { return String::new() };
         if status == Status::Invalid {
-            return format!(" {}", self.style.paint(TextRole::Bad, "invalid"));
+            return format!(" {}", self.style.paint(TextRole::Bad, INVALID));
         }
         // Half columns, rounded down: only the limit is full, and only zero is empty.
         let halves =
@@ -329,16 +306,17 @@ impl CaseTable {
         )
     }
 
-    fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures, mark: &str) -> String {
+    fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
         let star = if is_wide(&row.warnings) { STAR } else { "" };
         let mut text = format!("{} {}{star}", figures.value, figures.interval);
-        if !figures.limit.is_empty() {
-            text += &format!(", limit {}{mark}", figures.limit);
+        let limit = (!figures.limit.is_empty()).then(|| format!("limit {}", figures.limit));
+        let scope = figures.scope.map(|scope| scope.name().to_owned());
+        let share = figures.of_limit.map(|_| format!("{} of it", figures.share()));
+        let delivered = figures.delivered.as_ref().map(|delivered| delivered.short(&figures.value));
+        for part in [limit, scope, share, delivered, row.p99.clone()].into_iter().flatten() {
+            text += &format!(", {part}");
         }
-        if figures.of_limit.is_some() {
-            text += &format!(", {} of it", figures.share());
-        }
-        let label = self.wrapped_label(&self.style.styled(&row.label));
+        let label = self.wrapped_label(&self.lead(row), &self.style.styled(&row.label));
         label + &self.below(colour_of_share(row.status, figures.grade), "", &text)
     }
 
@@ -353,15 +331,6 @@ impl CaseTable {
             out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
         }
         out
-    }
-
-    fn mark(&self, index: usize) -> String {
-        const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-        let number = (index + 1).to_string();
-        match self.style.unicode {
-            true => number.bytes().filter_map(|digit| RAISED.get(usize::from(digit - b'0'))).collect(),
-            false => format!("[{number}]"),
-        }
     }
 }
 

@@ -104,10 +104,19 @@ fn events(measurements: &[Measurement]) -> Vec<RunEvent> {
 fn a_live_run_reads_like_a_stored_one() {
     let run = fixture::run();
     let [out, err] = live(Style::plain(80), &events(&run.measurements), &run);
-    let (table, kept) = out.rsplit_once("kept in ").unwrap();
-    assert_eq!(table, of_width(80));
-    let lines = ["/home/a/.local/share/plimsoll", "see it again: plimsoll history show 019aa5c3-2f1b"];
-    assert_eq!(kept.lines().collect::<Vec<_>>(), lines);
+    let (live, kept) = out.rsplit_once("kept in ").unwrap();
+    assert_eq!(
+        kept,
+        "/home/a/.local/share/plimsoll; explained: plimsoll history show 019aa5c3-2f1b --explain\n"
+    );
+    // A live run has its verdict below the table, a stored one above.
+    let stored = of_width(80);
+    let verdict = stored.lines().next().unwrap();
+    let without_verdict = |text: &str| {
+        text.lines().filter(|line| !line.is_empty() && *line != verdict).collect::<Vec<_>>().join("\n")
+    };
+    assert!(live.contains(verdict), "{live}");
+    assert_eq!(without_verdict(live), without_verdict(&stored));
     assert_eq!(err, "");
 }
 
@@ -119,7 +128,9 @@ fn a_named_store_is_named_again() {
     live.finish(&run, Some(&RunPlace { location: &location, id: "019aa5c3-2f1b".to_owned() }), None).unwrap();
     drop(live);
     assert!(
-        String::from_utf8(out).unwrap().ends_with("plimsoll history show 019aa5c3-2f1b --store 'my runs'\n")
+        String::from_utf8(out)
+            .unwrap()
+            .ends_with("plimsoll history show 019aa5c3-2f1b --explain --store 'my runs'\n")
     );
 }
 
@@ -166,9 +177,9 @@ fn the_star_of_a_wide_interval_moves_no_column() {
         made.limited(Limit::fixed(LimitKind::Ceiling, LimitSource::Derived, limit, "as given", Vec::new()))
     };
     for (limit, half, cells) in [
-        (9.5e8, 0.036, "900 MFLOP/s  ± 3.6 %* 950 MFLOP/s¹"),
-        (1e9, 0.036, "900 MFLOP/s ± 3.6 %* 1.00 GFLOP/s¹"),
-        (1e9, 0.0036, "900 MFLOP/s ±0.36 %* 1.00 GFLOP/s¹"),
+        (9.5e8, 0.036, "900 MFLOP/s  ± 3.6 %* 950 MFLOP/s"),
+        (1e9, 0.036, "900 MFLOP/s ± 3.6 %* 1.00 GFLOP/s"),
+        (1e9, 0.0036, "900 MFLOP/s ±0.36 %* 1.00 GFLOP/s"),
     ] {
         let run = fixture::run_of(vec![made(limit, half)]);
         let text = printed(&run, &Style::plain(80));

@@ -1,0 +1,90 @@
+//! The main figure of each subsystem in large type, with what limits the trust in it.
+
+use maud::{Markup, html};
+use plimsoll_bench::Better;
+use plimsoll_bench::label::label;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::percent;
+
+use crate::report::context::title;
+use crate::report::row::{HeadlineFigures, MeasurementRow};
+use crate::report::section::is_wide;
+use crate::report::subsystems;
+
+/// Returns the main result of each subsystem with results: the last throughput of its first
+/// benchmark (all CPUs, largest size), otherwise its last result.
+fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
+    let of = |subsystem: &str| -> Option<&Measurement> {
+        let own =
+            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
+        let own: Vec<&Measurement> = own.collect();
+        let first = own.first()?.case.benchmark();
+        let same = own.iter().filter(|m| m.case.benchmark() == first);
+        let is_rate = |m: &&&Measurement| m.headline().is_some_and(|metric| metric.better == Better::Higher);
+        same.clone().filter(is_rate).next_back().or_else(|| same.clone().next_back()).copied()
+    };
+    let known =
+        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name));
+    known.filter_map(|name| Some((name, of(name)?))).collect()
+}
+
+/// Builds the main figures of a run; what was delivered is the figure where it is much less.
+pub(super) fn main_figures(run: &Run) -> Markup {
+    html! {
+        div.main-figures {
+            @for (subsystem, measurement) in main_results(run) {
+                @if let Some(figures) = MeasurementRow::of(measurement).figures {
+                    div.verdict.(figures.grade.class()) {
+                        span.why { (title(subsystem)) ": " (label(&measurement.case)) }
+                        span.large { (figures.delivered.as_ref().map_or(&figures.value, |delivered| &delivered.value)) }
+                        span.why { (trust(measurement, &figures)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Formats what limits the trust in a result, its most important part first.
+fn trust(measurement: &Measurement, figures: &HeadlineFigures) -> String {
+    let mut parts = Vec::new();
+    if let Some(delivered) = &figures.delivered {
+        let excluded = percent(delivered.excluded, 2);
+        parts.push(format!("delivered; {} undisturbed, {excluded} of the time excluded", figures.value));
+    }
+    let star = if is_wide(&measurement.warnings) { ", not converged" } else { "" };
+    parts.push(format!("{}{star}", figures.interval));
+    parts.push(match (figures.of_limit, figures.scope) {
+        (Some(_), _) => format!("{} of its limit", figures.share()),
+        (None, Some(scope)) => format!("limit {} ({})", figures.limit, scope.name()),
+        (None, None) => "no limit known".to_owned(),
+    });
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_result::fixture;
+
+    use super::*;
+
+    #[test]
+    fn each_subsystem_has_the_last_throughput_of_its_first_benchmark() {
+        let run = fixture::run();
+        let names: Vec<String> = main_results(&run).iter().map(|(_, m)| label(&m.case)).collect();
+        assert_eq!(
+            names,
+            ["fma f64 avx512 ×2", "read 512 MiB ×2", "random read 4 KiB depth 32", "TCP 64 KiB writes"]
+        );
+    }
+
+    #[test]
+    fn a_disturbed_result_shows_what_was_delivered() {
+        let mut made = fixture::cpu("f64", 2, 100e9, 104e9);
+        (made.conditions.excluded, made.conditions.delivered) = (Some(0.8), Some(20e9));
+        let text = main_figures(&fixture::run_of(vec![made])).into_string();
+        assert!(text.contains(">20.0 GFLOP/s<") && text.contains("100 GFLOP/s undisturbed"), "{text}");
+    }
+}

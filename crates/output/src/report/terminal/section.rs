@@ -1,0 +1,189 @@
+//! Rows of a section of the table: the line of their warnings, and their explanations.
+
+use std::collections::BTreeMap;
+
+use plimsoll_model::measurement::Note;
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::format_count;
+
+use crate::report::row::MeasurementRow;
+
+const NOT_CONVERGED: &str = "not-converged";
+/// Warnings that the column of the interval shows, by a star or the number of samples.
+pub(crate) const IN_INTERVAL_COLUMN: [&str; 2] = [NOT_CONVERGED, "few-samples"];
+/// Mark of an interval that is wider than requested.
+pub(crate) const STAR: &str = "*";
+
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) title: String,
+    rows: Vec<MeasurementRow>,
+}
+
+impl Section {
+    pub(crate) fn new(title: &str) -> Self {
+        Self { title: title.to_owned(), rows: Vec::new() }
+    }
+
+    /// Adds a row; returns whether no earlier row has its reason.
+    pub(crate) fn add(&mut self, row: &MeasurementRow) -> bool {
+        let is_new = self.rows.iter().all(|earlier| earlier.reason != row.reason);
+        self.rows.push(row.clone());
+        is_new
+    }
+
+    /// Counts the rows with each warning, and states the largest share of time excluded:
+    /// `of 4 cases: 3 preempted · 1 cpus moved; up to 64 % of the time excluded`. `None` if there
+    /// is none.
+    pub(crate) fn warnings(&self) -> Option<String> {
+        let names = count_warnings(self.rows.iter().map(|row| row.warnings.as_slice()), &IN_INTERVAL_COLUMN);
+        let excluded =
+            self.rows.iter().filter_map(|row| Some(row.figures.as_ref()?.delivered.as_ref()?.excluded));
+        let excluded = excluded
+            .max_by(f64::total_cmp)
+            .map(|share| format!("up to {} of the time excluded", percent(share, 2)));
+        let counted = format!("of {}: {names}", format_count(self.rows.len(), "case"));
+        let counted = (!names.is_empty()).then_some(counted);
+        let parts: Vec<String> = counted.into_iter().chain(excluded).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    /// Explains the rows: kernels, percentiles, limits, warnings, terms; each text once with the
+    /// labels of its rows, of texts that differ only in numbers the first.
+    pub(crate) fn explanations(&self) -> Vec<String> {
+        let labelled = |texts: fn(&MeasurementRow) -> Vec<&str>, shape: fn(&str) -> String| {
+            let of = |row| texts(row).into_iter().map(|text| (row.label.as_str(), text)).collect::<Vec<_>>();
+            merge(self.rows.iter().flat_map(of), shape)
+        };
+        let details = labelled(|row| row.explained.iter().map(String::as_str).collect(), str::to_owned);
+        let limits = labelled(limit_notes, str::to_owned);
+        let warnings =
+            labelled(|row| row.warnings.iter().map(|note| note.text.as_str()).collect(), without_numbers);
+        let mut remarks: Vec<String> = Vec::new();
+        for remark in self.rows.iter().flat_map(|row| &row.remarks) {
+            if !remarks.iter().any(|known| known == remark) {
+                remarks.push((*remark).to_owned());
+            }
+        }
+        details.into_iter().chain(limits).chain(warnings).chain(remarks).collect()
+    }
+}
+
+fn limit_notes(row: &MeasurementRow) -> Vec<&str> {
+    row.figures.iter().filter_map(|figures| figures.note.as_deref()).collect()
+}
+
+/// Returns whether the warnings include that of an interval wider than requested.
+pub(crate) fn is_wide(notes: &[Note]) -> bool {
+    notes.iter().any(|note| note.code == NOT_CONVERGED)
+}
+
+/// Counts the cases with each warning, whose `warnings` are given, the most frequent first: `3
+/// preempted · 1 few samples`. Leaves out the codes `without`.
+pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, without: &[&str]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for notes in warnings {
+        let mut codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        codes
+            .into_iter()
+            .filter(|code| !without.contains(code))
+            .for_each(|code| *counts.entry(code).or_default() += 1);
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let stated = counts.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
+    stated.collect::<Vec<_>>().join(" · ")
+}
+
+/// Merges labelled texts of equal `shape`: `LABELS: TEXT`, or if the texts differ `LABEL (likewise
+/// LABELS): TEXT` with the text of the first.
+fn merge<'a>(labelled: impl Iterator<Item = (&'a str, &'a str)>, shape: fn(&str) -> String) -> Vec<String> {
+    struct Merged<'a> {
+        text: &'a str,
+        equal: Vec<&'a str>,
+        alike: Vec<&'a str>,
+    }
+    let mut all: Vec<(String, Merged<'a>)> = Vec::new();
+    for (label, text) in labelled {
+        let shape = shape(text);
+        match all.iter_mut().find(|(known, _)| *known == shape) {
+            Some((_, merged)) if merged.text == text => merged.equal.push(label),
+            Some((_, merged)) => merged.alike.push(label),
+            None => all.push((shape, Merged { text, equal: vec![label], alike: Vec::new() })),
+        }
+    }
+    let stated = |(_, Merged { text, equal, alike }): (String, Merged<'a>)| match alike.as_slice() {
+        [] => format!("{}: {text}", equal.join(", ")),
+        _ => format!("{} (likewise {}): {text}", equal.join(", "), alike.join(", ")),
+    };
+    all.into_iter().map(stated).collect()
+}
+
+/// Replaces each number by `#`, to compare texts: `7.0 %` becomes `# %`.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_digit = c.is_ascii_digit() || (c == '.' && out.ends_with('#'));
+        match is_digit {
+            true if out.ends_with('#') => {}
+            true => out.push('#'),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_result::fixture;
+
+    use super::*;
+
+    fn section(warnings: &[&[(&str, &str)]]) -> Section {
+        let mut section = Section::new("CPU");
+        for (index, warnings) in warnings.iter().enumerate() {
+            let mut row = MeasurementRow::of(&fixture::cpu("f64", 2, 1e9, 2e9));
+            row.label = format!("case {index}");
+            let note =
+                |(code, text): &(&str, &str)| Note { code: (*code).to_owned(), text: (*text).to_owned() };
+            row.warnings = warnings.iter().map(note).collect();
+            section.add(&row);
+        }
+        section
+    }
+
+    #[test]
+    fn a_warning_is_counted_once_a_row() {
+        let busy = ("preempted", "preempted 7.0 %: other threads ran; stop other work");
+        let wide = ("not-converged", "not converged: too short; measure longer");
+        let found = section(&[&[wide, ("cpus-moved", "moved")], &[busy, busy], &[busy]]);
+        assert_eq!(found.warnings().as_deref(), Some("of 3 cases: 2 preempted · 1 cpus moved"));
+        assert_eq!(section(&[&[wide], &[]]).warnings(), None);
+    }
+
+    #[test]
+    fn equal_explanations_are_merged_with_their_labels() {
+        let found = section(&[
+            &[("preempted", "preempted 7.0 %: stop other work"), ("pages", "pages are small")],
+            &[("preempted", "preempted 9.0 %: stop other work"), ("pages", "pages are small")],
+        ]);
+        let texts = found.explanations();
+        assert!(
+            texts.contains(&"case 0 (likewise case 1): preempted 7.0 %: stop other work".to_owned()),
+            "{texts:?}"
+        );
+        assert!(texts.contains(&"case 0, case 1: pages are small".to_owned()), "{texts:?}");
+        assert!(texts[0].starts_with("case 0, case 1: limit = "), "{texts:?}");
+    }
+
+    #[test]
+    fn a_reason_is_new_once() {
+        let mut section = Section::new("Disk");
+        let mut row = MeasurementRow::of(&fixture::run().measurements[9]);
+        assert!(section.add(&row) && !section.add(&row));
+        row.reason = Some("another".to_owned());
+        assert!(section.add(&row));
+    }
+}

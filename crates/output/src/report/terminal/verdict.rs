@@ -1,0 +1,189 @@
+//! Verdict of a run: what disturbed it and what it delivered, or how near its limits it came.
+
+use plimsoll_model::measurement::{LossCause, Measurement, Status};
+use plimsoll_model::metric::Better;
+use plimsoll_result::document::Run;
+use plimsoll_units::quantity::percent;
+use plimsoll_units::text::format_count;
+
+use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, rated_share};
+use crate::report::subsystems;
+
+/// Share of the cases that must be mostly excluded for a run to be too disturbed to judge.
+const TOO_BUSY: f64 = 0.5;
+
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) grade: Grade,
+    /// One or two sentences.
+    pub(crate) text: String,
+}
+
+/// Judges a run by the first of these that applies: most cases disturbed; results missing, or much
+/// less delivered than without disturbance; its results' shares of their limits. `None` if it
+/// measured nothing.
+pub(crate) fn verdict(run: &Run) -> Option<Verdict> {
+    let lacking: Vec<String> =
+        too_busy(run).or_else(|| delivered(run)).into_iter().chain(lost(run)).collect();
+    match lacking.is_empty() {
+        true => of_limits(run),
+        false => Some(Verdict { grade: Grade::Poor, text: lacking.join(" ") }),
+    }
+}
+
+fn results(run: &Run) -> impl Iterator<Item = &Measurement> {
+    run.measurements.iter().filter(|measurement| measurement.headline().is_some())
+}
+
+fn too_busy(run: &Run) -> Option<String> {
+    let disturbed: Vec<&Measurement> = results(run).filter(|m| m.is_mostly_excluded()).collect();
+    if (disturbed.len() as f64) < TOO_BUSY * results(run).count() as f64 {
+        return None;
+    }
+    let losses = disturbed.iter().filter_map(|m| m.delivered());
+    let worst = losses.max_by(|a, b| a.excluded.total_cmp(&b.excluded))?;
+    let share = percent(worst.excluded, 2);
+    let cause = match worst.cause {
+        LossCause::OtherProcesses => format!("other processes took up to {share} of the CPU time; stop them"),
+        LossCause::Hypervisor => {
+            format!("the hypervisor took up to {share} of the CPU time; choose a quieter or dedicated host")
+        }
+        LossCause::Quota => format!("the CPU quota stopped the threads up to {share} of the time; raise it"),
+        LossCause::Unknown => format!("up to {share} of the time was interrupted; stop other work"),
+    };
+    Some(format!("Too busy to judge: {cause}, and run again."))
+}
+
+/// States what the most disturbed case of the first subsystem with one delivered; `None` if no
+/// result lacks more than 10 % of its time.
+fn delivered(run: &Run) -> Option<String> {
+    let share = |measurement: &Measurement| {
+        let delivered = measurement.delivered()?;
+        let share = delivered.value / delivered.undisturbed;
+        Some(if share > 1.0 { 1.0 / share } else { share })
+    };
+    let lowest = |subsystem: &str| {
+        let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem);
+        let known = own.filter_map(|m| Some((m, share(m)?)));
+        known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(measurement, _)| measurement)
+    };
+    let measurement = subsystems(run).into_iter().find_map(lowest)?;
+    let MeasurementRow { label, figures, .. } = MeasurementRow::of(measurement);
+    let HeadlineFigures { value, delivered, .. } = figures?;
+    let delivered = delivered?;
+    let got = &delivered.value;
+    let head = match measurement.headline()?.better {
+        Better::Higher => {
+            format!("This machine delivers {got} of the {value} that {label} reaches undisturbed")
+        }
+        Better::Lower => format!("On this machine, {label} takes {got}, and {value} undisturbed"),
+    };
+    Some(format!("{head}: {}, {} of the time excluded.", delivered.cause, percent(delivered.excluded, 2)))
+}
+
+fn lost(run: &Run) -> Option<String> {
+    let of = |status| run.measurements.iter().filter(|m| m.status == status).count();
+    let words = [(of(Status::Invalid), "invalid"), (of(Status::Failed), "failed")];
+    let words: Vec<String> =
+        words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "Not all cases have a result: of {}, {}.",
+            format_count(run.measurements.len(), "case"),
+            words.join(" and ")
+        )
+    })
+}
+
+fn of_limits(run: &Run) -> Option<Verdict> {
+    let all = results(run).count();
+    let share = |m: &Measurement| m.headline().and_then(rated_share).filter(|share| share.is_finite());
+    let rated: Vec<(&Measurement, f64)> = results(run).filter_map(|m| Some((m, share(m)?))).collect();
+    let Some((lowest, least)) = rated.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied() else {
+        let text = "None of the results has a known limit to judge it by.".to_owned();
+        return (all > 0).then_some(Verdict { grade: Grade::Unknown, text });
+    };
+    let good = rated.iter().filter(|(_, share)| *share >= GOOD).count();
+    let goal = percent(GOOD, 2);
+    let unknown = match all - rated.len() {
+        0 => String::new(),
+        count => format!("; {count} of {} have no known limit", format_count(all, "result")),
+    };
+    let worse = run.findings.iter().filter(|finding| finding.is_for_the_worse()).count();
+    let (grade, text) = match good == rated.len() {
+        true if worse > 0 => (
+            Grade::Fair,
+            format!(
+                "{} for the worse; limits that are known are reached to {goal} or more{unknown}.",
+                format_count(worse, "finding")
+            ),
+        ),
+        true if unknown.is_empty() => {
+            (Grade::Good, format!("Healthy: every result reaches {goal} of its limit or more."))
+        }
+        true => (
+            Grade::Good,
+            format!("Healthy as far as limits are known: all {good} are reached to {goal} or more{unknown}."),
+        ),
+        false => {
+            let label = MeasurementRow::of(lowest).label;
+            let least = percent(least, 3);
+            (
+                Grade::Fair,
+                format!(
+                    "{good} of {} with a known limit reach {goal} of it; the lowest, {label}, {least}{unknown}.",
+                    format_count(rated.len(), "result")
+                ),
+            )
+        }
+    };
+    Some(Verdict { grade, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_result::fixture;
+
+    use super::*;
+
+    fn judged(run: &Run) -> (Grade, String) {
+        let Verdict { grade, text } = verdict(run).unwrap();
+        (grade, text)
+    }
+
+    #[test]
+    fn only_results_near_known_limits_are_healthy() {
+        let near = fixture::cpu("f64", 2, 117.4e9, 118e9);
+        let far = fixture::cpu("f32", 2, 100e9, 236e9);
+        let unknown = fixture::measured(
+            "memory.latency/size=1G",
+            "latency",
+            plimsoll_units::quantity::Unit::Second,
+            1e-7,
+        );
+        assert_eq!(judged(&fixture::run_of(vec![near.clone()])).0, Grade::Good);
+        let (grade, text) = judged(&fixture::run_of(vec![near.clone(), far]));
+        assert!(grade == Grade::Fair && text.contains("1 of 2 results") && text.contains("42.4 %"), "{text}");
+        let (grade, text) = judged(&fixture::run_of(vec![near, unknown.clone()]));
+        assert!(grade == Grade::Good && text.contains("1 of 2 results have no known limit"), "{text}");
+        assert_eq!(judged(&fixture::run_of(vec![unknown])).0, Grade::Unknown);
+        assert!(verdict(&fixture::run_of(Vec::new())).is_none());
+    }
+
+    #[test]
+    fn a_run_of_which_most_was_excluded_is_not_judged() {
+        let mut busy = fixture::cpu("f64", 2, 117.4e9, 118e9);
+        (busy.conditions.excluded, busy.conditions.waited) = (Some(0.7), Some(0.7));
+        let quiet = fixture::cpu("f32", 2, 235e9, 236e9);
+        let (grade, text) = judged(&fixture::run_of(vec![busy.clone(), quiet.clone()]));
+        assert!(grade == Grade::Poor && text.starts_with("Too busy to judge: other processes"), "{text}");
+        let (_, text) = judged(&fixture::run_of(vec![busy, quiet.clone(), quiet]));
+        assert!(text.starts_with("This machine delivers 35.2 GFLOP/s of the 117 GFLOP/s"), "{text}");
+    }
+
+    #[test]
+    fn failed_and_invalid_cases_are_counted() {
+        let (grade, text) = judged(&fixture::run());
+        assert!(grade == Grade::Poor && text.ends_with("of 13 cases, 1 invalid and 1 failed."), "{text}");
+    }
+}
