@@ -216,7 +216,7 @@ fn many_who_end_a_watch_make_one_result() {
         // A loser finds no watch, or that it has just ended.
         assert!([Some(0), Some(2)].contains(&output.status.code()), "{text}");
     }
-    let keeps = |output: &&Output| reported(output).lines().any(|line| line == "kept in h");
+    let keeps = |output: &&Output| reported(output).lines().any(|line| line.starts_with("kept in h;"));
     assert_eq!(ended.iter().filter(keeps).count(), 1);
     assert!(!dir.path().join("h/watch").exists());
     // A journal whose result is in the history already, as after a kill between the two.

@@ -225,7 +225,12 @@ fn made_of(
     let island = data::island(&charts)?;
     let machines = machines::section(&machines::named(runs), &runs.iter().collect::<Vec<_>>())?;
     match runs.len() {
-        0 | 1 => bodies.push(html! { main { (machines.section) } }),
+        0 | 1 => {
+            bodies.push(html! { main { (machines.section) } });
+            if reports.is_empty() {
+                bodies.insert(0, html! { nav { a href="#compare" { "compare: drop other runs on this page" } } });
+            }
+        }
         many => bodies
             .insert(0, html! { header { h1 { (format_count(many, "run")) } } main { (machines.section) } }),
     }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use plimsoll_result::document::Run;
 
 use super::data::Chart;
+use super::main_figures::main_figures;
 use super::stated::StatedCases;
 use super::{PageExtras, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
@@ -79,7 +80,8 @@ pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
         }
         (parts::machine(run))
     };
-    Body { header: parts::header(whole), findings: parts::findings(whole), rest, charts: all }
+    let header = html! { (parts::header(whole)) (main_figures(run)) };
+    Body { header, findings: parts::findings(whole), rest, charts: all }
 }
 
 fn section(run: &Run, part: &str, found: &[Chart]) -> Markup {

@@ -14,7 +14,6 @@ use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
 use plimsoll_units::text::format_count;
 
-use super::main_figures::main_figures;
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::row::{GOOD, Grade, MeasurementRow, rated_share};
@@ -54,7 +53,6 @@ pub(super) fn header(run: &Run) -> Markup {
                 p.machine { (machine_line(&run.machine)) }
             }
             @if let Some(verdict) = crate::report::verdict::verdict(run) { p.verdict.(verdict.grade.class()) { (verdict.text) } }
-            (main_figures(run))
             div.verdicts {
                 (verdict("Limits", &limits(run)))
                 (verdict("Conditions", &quiet(run)))
@@ -65,7 +63,6 @@ pub(super) fn header(run: &Run) -> Markup {
                 "plan " (run.plan.name) " · " (run.started.get(..16).unwrap_or(&run.started).replace('T', " ")) " UTC · plimsoll "
                 (run.version)
                 @if run.status == RunStatus::Partial { " · " strong { "partial" } }
-                " · " a href="#compare" { "compare: drop other runs on this page" }
                 button.theme type="button" hidden { "dark / light" }
             }
         }

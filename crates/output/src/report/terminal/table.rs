@@ -167,12 +167,15 @@ impl CaseTable {
         self.placed(row, line.trim_end()) + &below
     }
 
-    /// Formats the limit's scope, the delivered value and the 99th percentile as far as `room`
-    /// columns hold them, and lines below for a delivered value without room.
+    /// Formats "invalid" for a row without a bar, the limit's scope, the delivered value and the
+    /// 99th percentile as far as `room` columns hold them, and lines below for a delivered value
+    /// without room.
     fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
         let delivered = figures.delivered.as_ref();
         let short = delivered.map(|delivered| delivered.short(&figures.value));
-        let parts = [figures.scope.map(|scope| scope.name().to_owned()), short.clone(), row.p99.clone()];
+        let invalid = row.status == Status::Invalid && figures.of_limit.is_none();
+        let scope = figures.scope.map(|scope| scope.name().to_owned());
+        let parts = [invalid.then(|| INVALID.to_owned()), scope, short.clone(), row.p99.clone()];
         let mut text = String::new();
         for part in parts.iter().flatten() {
             let separator = if text.is_empty() { " " } else { " · " };
