@@ -1,6 +1,6 @@
 //! Address of a server: `HOST[:PORT]`, IPv4 or IPv6.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,10 @@ impl Address {
         let first = host.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b':');
         if !first || host.len() > 253 || !host.bytes().all(named) {
             return Err(bad("the host is not a name or address"));
+        }
+        let is_dotted = host.split('.').count() == 4 && host.bytes().all(|b| b == b'.' || b.is_ascii_digit());
+        if is_dotted && host.parse::<Ipv4Addr>().is_err() {
+            return Err(bad("no IPv4 address: each of its numbers must be between 0 and 255"));
         }
         if host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local()) {
             return Err(format!(

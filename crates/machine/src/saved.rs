@@ -83,6 +83,9 @@ const SAVED: &[&str] = &[
     "sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
 ];
 
+/// Ends of names of archives that are not written.
+const OTHER_ARCHIVES: [&str; 9] = ["zip", "tar", "gz", "xz", "txz", "bz2", "tbz2", "zst", "7z"];
+
 /// Firmware tables whose header identifies their maker.
 const TABLES: [&str; 3] = ["APIC", "DSDT", "FACP"];
 const TABLE_HEAD: u64 = 16;
@@ -101,6 +104,9 @@ pub enum SavedError {
     /// The path exists already.
     #[error("{0} exists; use a new name")]
     Exists(String),
+    /// The name is that of another kind of archive.
+    #[error("{0} must be a new directory or FILE.tar.gz: no other archive is written")]
+    Archive(String),
     /// Not a saved machine, or a malicious one.
     #[error("{path} is not a saved machine: {why}")]
     Refused {
@@ -116,7 +122,7 @@ impl SavedError {
     pub fn is_of_the_name(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
         match self {
-            Self::Exists(_) | Self::Refused { .. } => true,
+            Self::Exists(_) | Self::Archive(_) | Self::Refused { .. } => true,
             Self::File { cause, .. } => {
                 matches!(cause.kind(), NotFound | NotADirectory | IsADirectory | PermissionDenied)
             }
@@ -264,6 +270,9 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
     let content = content(root, machine);
     if archive::is_named(to) {
         return archive::write(to, &content);
+    }
+    if to.extension().is_some_and(|end| OTHER_ARCHIVES.iter().any(|known| end == *known)) {
+        return Err(SavedError::Archive(shown(to)));
     }
     let failed = |path: &Path, cause: io::Error| SavedError::File { path: shown(path), cause };
     match std::fs::create_dir(to) {

@@ -22,7 +22,8 @@ mod signals;
 mod site;
 mod watch;
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -223,6 +224,21 @@ fn refuse_overwriting_input<'a, const N: usize>(
             Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
         }
     }
+}
+
+/// Fails if --json names a file with text that does not begin with `own`, as documents of this
+/// command do; `kind` names such a document.
+fn refuse_replacing(json: Option<&Path>, own: &str, kind: &str) -> Result<(), Failure> {
+    let Some(path) = json.filter(|path| !is_stdout(path) && path.is_file()) else { return Ok(()) };
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(own.len() as u64).read_to_end(&mut head));
+    if read.is_err() || head.is_empty() || head == own.as_bytes() {
+        return Ok(());
+    }
+    let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+    Err(Failure::usage(format!(
+        "--json would replace {path}, which is not {kind}; name another file, or - for stdout"
+    )))
 }
 
 fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, PathBuf)> {

@@ -116,9 +116,9 @@ fn standard_output_by_any_name_has_the_document_alone() {
         assert_eq!(document["schema"], "plimsoll.run/1");
     }
     let store = ["--store", "history"];
-    let run = [&QUICK[..], &store, &["--html", "-"]].concat();
+    let run = [&QUICK[..], &store, &["--html", "-", "--json", "run.json"]].concat();
     let report = ["report", "last", "--html", "/dev/stdout", "--store", "history"];
-    let compare = ["compare", "last", "last", "--html", "-", "--store", "history"];
+    let compare = ["compare", "run.json", "last", "--html", "-", "--store", "history"];
     for words in [&run[..], &report, &compare] {
         let (out, _) = ended(plimsoll(dir.path()).args(words), 0);
         assert!(out.starts_with("<!DOCTYPE html>") && out.trim_end().ends_with("</html>"), "{words:?}");

@@ -34,6 +34,9 @@ fn place(dir: &Path) {
         fs::write(dir.join(name), &text).unwrap();
     }
     fs::write(dir.join("none.json"), none.to_string()).unwrap();
+    for words in ["history import none.json --store unmeasured", "history note last x --store unmeasured"] {
+        ended(plimsoll(dir).args(words.split(' ')), 0);
+    }
     let deep = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": {}", "[".repeat(50_000));
     fs::write(dir.join("deep.txt"), deep).unwrap();
     fs::write(dir.join("h/watch"), "not a journal\n").unwrap();

@@ -33,6 +33,9 @@ impl HostName {
             Some((host, port)) if is_name(host) && port.parse::<u16>().is_ok() => {
                 format!("'{shown}' is not a host name: the port belongs in ssh's configuration (Port {port})")
             }
+            _ if name.contains('[') => {
+                format!("'{shown}' is not a host name, and ranges are not read here: write each name")
+            }
             _ => format!("'{shown}' is not a host name"),
         })
     }

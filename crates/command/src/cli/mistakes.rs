@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -90,6 +91,18 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
     Ok(())
 }
 
+/// Fails for `--json PLAN`: an option before the plan takes its name as a file.
+pub(super) fn plan_as_file(files: &[(&str, &Option<PathBuf>)]) -> Result<(), clap::Error> {
+    let mut names = files.iter().filter_map(|(option, file)| Some((option, file.as_ref()?.to_str()?)));
+    let Some((option, plan)) = names.find(|(_, name)| built_in::find(name).is_some()) else {
+        return Ok(());
+    };
+    let line = format!(
+        "--{option} took '{plan}', the name of a plan, as its file: write plimsoll run {plan} --{option} FILE"
+    );
+    Err(refused(ErrorKind::InvalidValue, line))
+}
+
 fn foreign(option: &str, value: &str, here: &str) -> String {
     format!("{option} has no value '{value}': write {here}")
 }
@@ -162,15 +175,15 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
             misplaced(root, path, order)
         }
         ErrorKind::UnknownArgument if option.starts_with('-') => {
-            operation_of_fio(&option, order).unwrap_or_else(|| unknown(&option, root, path))
+            value_of_fio(&option, order).unwrap_or_else(|| unknown(&option, root, path))
         }
         ErrorKind::UnknownArgument => switched(&argument, path, order)
             .or_else(|| other_tools::answer(&argument, without_program(&command), |_| false))
             .or_else(|| positional(&argument, without_program(&command), order))
-            .unwrap_or_else(|| {
-                format!("unexpected argument '{}'; {command} --help shows what it accepts", shown(&argument))
-            }),
-        ErrorKind::InvalidSubcommand => no_command(&text(error, ContextKind::InvalidSubcommand)?, root, path),
+            .unwrap_or_else(|| unexpected(&argument, path.last().copied().unwrap_or(root), &command)),
+        ErrorKind::InvalidSubcommand => job_or_server(&order.before).unwrap_or_else(|| {
+            no_command(&text(error, ContextKind::InvalidSubcommand).unwrap_or_default(), root, path)
+        }),
         ErrorKind::MissingSubcommand => {
             let names = texts(error, ContextKind::ValidSubcommand);
             let names: Vec<String> = names.into_iter().filter(|name| name != "help").collect();
@@ -309,6 +322,23 @@ fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<Stri
     Some(format!("unexpected argument '{shown}': write plimsoll {command} {option} {shown}"))
 }
 
+/// Returns the message for a word that `here`, called `command`, does not take.
+fn unexpected(word: &str, here: &Command, command: &str) -> String {
+    let shown = shown(word);
+    let is_part = plimsoll_bench::commands().any(|name| name == word);
+    if is_part && order::option(here, "--only").is_some() {
+        return format!("unexpected argument '{shown}': write {command} --only {shown}");
+    }
+    match here.get_positionals().next() {
+        None => {
+            format!(
+                "unexpected argument '{shown}': {command} takes only options; {command} --help lists them"
+            )
+        }
+        Some(_) => format!("unexpected argument '{shown}'; {command} --help shows what it accepts"),
+    }
+}
+
 /// Returns whether users try `word` as the command of subsystem `name`.
 fn is_synonym(name: &str, word: &str) -> bool {
     plimsoll_bench::subsystem(name).is_some_and(|part| part.synonyms.contains(&word))
@@ -326,21 +356,41 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("plan", &["validate", "lint", "verify"], "check"),
     ("history", &["ls"], "list"),
     ("history", &["rm", "remove"], "delete"),
+    ("history", &["last"], "show last"),
+    ("history", &["export"], "plimsoll export last"),
+    ("history", &["report"], "plimsoll report last"),
+    ("history", &["diff", "compare"], "plimsoll compare last~1 last"),
+    ("plan", &["create", "make", "new", "init"], "show"),
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];
 
-/// Returns the message for fio's `--rw` with a value that has an equivalent.
-fn operation_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
-    if !["--rw", "--readwrite"].contains(&option) {
-        return None;
-    }
+/// Returns the message for a command line of fio with a job file, or of iperf3 with `-s`.
+fn job_or_server(words: &[&str]) -> Option<String> {
+    let (tool, rest) = words.split_first()?;
+    let here = match *tool {
+        "fio" => format!("run {}", quoted(rest.iter().find(|word| word.ends_with(".fio"))?)),
+        "iperf3" | "iperf" if rest.contains(&"-s") => "serve".to_owned(),
+        _ => return None,
+    };
+    Some(format!("{tool} is another tool: write plimsoll {here}"))
+}
+
+/// Returns the message for fio's `--rw`, `--fsync` or `--fdatasync` with a value that has an
+/// equivalent.
+fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
     let place = order.after.iter().position(|word| word.split('=').next() == Some(option))?;
     let value = match order.after.get(place)?.split_once('=') {
         Some((_, value)) => value,
         None => order.after.get(place + 1)?,
     };
-    let here = other_tools::value("--op", value)?;
-    Some(format!("{option} is an option of fio: here it is --op and --pattern, as in plimsoll disk {here}"))
+    let every = || value.parse::<u32>().ok().filter(|n| *n > 0);
+    let (here, typed) = match option {
+        "--rw" | "--readwrite" => ("--op and --pattern", other_tools::value("--op", value)?.to_owned()),
+        "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
+        "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
+        _ => return None,
+    };
+    Some(format!("{option} is an option of fio: here it is {here}, as in plimsoll disk {typed}"))
 }
 
 fn conflict(error: &clap::Error, option: &str) -> String {
@@ -398,9 +448,12 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let bare = option.trim_start_matches('-');
     let names = known.iter().filter_map(|known| known.strip_prefix("--"));
     let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
-    let near = nearest(bare, names);
+    let near = match option {
+        "-v" if path.len() == 1 => Some("version"),
+        _ => nearest(bare, names).filter(|_| option.starts_with("--")),
+    };
     let all = if is_measuring(path) { "--help-all" } else { "--help" };
-    match near.filter(|_| option.starts_with("--")) {
+    match near {
         Some(near) => format!("{shown} is not an option of {command}; did you mean --{near}?"),
         None => format!("{shown} is not an option of {command}; {command} {all} lists its options"),
     }
@@ -423,6 +476,9 @@ fn is_measuring(path: &[&Command]) -> bool {
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
     let command = name(path);
+    if command == "plimsoll plan" && built_in::find(word).is_some() {
+        return format!("'{shown}' is a plan, not a command: write plimsoll plan show {shown}");
+    }
     if path.len() == 1 {
         if built_in::find(word).is_some() || word.ends_with(".toml") {
             return format!("'{shown}' is a plan, not a command: write plimsoll run {shown}");
@@ -449,13 +505,18 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
         .map(|(.., meant)| *meant)
         .or_else(|| plimsoll_bench::commands().find(|name| path.len() == 1 && is_synonym(name, &lower)));
     if let Some(meant) = synonym {
-        return format!("{command} has no command '{shown}'; did you mean {command} {meant}?");
+        let meant = match meant.starts_with("plimsoll ") {
+            true => meant.to_owned(),
+            false => format!("{command} {meant}"),
+        };
+        return format!("{command} has no command '{shown}'; did you mean {meant}?");
     }
     // Three letters match too many words, except with the same first letter.
     let first = lower.chars().next();
     let is_alike = |name: &&str| {
-        (lower.chars().count() > 3 || name.chars().next() == first && lower.len() == 3)
-            && is_slip(&lower, name)
+        lower.len() == 2 && name.starts_with(&lower)
+            || (lower.chars().count() > 3 || name.chars().next() == first && lower.len() == 3)
+                && is_slip(&lower, name)
     };
     let alike = names().chain(["help"]).filter(is_alike);
     match nearest(&lower, alike) {

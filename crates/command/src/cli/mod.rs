@@ -662,6 +662,9 @@ fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::E
         (None, Some(_)) => Measurable::Kept,
         (None, None) => Measurable::Unnamed,
     };
+    if what == Measurable::Unnamed {
+        mistakes::plan_as_file(&[("json", &common.json), ("html", &common.html)])?;
+    }
     let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
     let hosts = Hosts::from_arg_matches(m)?;
     if !hosts.is_named() {

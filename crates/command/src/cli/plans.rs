@@ -96,7 +96,19 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let is_command = first == "run" || plimsoll_bench::commands().any(|name| name == first);
     let lead = if is_command { None } else { Some(OsString::from("run")) };
     let named = OsString::from("plimsoll plan show");
-    match super::parse(super::command(), [named].into_iter().chain(lead).chain(words))? {
+    let is_other_command = lead.is_some() && super::command().find_subcommand(first).is_some();
+    let about_plan = |error: clap::Error| match is_other_command {
+        true => clap::Error::raw(
+            error.kind(),
+            format!(
+                "plan show takes run PLAN, cpu, memory, disk or network, with their options: '{first}' is here the plan of that name, and {}",
+                super::one_line(&error)
+            ),
+        ),
+        false => error,
+    };
+    let line = [named].into_iter().chain(lead).chain(words.iter().cloned());
+    match super::parse(super::command(), line).map_err(about_plan)? {
         TypedCommand::Measure { what: Measurable::Kept, .. } => Err(clap::Error::raw(
             clap::error::ErrorKind::ArgumentConflict,
             "--resume is not supported on plan show: name the plan",

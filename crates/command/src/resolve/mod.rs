@@ -145,7 +145,7 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
     if let Measurable::Subsystem { name, .. } = what {
         of_this_command(name, &common.only)?;
     }
-    refuse_unknown_names(&common.only)?;
+    refuse_unknown_names(what, &common.only)?;
     if let Some(key) = SCALED_KEYS.into_iter().find(|key| typed.asked(key))
         && common.sample_time.is_some()
     {

@@ -4,7 +4,7 @@ use plimsoll_bench::benchmarks;
 use plimsoll_model::case::Pattern;
 use plimsoll_model::plan::Group;
 
-use super::{UsageError, other, subsystem_of};
+use super::{Measurable, UsageError, other, subsystem_of};
 
 /// Fails if a benchmark that `only` names in full lacks a typed parameter.
 pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(), UsageError> {
@@ -18,11 +18,17 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
-/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`.
-pub(super) fn refuse_unknown_names(only: &[String]) -> Result<(), UsageError> {
+/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`; those
+/// of the subsystem to measure come first.
+pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result<(), UsageError> {
     for name in only.iter().filter(|name| plimsoll_bench::find(name).is_none()) {
         let ends_so = |full: &&str| full.split_once('.').is_some_and(|(_, last)| last == name);
-        let meant: Vec<&str> = benchmarks().map(|benchmark| benchmark.name()).filter(ends_so).collect();
+        let mut meant: Vec<&str> = benchmarks().map(|benchmark| benchmark.name()).filter(ends_so).collect();
+        let is_own =
+            |full: &str| matches!(what, Measurable::Subsystem { name, .. } if name == subsystem_of(full));
+        if meant.iter().any(|full| is_own(full)) {
+            meant.retain(|full| is_own(full));
+        }
         if !meant.is_empty() {
             let shown = plimsoll_units::text::shown(name);
             return Err(other(format!(

@@ -129,6 +129,10 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["max-rate", "max-duration", "max-streams", "max-sessions", "allow", "open", "port"],
         "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
+    (&["case", "cases", "groups", "test", "tests"], "write [[group]]"),
+    (&["bs", "blocksize"], "write block"),
+    (&["iodepth"], "write depth"),
+    (&["numjobs"], "write threads"),
     (&["env", "environment"], "a plan cannot set the environment"),
     (
         &["dir", "store", "json", "html", "events", "limits", "key", "resume"],

@@ -21,6 +21,7 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("- may be given once: stdin can be read only once"));
     }
     super::refuse_overwriting_input(typed.files.iter().map(PathBuf::as_path), [("--json", &typed.json)])?;
+    super::refuse_replacing(typed.json.as_deref(), "{\n  \"schema\": \"plimsoll.check/", "a check document")?;
     let to_json = typed.json.as_deref().map(target).transpose()?;
     let opened = typed.machine.as_deref().map(saved::open).transpose();
     let opened = opened.map_err(|e| Failure::usage(format!("--machine {e}")))?;

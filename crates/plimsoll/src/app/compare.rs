@@ -38,6 +38,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     let sides = history.sides(&names)?;
+    refuse_same_run(&names, &sides)?;
     each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides)?;
     let sides = if typed.redact { redact_sides(&sides)? } else { sides };
@@ -85,6 +86,17 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
             "{} is named twice; name each side once",
             plimsoll_units::text::shown_within(name, 120)
         ))),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if both of two names, such as an id and `last`, are of the same run of the history.
+fn refuse_same_run(names: &[&str], sides: &[ComparedSide]) -> Result<(), Failure> {
+    match sides {
+        [a, b] if a.runs == b.runs && files(names.iter().copied()).next().is_none() => {
+            let line = format!("{} and {} are the same run; name another, such as last~1", a.name, b.name);
+            Err(Failure::usage(line))
+        }
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use plimsoll_bench::benchmarks;
 use plimsoll_command::cli::{HistoryCommand, HistoryRequest};
 use plimsoll_history::{Pruned, Store, StoreError};
 use plimsoll_model::case::Pattern;
+use plimsoll_model::measurement::Status;
 use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
@@ -71,6 +72,12 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
 /// Accepts the level of the run `name`. Prints the run with which baselines start from now on.
 fn accept(store: &mut Store, name: &str, style: &Style) -> Result<ExitCode, Failure> {
     let run = store.load(name).map_err(|e| store_failure(&e))?;
+    if run.measurements.iter().all(|made| made.effective_status().0 != Status::Ok) {
+        return Err(Failure::usage(format!(
+            "run {} has no figures to accept: none of its cases was measured; choose another run",
+            plimsoll_units::text::shown_within(&run.id, 60)
+        )));
+    }
     let first = store.accept(&run).map_err(|e| store_failure(&e))?;
     let first = store.load(&first).map_err(|e| store_failure(&e))?;
     printed(&report::history::accepted(&first, style))

@@ -181,11 +181,21 @@ impl<'a> LazyHistory<'a> {
             return Ok(ComparedSide { name: shown(name), runs: loaded(store, &tagged)? });
         }
         let run = store.load(name).map_err(|e| match e {
-            StoreError::NoSuchRun { .. } if Path::new(name).exists() => Failure::usage(format!(
-                "no run '{}' is in the history; for the file of that name write ./{}",
-                shown(name),
-                shown(name)
-            )),
+            StoreError::NoSuchRun { .. } if Path::new(name).exists() => {
+                Failure::usage(match Run::read_all(Path::new(name)) {
+                    Ok(_) => format!(
+                        "no run '{0}' is in the history; for the file of that name write ./{0}",
+                        shown(name)
+                    ),
+                    Err(_) => format!(
+                        "{} is neither a stored run nor a run document; for a result of another tool use plimsoll check",
+                        shown(name)
+                    ),
+                })
+            }
+            StoreError::NoSuchRun { .. } if name == "baseline" => Failure::usage(
+                "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
+            ),
             e => store_failure(&e),
         })?;
         Ok(ComparedSide { name: shown(name), runs: vec![run] })

@@ -65,7 +65,7 @@ impl Run {
                 let other = plimsoll_units::text::shown_within(other, 60);
                 return Err(format!("has schema '{other}', and this plimsoll reads {RUN_SCHEMA}"));
             }
-            None => return Err("not a plimsoll run (JSON): it has no schema".to_owned()),
+            None => return Err("not a plimsoll run (JSON): it has no schema; for a result of another tool use plimsoll check".to_owned()),
         };
         let run: Self = run.map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
         run.checked()

@@ -80,6 +80,12 @@ fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
         read.iter().map(PathBuf::as_path),
         [("--json", &typed.json), ("--html", &typed.html)],
     )?;
+    // Only gather writes a run on one line.
+    crate::app::refuse_replacing(
+        typed.json.as_deref(),
+        "{\"schema\":\"plimsoll.run/",
+        "a document of plimsoll gather",
+    )?;
     let of = |path: &Option<PathBuf>| path.as_deref().map(target).transpose();
     Ok([of(&typed.json)?, of(&typed.html)?])
 }
