@@ -60,7 +60,10 @@ impl Benchmark for Peak {
                 LabelPart::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
-            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
+            help: &[(
+                "op",
+                "fma, add, mul, mix (additions and multiplications), dot, div, sqrt, crc32c or all",
+            )],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,

@@ -13,7 +13,7 @@ pub struct DiskAndNetwork {
     /// Also measure the network to this host, where plimsoll serve runs
     #[arg(long, value_name = "HOST[:PORT]")]
     pub server: Option<String>,
-    /// File with the key of --server [default: PLIMSOLL_KEY in the environment]
+    /// File with the key of --server [default: the key itself in PLIMSOLL_KEY, if it is set]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }

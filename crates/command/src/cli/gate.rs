@@ -21,8 +21,8 @@ pub struct GateCommand {
     /// Also write the answer to FILE, in the format of --format (for text: as JSON)
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print what would be measured, the source of each threshold and the smallest loss it finds,
-    /// and exit
+    /// Print what would be measured, and each threshold with its source and the smallest loss that
+    /// it detects; then exit
     #[arg(long, conflicts_with_all = ["format", "output"])]
     pub explain: bool,
     /// Also measure with all cores loaded at once; use it only on a machine without other work

@@ -31,8 +31,8 @@ pub struct Hosts {
     /// {host}, such as 'docker exec -i {host}' [default: ssh; with --hosts slurm: srun]
     #[arg(long, value_name = "NAME|COMMAND", help_heading = "Other machines")]
     pub launcher: Option<String>,
-    /// Static plimsoll binary to copy to hosts of another architecture; may be repeated [default:
-    /// this program]
+    /// Static plimsoll binary for hosts of another architecture; may be repeated [default: this
+    /// program, for hosts of this architecture]
     #[arg(long, value_name = "FILE", help_heading = "Other machines")]
     pub program: Vec<PathBuf>,
     /// Configuration file for ssh, as its -F [default: your own]

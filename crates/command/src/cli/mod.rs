@@ -202,15 +202,15 @@ pub struct Common {
     /// Take exactly N samples of each case [default: 6 to 30, until --precision is reached]
     #[arg(long, value_name = "N", value_parser = whole::<1, 1_000_000>)]
     pub samples: Option<u32>,
-    /// Length of one sample [default: the plan's, or 200ms]
+    /// Length of one sample [default: 200ms, or what the plan sets]
     #[arg(long, value_name = "TIME", value_parser = sample_time, allow_hyphen_values = true)]
     pub sample_time: Option<Duration>,
     /// Stop sampling a case when its 95 % confidence interval is within ± this share of the median
     /// [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Limit the time for the samples of all cases together, such as 10m; reference tools, and
-    /// tests between machines (--hosts), take extra time [default: the plan's, or none]
+    /// Limit the time for the samples of all cases together, such as 10m; reference tools, and with
+    /// run --hosts tests between machines, take extra time [default: none, or what the plan sets]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure all cases N times, each time in a new random order
@@ -242,7 +242,8 @@ pub struct Common {
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
     /// Exit with code 1 unless this holds, such as 'memory.bandwidth/* bandwidth >= 80% of limit';
-    /// instead of 80% of limit also 95% of baseline (the plan's last 10 runs) or 10 GB/s
+    /// instead of 80% of limit also 95% of baseline (the last 10 runs of the same plan or command)
+    /// or 10 GB/s
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Seed of all random numbers [default: a new one for each run]
@@ -344,7 +345,7 @@ fn subsystem(name: &'static str) -> Command {
             .long(key.name)
             .help(part.map_or_else(|| key.help.to_owned(), |part| plimsoll_bench::help_of(part, key)))
             .action(ArgAction::Append)
-            .help_heading("Parameters (a,b: one case for each; benchmarks without it are left out)");
+            .help_heading("Parameters (a,b: one case each; benchmarks without the parameter are left out)");
         if key.name == "affinity" {
             return flag.value_name("spread|compact|CPULIST");
         }
@@ -366,7 +367,10 @@ fn subsystem(name: &'static str) -> Command {
     let command =
         if plimsoll_bench::uses_test_files(name) { DiskFlags::augment_args(command) } else { command };
     let takes_threads = part.is_none_or(|part| part.instead_of_threads.is_none());
-    let command = command.mut_arg("threads", |threads| threads.hide(!takes_threads));
+    let command = command.mut_arg("threads", |threads| match part.is_some_and(|part| part.on_files) {
+        true => threads.help("Number of threads, or a list to measure each [default: 1]"),
+        false => threads.hide(!takes_threads),
+    });
     // Overrides the doc comments of the structs.
     command.about(about).after_help(help::listed("Benchmarks", &list))
 }
@@ -385,7 +389,7 @@ fn secret() -> Arg {
         .alias("key-file")
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
-        .help("File with the key of --server [default: PLIMSOLL_KEY in the environment]")
+        .help("File with the key of --server [default: the key itself in PLIMSOLL_KEY, if it is set]")
 }
 
 fn run() -> Command {

@@ -10,7 +10,7 @@ use super::values::whole;
 #[derive(Args, Clone, Debug)]
 pub struct Compare {
     /// First run, the reference: its id, last, last~1, a tag, a file, baseline:last10 (the last 10
-    /// runs) or published:NAME
+    /// runs) or published:NAME (a published plan of plimsoll plan list)
     #[arg(value_name = "A")]
     pub a: String,
     /// Second run, compared with the first: named in the same way
@@ -19,15 +19,16 @@ pub struct Compare {
     /// More runs, up to 30 in all: each is compared with the first, and all are ranked
     #[arg(value_name = "C")]
     pub others: Vec<String>,
-    /// Also rank the runs by figure per money: the price of each run, or a file with RUN=PRICE on
-    /// each line
+    /// Also rank the runs by figure per money: the price of each run, such as last=0.0416/h, or a
+    /// file with RUN=PRICE/h on each line
     #[arg(long, value_name = "RUN=PRICE/h,…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
     /// Also print one score per run: the weighted geometric mean of these benchmarks, each as a
     /// share of the best run
     #[arg(long, value_name = "NAME=WEIGHT,…", value_delimiter = ',', help_heading = "Ranking")]
     pub weights: Vec<String>,
-    /// Exit with code 1 if a figure lost more than this share, or is missing (see --missing)
+    /// Exit with code 1 if a figure is worse than in A by more than this share, such as 5%, or is
+    /// missing (see --missing)
     #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true)]
     pub fail_on: Option<f64>,
     /// What a figure does that is valid in A and missing or invalid in another run: fail (--fail-on
@@ -38,7 +39,8 @@ pub struct Compare {
     #[arg(long)]
     pub strict: bool,
     /// Exit with code 1 unless B (and each further run) meets this, such as 'memory.bandwidth/*
-    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline or 10 GB/s
+    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline (the figure of A) or
+    /// 10 GB/s
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Show all metrics; without it only headlines and changes
@@ -50,8 +52,8 @@ pub struct Compare {
     /// Also write the comparison to FILE as one HTML page, which contains the run documents
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Replace host names, addresses, serial numbers, user names and directories, and file names by
-    /// numbers
+    /// Replace host names, addresses, serial numbers, user names and directories; runs from files
+    /// are then named side 1, side 2 …
     #[arg(long)]
     pub redact: bool,
     /// Directory of the history [default: $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
@@ -65,7 +67,8 @@ pub struct Doctor {
     /// Number of runs to compare with each other; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches
+    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches,
+    /// such as 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files [default: .]
@@ -89,8 +92,8 @@ pub struct ReportCommand {
     /// Write one HTML page to FILE instead of a table to stdout
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// published: print the tables of the published report that the plan repeats, and the figures
-    /// of this run; of several runs the latest figure counts
+    /// published: print the tables of the published report with the figures of this run; of several
+    /// runs the latest figure counts
     #[arg(long, value_name = "WHICH", value_parser = ["published"])]
     pub tables: Option<String>,
     /// Print at most 14 short lines for a forum or a pull request: machine, headlines, share of the
@@ -129,7 +132,7 @@ pub struct CheckCommand {
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Write the verdicts as JSON to FILE; with - to stdout instead of the table
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
 }
 
@@ -144,7 +147,7 @@ pub struct Gather {
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
     /// Write the joined document as JSON to FILE; with - to stdout instead of the table
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
     /// Write one HTML page to FILE
     #[arg(long, value_name = "FILE")]
@@ -183,7 +186,7 @@ pub struct Export {
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
     /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us'; junit has a test
-    /// for each; a baseline is the last 10 runs before this one
+    /// for each expression; a baseline is the last 10 runs of the same plan before this one
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// File to write instead of stdout; an existing one is replaced

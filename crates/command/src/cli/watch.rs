@@ -22,7 +22,7 @@ pub struct WatchCommand {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = spacing)]
     pub every: Duration,
     /// Measure only these benchmarks of the plan (such as memory or network.tcp), or cases whose id
-    /// matches
+    /// matches, such as 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// What it also measures.
@@ -46,7 +46,7 @@ pub struct WatchCommand {
     /// Show the results so far
     #[arg(long, conflicts_with_all = ["stop", "plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day", "json", "html"])]
     pub status: bool,
-    /// End the watch, show its result and keep it
+    /// End the watch for good: show and store its result
     #[arg(long, conflicts_with_all = ["plan", "lasts", "every", "only", "dir", "server", "key", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub stop: bool,
     /// Directory of the history for the result; the watch keeps its journal there too [default:

@@ -264,7 +264,7 @@ const TOOL: Tool = Tool {
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
     version_after: "fio-",
-    results: Some("JSON and JSON+ of 2.x and 3.x, also of a client"),
+    results: Some("JSON and JSON+ of 2.x and 3.x, also of fio --client"),
     ..Tool::NONE
 };
 
