@@ -53,7 +53,7 @@ impl Benchmark for Linpack {
     fn sample_seconds(&self, machine: &Machine, case: &Case) -> Option<f64> {
         // 40 GFLOP/s per core, as with 256-bit vectors.
         let n = case.number("n")? as f64;
-        let cpus = machine.cpu.allowed.len().clamp(1, case.threads() as usize) as f64;
+        let cpus = machine.cpu.allowed.len().clamp(1, case.threads()) as f64;
         Some(2.0 / 3.0 * n.powi(3) / (4e10 * cpus))
     }
 

@@ -76,7 +76,7 @@ impl Benchmark for Peak {
         let first = machine.cpu.allowed.iter().next().unwrap_or(0);
         let of_one = limit::per_cycle(machine, first, kernel)
             .map_or(2.0 * f64::from(kernel.lanes), |rate| rate.operations);
-        let cpus = machine.cpu.allowed.len().clamp(1, case.threads() as usize) as f64;
+        let cpus = machine.cpu.allowed.len().clamp(1, case.threads()) as f64;
         let operations = of_one * ASSUMED_CLOCK * cpus;
         fixed::estimate_seconds(case, AveragePace { bytes: f64::INFINITY, operations })
     }

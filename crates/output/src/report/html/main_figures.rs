@@ -20,9 +20,9 @@ fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
             run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
         let own: Vec<&Measurement> = own.collect();
         let first = own.first()?.case.benchmark();
-        let same = own.iter().filter(|m| m.case.benchmark() == first);
-        let is_rate = |m: &&&Measurement| m.headline().is_some_and(|metric| metric.better == Better::Higher);
-        same.clone().filter(is_rate).next_back().or_else(|| same.clone().next_back()).copied()
+        let mut same = own.iter().copied().filter(|m| m.case.benchmark() == first);
+        let is_rate = |m: &&Measurement| m.headline().is_some_and(|metric| metric.better == Better::Higher);
+        same.clone().rfind(is_rate).or_else(|| same.next_back())
     };
     let known =
         subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name));

@@ -228,7 +228,10 @@ fn made_of(
         0 | 1 => {
             bodies.push(html! { main { (machines.section) } });
             if reports.is_empty() {
-                bodies.insert(0, html! { nav { a href="#compare" { "compare: drop other runs on this page" } } });
+                bodies.insert(
+                    0,
+                    html! { nav { a href="#compare" { "compare: drop other runs on this page" } } },
+                );
             }
         }
         many => bodies

@@ -56,7 +56,10 @@ fn an_invalid_figure_without_a_share_says_so_without_colour() {
     let mut made = fixture::measured("memory.latency/size=1G", "latency", Unit::Second, 1e-7);
     (made.status, made.reason) = (Status::Invalid, Some("93 % of the time was excluded".to_owned()));
     let text = printed(&fixture::run_of(vec![made]), &Style::plain(80));
-    assert!(text.lines().any(|line| line.starts_with("  latency 1 GiB") && line.ends_with(" invalid")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("  latency 1 GiB") && line.ends_with(" invalid")),
+        "{text}"
+    );
 }
 
 #[test]
