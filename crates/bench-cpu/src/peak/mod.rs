@@ -2,7 +2,7 @@
 //! clock come from the same undisturbed slices.
 
 use plimsoll_metal::capability::fastest_variant;
-use plimsoll_metal::kernel::{ComputeKernel, WrongResult, chained, kernels};
+use plimsoll_metal::kernel::{ComputeKernel, Op, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
 use plimsoll_metal::team::{Team, TeamMember};
 use serde::{Deserialize, Serialize};
@@ -60,10 +60,7 @@ impl Benchmark for Peak {
                 LabelPart::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
-            help: &[(
-                "op",
-                "fma, add, mul, mix (additions and multiplications), dot, div, sqrt, crc32c or all",
-            )],
+            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,
@@ -73,9 +70,9 @@ impl Benchmark for Peak {
 
     fn sample_seconds(&self, machine: &Machine, case: &Case) -> Option<f64> {
         let kernel = crate::kernel_of(case).ok()?;
-        let first = machine.cpu.allowed.iter().next().unwrap_or(0);
-        let of_one = limit::per_cycle(machine, first, kernel)
-            .map_or(2.0 * f64::from(kernel.lanes), |rate| rate.operations);
+        // Two instructions per cycle; a fused multiply-add is two operations.
+        let each = if kernel.op == Op::FMA { 2.0 } else { 1.0 };
+        let of_one = 2.0 * each * f64::from(kernel.lanes);
         let cpus = machine.cpu.allowed.len().clamp(1, case.threads()) as f64;
         let operations = of_one * ASSUMED_CLOCK * cpus;
         fixed::estimate_seconds(case, AveragePace { bytes: f64::INFINITY, operations })

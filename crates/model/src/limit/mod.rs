@@ -55,17 +55,17 @@ pub enum LimitSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitScope {
-    /// A processor socket with all memory channels filled: a guest may have less.
+    /// Processor sockets with all memory channels filled: a guest may have less.
     Socket,
     /// Copies within one machine, which is no link.
     Loopback,
 }
 
 impl LimitScope {
-    /// Returns its name in tables: `whole socket`.
+    /// Returns its name in tables: `full sockets`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Socket => "whole socket",
+            Self::Socket => "full sockets",
             Self::Loopback => "loopback",
         }
     }

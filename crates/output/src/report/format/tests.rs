@@ -138,7 +138,8 @@ fn the_first_line_of_a_disturbed_run_is_what_it_delivers() {
     let text = written(|out| crate::report::terminal::print(&run, out, &Style::plain(200)));
     let first = text.lines().next().unwrap();
     assert!(
-        first.contains("delivers 22.1 GFLOP/s of the 103 GFLOP/s") && first.contains("other processes"),
+        first.contains("delivers 22.1 GFLOP/s (21 %) of the 103 GFLOP/s")
+            && first.contains("other processes"),
         "{first}"
     );
     // Threads that work in turns count only their own time.

@@ -48,20 +48,16 @@ pub(super) fn main_figures(run: &Run) -> Markup {
 
 /// Formats what limits the trust in a result, its most important part first.
 fn trust(measurement: &Measurement, figures: &HeadlineFigures) -> String {
-    let mut parts = Vec::new();
-    if let Some(delivered) = &figures.delivered {
-        let excluded = percent(delivered.excluded, 2);
-        parts.push(format!("delivered; {} undisturbed, {excluded} of the time excluded", figures.value));
-    }
     let star = if is_wide(&measurement.warnings) { ", not converged" } else { "" };
-    parts.push(format!("{}{star}", figures.interval));
-    parts.push(match (figures.of_limit, figures.scope) {
+    let share = match (figures.of_limit, figures.scope) {
         (Some(_), _) => format!("{} of its limit", figures.share()),
-        (None, Some(scope)) => format!("limit {} ({})", figures.limit, scope.name()),
+        (None, Some(scope)) => format!("limit of {}: not rated", scope.name()),
         (None, None) => "no limit known".to_owned(),
-    });
-    parts.retain(|part| !part.is_empty());
-    parts.join(" · ")
+    };
+    let undisturbed = format!("{}{star} · {share}", figures.interval);
+    let Some(delivered) = &figures.delivered else { return undisturbed };
+    let share = delivered.of_limit.map(|share| format!(", {} of its limit", percent(share, 2)));
+    format!("delivered{}; undisturbed {} {undisturbed}", share.unwrap_or_default(), figures.value)
 }
 
 #[cfg(test)]
@@ -85,6 +81,6 @@ mod tests {
         let mut made = fixture::cpu("f64", 2, 100e9, 104e9);
         (made.conditions.excluded, made.conditions.delivered) = (Some(0.8), Some(20e9));
         let text = main_figures(&fixture::run_of(vec![made])).into_string();
-        assert!(text.contains(">20.0 GFLOP/s<") && text.contains("100 GFLOP/s undisturbed"), "{text}");
+        assert!(text.contains(">20.0 GFLOP/s<") && text.contains("undisturbed 100 GFLOP/s"), "{text}");
     }
 }

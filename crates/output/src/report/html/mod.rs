@@ -230,7 +230,7 @@ fn made_of(
             if reports.is_empty() {
                 bodies.insert(
                     0,
-                    html! { nav { a href="#compare" { "compare: drop other runs on this page" } } },
+                    html! { nav { a href="#compare" { "Compare: drop files of other runs anywhere on this page" } } },
                 );
             }
         }

@@ -343,7 +343,7 @@ fn rows(measurement: &Measurement) -> Markup {
         }
         @for (index, metric) in measurement.metrics.iter().enumerate() {
             tr {
-                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.asides.join(" ")) } } } @else { td {} }
+                @if index == 0 { td title=(measurement.case.id()) { (row.label) " " span.note { (row.level.iter().chain(&row.explained).map(String::as_str).collect::<Vec<_>>().join(" · ")) } } } @else { td {} }
                 td { (metric.name) }
                 (numbers(metric))
                 td { @if index == 0 { (ran_under(measurement)) } }

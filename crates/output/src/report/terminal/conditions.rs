@@ -82,7 +82,7 @@ fn cache(machine: &Machine) -> Option<Note> {
         note(
             "cache-shared",
             format!(
-                "shared cache: one CPU gets {} of {} MiB of last-level cache; memory is measured beyond that",
+                "shared cache: one CPU gets {} of {} MiB of last-level cache; memory cases use more than that",
                 effective >> 20,
                 one >> 20
             ),

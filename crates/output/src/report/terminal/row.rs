@@ -16,13 +16,14 @@ use plimsoll_units::text::format_count;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MeasurementRow {
     pub(crate) label: String,
-    /// Cache level that answered and variants that `best` chose, for beside the label.
-    pub(crate) asides: Vec<String>,
+    /// Cache level that answered: `(L2)`.
+    pub(crate) level: Option<String>,
     pub(crate) status: Status,
     pub(crate) reason: Option<String>,
     pub(crate) figures: Option<HeadlineFigures>,
-    /// 99th percentile of the operations' latencies: `p99 183 µs`.
-    pub(crate) p99: Option<String>,
+    /// Percentiles of the operations' latencies, the longest form first: `p50 87.0 µs · p99 183 µs`
+    /// and `p99 183 µs`.
+    pub(crate) percentiles: Option<[String; 2]>,
     pub(crate) details: String,
     /// Details that are only shown among explanations.
     pub(crate) explained: Vec<String>,
@@ -152,8 +153,7 @@ impl MeasurementRow {
             others.iter().filter(shown).partition(|metric| metric.percentiles.is_some());
         details.extend(plain.into_iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
-        let p99 = headline.into_iter().chain(timed.iter().copied()).find_map(p99);
-        let asides = asides(measurement, benchmark);
+        let shown_percentiles = headline.into_iter().chain(timed.iter().copied()).find_map(percentiles_shown);
         let mut explained: Vec<String> = headline.and_then(tail).into_iter().collect();
         explained.extend(timed.into_iter().filter_map(|metric| also(measurement, metric)));
         explained.extend(chosen(measurement).map(|variant| format!("kernel {variant}")));
@@ -162,9 +162,9 @@ impl MeasurementRow {
             label: label(&measurement.case) + &repeat,
             status: measurement.status,
             reason: measurement.reason.clone(),
-            asides,
+            level: benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement)),
             figures: headline.map(|metric| HeadlineFigures::of(measurement, metric)),
-            p99,
+            percentiles: shown_percentiles,
             details: details.join(" · "),
             explained,
             warnings: measurement.warnings.clone(),
@@ -219,11 +219,6 @@ fn chosen(measurement: &Measurement) -> impl Iterator<Item = &str> {
     let case = &measurement.case;
     let best = case.params().iter().filter(|(name, _)| case.word(name) == Some("best"));
     best.filter_map(|(name, _)| measurement.achieved.word_of_parameter(name))
-}
-
-fn asides(measurement: &Measurement, benchmark: Option<&dyn Benchmark>) -> Vec<String> {
-    let answered = benchmark.and_then(|benchmark| (benchmark.descriptor().answered)(measurement));
-    answered.into_iter().chain(chosen(measurement).map(str::to_owned)).collect()
 }
 
 /// Formats a value, followed by `(22.1 GFLOP/s delivered)` if `delivered` is given.
@@ -312,9 +307,10 @@ fn describe(percentiles: &BTreeMap<String, f64>, unit: Unit, names: &[&str]) -> 
     (!all.is_empty()).then(|| all.join(" · "))
 }
 
-/// Formats the 99th percentile, `p99 183 µs`; `None` without percentiles.
-fn p99(metric: &MetricResult) -> Option<String> {
-    describe(metric.percentiles.as_ref()?, metric.unit, &["p99"])
+fn percentiles_shown(metric: &MetricResult) -> Option<[String; 2]> {
+    let percentiles = metric.percentiles.as_ref()?;
+    let of = |names: &[&str]| describe(percentiles, metric.unit, names);
+    Some([of(&["p50", "p99"])?, of(&["p99"])?])
 }
 
 /// Returns how rows show a further metric; `None` if they do not.
@@ -382,7 +378,7 @@ mod tests {
             made
         };
         let limit = |latency| fixture::derived(latency, LimitKind::Floor, "cycles ÷ clock");
-        let chosen = |made: &Measurement| MeasurementRow::of(made).asides.join(" ");
+        let chosen = |made: &Measurement| MeasurementRow::of(made).level.unwrap_or_default();
         assert_eq!(chosen(&made("512K", "L2", 4.0e-9).limited(limit(3.9e-9))), "(L2)");
         assert_eq!(chosen(&made("512K", "L2", 40e-9).limited(limit(3.9e-9))), "(L2-sized)");
         assert_eq!(chosen(&made("16M", "L3", 153e-9)), "(L3-sized)");
@@ -410,7 +406,7 @@ mod tests {
             "single operations: p50 87.0 µs · p99  183 µs · p99.9  783 µs · max 3.57 ms"
         );
         assert_eq!(rows[8].explained, ["latency p50 201 µs · p99 422 µs"]);
-        let p99 = |index: usize| rows[index].p99.as_deref();
+        let p99 = |index: usize| rows[index].percentiles.as_ref().map(|[_, p99]| p99.as_str());
         assert_eq!([p99(7), p99(8), p99(9)], [Some("p99 183 µs"), Some("p99 422 µs"), None]);
         assert!(rows[0].details.is_empty() && rows[9].details.is_empty());
     }

@@ -32,16 +32,15 @@ impl Section {
         is_new
     }
 
-    /// Counts the rows with each warning, and states the largest share of time excluded:
-    /// `of 4 cases: 3 preempted · 1 cpus moved; up to 64 % of the time excluded`. `None` if there
-    /// is none.
+    /// Counts the rows with each warning, and states the largest share of time excluded: `of 4
+    /// cases: 3 preempted; medians leave out up to 64 % of the time`. `None` if there is none.
     pub(crate) fn warnings(&self) -> Option<String> {
         let names = count_warnings(self.rows.iter().map(|row| row.warnings.as_slice()), &IN_INTERVAL_COLUMN);
         let excluded =
             self.rows.iter().filter_map(|row| Some(row.figures.as_ref()?.delivered.as_ref()?.excluded));
         let excluded = excluded
             .max_by(f64::total_cmp)
-            .map(|share| format!("up to {} of the time excluded", percent(share, 2)));
+            .map(|share| format!("medians leave out up to {} of the time", percent(share, 2)));
         let counted = format!("of {}: {names}", format_count(self.rows.len(), "case"));
         let counted = (!names.is_empty()).then_some(counted);
         let parts: Vec<String> = counted.into_iter().chain(excluded).collect();

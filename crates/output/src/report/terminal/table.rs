@@ -167,20 +167,22 @@ impl CaseTable {
         self.placed(row, line.trim_end()) + &below
     }
 
-    /// Formats "invalid" for a row without a bar, the limit's scope, the delivered value and the
-    /// 99th percentile as far as `room` columns hold them, and lines below for a delivered value
-    /// without room.
+    /// Formats "invalid" for a row without a bar, the limit's scope, the delivered value and
+    /// percentiles as far as `room` columns hold them, and lines below for a delivered value without
+    /// room.
     fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
         let delivered = figures.delivered.as_ref();
         let short = delivered.map(|delivered| delivered.short(&figures.value));
         let invalid = row.status == Status::Invalid && figures.of_limit.is_none();
         let scope = figures.scope.map(|scope| scope.name().to_owned());
-        let parts = [invalid.then(|| INVALID.to_owned()), scope, short.clone(), row.p99.clone()];
+        let first = [invalid.then(|| INVALID.to_owned()), scope, short.clone()];
+        let percentiles = row.percentiles.as_ref().map(<[String; 2]>::as_slice).unwrap_or_default();
         let mut text = String::new();
-        for part in parts.iter().flatten() {
+        // Of the percentiles the longest form that fits.
+        for forms in first.iter().flatten().map(std::slice::from_ref).chain([percentiles]) {
             let separator = if text.is_empty() { " " } else { " · " };
-            let longer = self.style.styled(&format!("{text}{separator}{part}"));
-            if longer.width() <= room {
+            let longer = |form| self.style.styled(&format!("{text}{separator}{form}"));
+            if let Some(longer) = forms.iter().map(longer).find(|longer| longer.width() <= room) {
                 text = longer;
             }
         }
@@ -199,18 +201,13 @@ impl CaseTable {
             FigureLayout::Below { .. } => (self.style.width.saturating_sub(INDENT), INNER - 1),
             FigureLayout::Running => (0, INNER - 1),
         };
-        let mut asides = String::new();
-        for aside in &row.asides {
-            let longer = format!("{asides} {}", self.style.styled(aside));
-            if label.width() + longer.width() <= room {
-                asides = longer;
-            }
-        }
-        let pad = room.checked_sub(label.width() + asides.width());
-        let asides = self.style.paint(TextRole::Dim, &asides);
+        let level = row.level.as_ref().map(|level| format!(" {}", self.style.styled(level)));
+        let level = level.filter(|level| label.width() + level.width() <= room).unwrap_or_default();
+        let pad = room.checked_sub(label.width() + level.width());
+        let level = self.style.paint(TextRole::Dim, &level);
         match (self.layout, pad) {
-            (FigureLayout::OneLine { .. }, Some(pad)) => format!("{lead}{label}{asides}{:pad$}{cells}\n", ""),
-            (_, Some(_)) => format!("{lead}{label}{asides}\n{:indent$}{cells}\n", ""),
+            (FigureLayout::OneLine { .. }, Some(pad)) => format!("{lead}{label}{level}{:pad$}{cells}\n", ""),
+            (_, Some(_)) => format!("{lead}{label}{level}\n{:indent$}{cells}\n", ""),
             (_, None) => format!("{}{:indent$}{cells}\n", self.wrapped_label(&lead, &label), ""),
         }
     }
@@ -316,7 +313,8 @@ impl CaseTable {
         let scope = figures.scope.map(|scope| scope.name().to_owned());
         let share = figures.of_limit.map(|_| format!("{} of it", figures.share()));
         let delivered = figures.delivered.as_ref().map(|delivered| delivered.short(&figures.value));
-        for part in [limit, scope, share, delivered, row.p99.clone()].into_iter().flatten() {
+        let percentiles = row.percentiles.as_ref().map(|[both, _]| both.clone());
+        for part in [limit, scope, share, delivered, percentiles].into_iter().flatten() {
             text += &format!(", {part}");
         }
         let label = self.wrapped_label(&self.lead(row), &self.style.styled(&row.label));

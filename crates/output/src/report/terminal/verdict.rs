@@ -42,16 +42,16 @@ fn too_busy(run: &Run) -> Option<String> {
     }
     let losses = disturbed.iter().filter_map(|m| m.delivered());
     let worst = losses.max_by(|a, b| a.excluded.total_cmp(&b.excluded))?;
-    let share = percent(worst.excluded, 2);
-    let cause = match worst.cause {
-        LossCause::OtherProcesses => format!("other processes took up to {share} of the CPU time; stop them"),
-        LossCause::Hypervisor => {
-            format!("the hypervisor took up to {share} of the CPU time; choose a quieter or dedicated host")
-        }
-        LossCause::Quota => format!("the CPU quota stopped the threads up to {share} of the time; raise it"),
-        LossCause::Unknown => format!("up to {share} of the time was interrupted; stop other work"),
+    let (cause, remedy) = match worst.cause {
+        LossCause::OtherProcesses => ("other processes", "stop them"),
+        LossCause::Hypervisor => ("the hypervisor", "choose a quieter or dedicated host"),
+        LossCause::Quota => ("the CPU quota", "raise it"),
+        LossCause::Unknown => ("interruptions", "stop other work"),
     };
-    Some(format!("Too busy to judge: {cause}, and run again."))
+    let (n, all) = (disturbed.len(), format_count(results(run).count(), "case"));
+    Some(format!(
+        "Too busy to judge: {cause} interrupted {n} of {all} for more than half of the time; {remedy}, and run again."
+    ))
 }
 
 /// States what the most disturbed case of the first subsystem with one delivered; `None` if no
@@ -74,11 +74,12 @@ fn delivered(run: &Run) -> Option<String> {
     let got = &delivered.value;
     let head = match measurement.headline()?.better {
         Better::Higher => {
-            format!("This machine delivers {got} of the {value} that {label} reaches undisturbed")
+            let share = percent(share(measurement)?, 2);
+            format!("This machine delivers {got} ({share}) of the {value} that {label} reaches undisturbed")
         }
         Better::Lower => format!("On this machine, {label} takes {got}, and {value} undisturbed"),
     };
-    Some(format!("{head}: {}, {} of the time excluded.", delivered.cause, percent(delivered.excluded, 2)))
+    Some(format!("{head}; the cause: {}.", delivered.cause))
 }
 
 fn lost(run: &Run) -> Option<String> {
@@ -86,13 +87,9 @@ fn lost(run: &Run) -> Option<String> {
     let words = [(of(Status::Invalid), "invalid"), (of(Status::Failed), "failed")];
     let words: Vec<String> =
         words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    (!words.is_empty()).then(|| {
-        format!(
-            "Not all cases have a result: of {}, {}.",
-            format_count(run.measurements.len(), "case"),
-            words.join(" and ")
-        )
-    })
+    let count = of(Status::Invalid) + of(Status::Failed);
+    let all = format_count(run.measurements.len(), "case");
+    (count > 0).then(|| format!("No valid result: {count} of {all} ({}).", words.join(", ")))
 }
 
 fn of_limits(run: &Run) -> Option<Verdict> {
@@ -178,12 +175,12 @@ mod tests {
         let (grade, text) = judged(&fixture::run_of(vec![busy.clone(), quiet.clone()]));
         assert!(grade == Grade::Poor && text.starts_with("Too busy to judge: other processes"), "{text}");
         let (_, text) = judged(&fixture::run_of(vec![busy, quiet.clone(), quiet]));
-        assert!(text.starts_with("This machine delivers 35.2 GFLOP/s of the 117 GFLOP/s"), "{text}");
+        assert!(text.starts_with("This machine delivers 35.2 GFLOP/s (30 %) of the 117 GFLOP/s"), "{text}");
     }
 
     #[test]
     fn failed_and_invalid_cases_are_counted() {
         let (grade, text) = judged(&fixture::run());
-        assert!(grade == Grade::Poor && text.ends_with("of 13 cases, 1 invalid and 1 failed."), "{text}");
+        assert!(grade == Grade::Poor && text.ends_with("2 of 13 cases (1 invalid, 1 failed)."), "{text}");
     }
 }
