@@ -52,7 +52,7 @@ pub enum HistoryRequest {
         /// memory or network.tcp), or pattern of case ids ('memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
-        /// Of a run: also print what limits and warnings mean, kernels and percentiles
+        /// Also print what limits and warnings of the run mean, kernels and percentiles
         #[arg(long, conflicts_with_all = ["since", "metric", "machine"])]
         explain: bool,
         /// Figures over time: only of runs that began at most this long ago, such as 30d

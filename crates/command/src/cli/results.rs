@@ -39,8 +39,8 @@ pub struct Compare {
     #[arg(long)]
     pub strict: bool,
     /// Exit with code 1 unless B (and each further run) meets this, such as 'memory.bandwidth/*
-    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline (the figure of A) or
-    /// 10 GB/s
+    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline (the figure of A)
+    /// or 10 GB/s
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Show all metrics; without it only headlines and changes

@@ -18,8 +18,8 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
     Ok(())
 }
 
-/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`; those
-/// of the subsystem to measure come first.
+/// Refuses a name in `--only` that is the second half of benchmarks' names, such as `latency`;
+/// those of the subsystem to measure come first.
 pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result<(), UsageError> {
     for name in only.iter().filter(|name| plimsoll_bench::find(name).is_none()) {
         let ends_so = |full: &&str| full.split_once('.').is_some_and(|(_, last)| last == name);

@@ -117,7 +117,7 @@ pub struct Limit {
     pub source: LimitSource,
     /// Why it is unknown, or a note about it.
     pub reason: Option<String>,
-    /// What it is of, if the machine need not have all of that.
+    /// Thing that it limits, if the machine need not have all of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<LimitScope>,
     /// Why it does not hold, if a verified figure is past it.

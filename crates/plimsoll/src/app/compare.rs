@@ -90,7 +90,7 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Fails if both of two names, such as an id and `last`, are of the same run of the history.
+/// Fails if two names, such as an id and `last`, name one run of the history.
 fn refuse_same_run(names: &[&str], sides: &[ComparedSide]) -> Result<(), Failure> {
     match sides {
         [a, b] if a.runs == b.runs && files(names.iter().copied()).next().is_none() => {

@@ -29,7 +29,7 @@ fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
     known.filter_map(|name| Some((name, of(name)?))).collect()
 }
 
-/// Builds the main figures of a run; what was delivered is the figure where it is much less.
+/// Builds the main figures of a run: delivered values if these are much less.
 pub(super) fn main_figures(run: &Run) -> Markup {
     html! {
         div.main-figures {

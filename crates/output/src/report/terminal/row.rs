@@ -38,7 +38,7 @@ pub(crate) struct HeadlineFigures {
     pub(crate) limit: String,
     /// Source of the limit, or why it is unknown.
     pub(crate) note: Option<String>,
-    /// What the limit is of, if the machine need not have all of that: no share is shown then.
+    /// Thing that the limit is of, if the machine need not have all of it; no share is shown then.
     pub(crate) scope: Option<LimitScope>,
     pub(crate) of_limit: Option<f64>,
     pub(crate) delivered: Option<DeliveredFigure>,

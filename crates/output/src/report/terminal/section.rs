@@ -96,7 +96,7 @@ pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, wit
     stated.collect::<Vec<_>>().join(" · ")
 }
 
-/// Merges labelled texts of equal `shape`: `LABELS: TEXT`, or if the texts differ `LABEL (likewise
+/// Merges labelled texts of equal `shape` to `LABELS: TEXT`; if they differ to `LABEL (likewise
 /// LABELS): TEXT` with the text of the first.
 fn merge<'a>(labelled: impl Iterator<Item = (&'a str, &'a str)>, shape: fn(&str) -> String) -> Vec<String> {
     struct Merged<'a> {

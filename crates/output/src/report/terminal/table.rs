@@ -25,7 +25,7 @@ const AFTER_BAR: usize = 15;
 const MIN_LABEL_GROWTH: usize = 4;
 const CASE: &str = "case (×2: 2 threads)";
 const WIDEST: usize = 110;
-/// Word in place of the bar.
+/// Word instead of the bar.
 const INVALID: &str = "invalid";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,8 +168,8 @@ impl CaseTable {
     }
 
     /// Formats "invalid" for a row without a bar, the limit's scope, the delivered value and
-    /// percentiles as far as `room` columns hold them, and lines below for a delivered value without
-    /// room.
+    /// percentiles as far as `room` columns hold them, and lines below for a delivered value
+    /// without room.
     fn remarks(&self, row: &MeasurementRow, figures: &HeadlineFigures, room: usize) -> (String, String) {
         let delivered = figures.delivered.as_ref();
         let short = delivered.map(|delivered| delivered.short(&figures.value));
@@ -178,7 +178,7 @@ impl CaseTable {
         let first = [invalid.then(|| INVALID.to_owned()), scope, short.clone()];
         let percentiles = row.percentiles.as_ref().map(<[String; 2]>::as_slice).unwrap_or_default();
         let mut text = String::new();
-        // Of the percentiles the longest form that fits.
+        // The longest form of the percentiles that fits.
         for forms in first.iter().flatten().map(std::slice::from_ref).chain([percentiles]) {
             let separator = if text.is_empty() { " " } else { " · " };
             let longer = |form| self.style.styled(&format!("{text}{separator}{form}"));
@@ -221,7 +221,7 @@ impl CaseTable {
         }
     }
 
-    /// Wraps a label to lines, the first after `lead` and the others indented.
+    /// Wraps a label to lines: `lead` before the first, blanks before the rest.
     fn wrapped_label(&self, lead: &str, label: &str) -> String {
         let room = self.style.width.saturating_sub(INDENT).max(1);
         let indent = " ".repeat(INDENT);
