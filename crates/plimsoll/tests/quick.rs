@@ -65,7 +65,9 @@ fn a_run_is_in_the_history_and_can_be_shown_again() {
     let store = store.to_str().unwrap();
     let arguments = ["run", "--only", "null", "--samples", "5", "--sample-time", "5ms", "--store", store];
     let rows = |text: &str| {
-        text.lines().filter(|line| line.starts_with("  null ")).map(str::to_owned).collect::<Vec<_>>()
+        // A row with warnings begins with a mark.
+        let is_row = |line: &&str| line.starts_with("  null ") || line.starts_with("! null ");
+        text.lines().filter(is_row).map(str::to_owned).collect::<Vec<_>>()
     };
     let (table, _) = ended(plimsoll(dir.path()).args(arguments), 0);
     let (list, _) = ended(plimsoll(dir.path()).args(["history", "list", "--store", store]), 0);
