@@ -80,6 +80,17 @@ pub(super) struct Choice {
     pub found: Result<InstalledTool, Absent>,
 }
 
+impl Choice {
+    /// Reduces the readings to one pair of the smallest problem that the tool has for the case.
+    pub(super) fn scale_down(&mut self, case: &Case) {
+        self.pairing.pairs = self.pairing.pairs.min(1);
+        let found = self.found.as_ref().ok();
+        if let Some(seconds) = found.and_then(|found| found.ref_tool.seconds_scaled_down(case)) {
+            self.pairing.seconds = seconds;
+        }
+    }
+}
+
 pub(super) struct Absent {
     pub name: &'static str,
     pub why: String,
@@ -109,7 +120,8 @@ pub(super) fn choose_tools(
         }
         Against::NamedOrQuicker(names) => {
             let named = choose_tools(&Against::Named(names.clone()), search, plan, case, machine);
-            let quicker = |choice: Choice| {
+            let quicker = |mut choice: Choice| {
+                choice.scale_down(case);
                 if choice.found.is_err() || choice.pairing.seconds <= LONG_READING_S {
                     return choice;
                 }
@@ -288,12 +300,30 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_with_a_smaller_problem_is_not_replaced_in_a_scaled_plan() {
+        let machine = Machine::discover(&Root::live());
+        let (_dir, search) = installed(&["hpcc", "bw_mem"]);
+        let case: Case = "memory.bandwidth/op=copy/size=1000000000/threads=1".parse().unwrap();
+        let against = Against::NamedOrQuicker(vec!["hpcc"]);
+        let chosen = choose_tools(&against, &search, &BTreeSet::new(), &case, &machine);
+        let names: Vec<_> =
+            chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.tool().name)).collect();
+        assert_eq!(names, ["hpcc"]);
+        let seconds = |is_scaled_down: bool| {
+            let selection =
+                super::super::Selection { is_scaled_down, ..super::super::Selection::all(search.clone()) };
+            selection.seconds(&Against::Named(vec!["hpcc"]), &case, &machine)
+        };
+        assert!(seconds(true) <= LONG_READING_S && seconds(true) < seconds(false), "{}", seconds(true));
+    }
+
+    #[test]
     fn a_scaled_plan_has_one_pair_of_each_tool_and_is_expected_to_take_that_long() {
         let machine = Machine::discover(&Root::live());
         let (_dir, search) = installed(&["stream"]);
         let case: Case = "memory.bandwidth/op=triad/size=1000000000/threads=1".parse().unwrap();
         let all = super::super::Selection::all(search);
-        let few = super::super::Selection { has_few_pairs: true, ..all.clone() };
+        let few = super::super::Selection { is_scaled_down: true, ..all.clone() };
         let [all, few] = [all, few].map(|selection| selection.seconds(&Against::All, &case, &machine));
         assert!(few > 0.0 && (all / few - 5.0).abs() < 1e-9, "{all} {few}");
     }

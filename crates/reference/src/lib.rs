@@ -92,6 +92,8 @@ pub struct InvocationInput<'a> {
     pub offer: &'a Offer,
     /// Duration of a reading in seconds, for tools with an option for it.
     pub seconds: f64,
+    /// Whether the plan is scaled down, so that a smaller problem of the tool is enough.
+    pub is_scaled_down: bool,
     /// Location of the tool's server.
     pub far: ToolServerLocation<'a>,
 }
@@ -319,6 +321,12 @@ pub trait RefTool: Sync {
 
     /// Returns the metric of the case that the tool measures, too; `None` if it has none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
+
+    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for the
+    /// case in a plan that is scaled down; `None` if it has no smaller one.
+    fn seconds_scaled_down(&self, _: &Case) -> Option<f64> {
+        None
+    }
 
     /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
     fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String>;

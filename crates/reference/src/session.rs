@@ -64,20 +64,20 @@ pub struct Selection {
     pub search: ProgramSearch,
     /// Names of the run's benchmarks.
     pub benchmarks: BTreeSet<String>,
-    /// Takes at most one pair per tool, as in a scaled-down plan.
-    pub has_few_pairs: bool,
+    /// Takes at most one pair per tool, and the smallest problem that it has for a case.
+    pub is_scaled_down: bool,
 }
 
 impl Selection {
     /// Returns a selection without benchmarks: tools that require one are chosen only by name.
     pub fn all(search: ProgramSearch) -> Self {
-        Self { search, benchmarks: BTreeSet::new(), has_few_pairs: false }
+        Self { search, benchmarks: BTreeSet::new(), is_scaled_down: false }
     }
 
     fn chosen(&self, against: &Against, case: &Case, machine: &Machine) -> Vec<Choice> {
         let mut picked = choose_tools(against, &self.search, &self.benchmarks, case, machine);
-        if self.has_few_pairs {
-            picked.iter_mut().for_each(|choice| choice.pairing.pairs = choice.pairing.pairs.min(1));
+        if self.is_scaled_down {
+            picked.iter_mut().for_each(|choice| choice.scale_down(case));
         }
         picked
     }
@@ -211,8 +211,14 @@ impl ReferenceTools {
         }
         let server = self.server(found.ref_tool, case)?;
         let seconds = self.seconds;
-        let making =
-            Making { case: case.clone(), machine: machine.clone(), offer: offer.clone(), server, seconds };
+        let making = Making {
+            case: case.clone(),
+            machine: machine.clone(),
+            offer: offer.clone(),
+            server,
+            seconds,
+            is_scaled_down: self.selection.is_scaled_down,
+        };
         let invocation = making.invocation(found.ref_tool)?;
         let parent = if subsystem_of(case).on_files { &self.disk } else { &self.parent };
         enough_space(parent, invocation.disk_bytes)?;
@@ -346,6 +352,7 @@ struct Making {
     offer: Offer,
     server: Option<RemoteServer>,
     seconds: f64,
+    is_scaled_down: bool,
 }
 
 impl Making {
@@ -355,9 +362,10 @@ impl Making {
             Some(RemoteServer { host, port }) => ToolServerLocation::There(host, *port),
             None => ToolServerLocation::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
         };
-        let Making { case, machine, offer, seconds, .. } = self;
+        let Making { case, machine, offer, seconds, is_scaled_down, .. } = self;
+        let (seconds, is_scaled_down) = (*seconds, *is_scaled_down);
         let mut invocation =
-            ref_tool.invocation(&InvocationInput { case, machine, offer, seconds: *seconds, far })?;
+            ref_tool.invocation(&InvocationInput { case, machine, offer, seconds, is_scaled_down, far })?;
         invocation.environment.extend(huge_pages(case));
         Ok(invocation)
     }

@@ -103,7 +103,7 @@ fn selection(common: &Common, plan: &Plan, planned: &[Planned]) -> Result<Select
     Ok(Selection {
         search: search(&common.reference_path)?,
         benchmarks: benchmarks.collect(),
-        has_few_pairs: plan.scale < 1.0,
+        is_scaled_down: plan.scale < 1.0,
     })
 }
 

@@ -34,7 +34,11 @@ const WORD: u64 = 8;
 const ARRAYS: u64 = 3;
 
 /// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
-const MOST_ORDER: u64 = 8000;
+const MAX_STREAM_ORDER: u64 = 8000;
+/// Largest order for STREAM in a plan that is scaled down (arrays of 7 MB): all parts take 2 to 6 s.
+const MAX_STREAM_ORDER_SCALED_DOWN: u64 = 1600;
+/// Expected seconds of a reading of STREAM in a plan that is scaled down.
+const SCALED_DOWN_SECONDS: f64 = 5.0;
 
 enum HpccSection {
     Single,
@@ -150,14 +154,19 @@ impl RefTool for Hpcc {
         Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
     }
 
+    fn seconds_scaled_down(&self, case: &Case) -> Option<f64> {
+        stream::kernel(case).map(|_| SCALED_DOWN_SECONDS)
+    }
+
     fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         let processes = processes(ask.case);
+        let max_order = if ask.is_scaled_down { MAX_STREAM_ORDER_SCALED_DOWN } else { MAX_STREAM_ORDER };
         let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
             // A third of each process's part of the matrix equals one array of the case.
             Some(elements) => {
                 let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
                 let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
-                grid.with_count("n", n.min(MOST_ORDER))
+                grid.with_count("n", n.min(max_order))
             }
             None => ask.case.clone(),
         };
@@ -262,23 +271,38 @@ mod tests {
     fn all_operations_are_asked_for_by_one_command_and_too_large_arrays_are_shortened() {
         let machine = plimsoll_machine::fixture::Fixture::open("firecracker-zen4").unwrap().machine();
         let offer = plimsoll_model::sample::Offer::default();
-        let invoked = |id: &str| {
+        let invoked_at = |id: &str, is_scaled_down: bool| {
             let case: Case = id.parse().unwrap();
             let far = crate::ToolServerLocation::Here(1);
-            let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            let ask = InvocationInput {
+                case: &case,
+                machine: &machine,
+                offer: &offer,
+                seconds: 1.0,
+                is_scaled_down,
+                far,
+            };
             Hpcc.invocation(&ask).unwrap()
         };
-        let order = |id: &str| {
-            let input = invoked(id).files.remove(0).1;
+        let invoked = |id: &str| invoked_at(id, false);
+        let order_at = |id: &str, is_scaled_down: bool| {
+            let input = invoked_at(id, is_scaled_down).files.remove(0).1;
             let line =
                 |at: usize| input.lines().nth(at).unwrap().split_whitespace().next().unwrap().to_owned();
             [line(5), line(10), line(11)]
         };
+        let order = |id: &str| order_at(id, false);
         let copy = "memory.bandwidth/op=copy/size=128M/threads=2";
         assert_eq!(invoked(copy), invoked("memory.bandwidth/op=triad/size=192M/threads=2"));
         assert_eq!(order(copy), ["7094", "1", "2"]);
         assert_eq!(order("memory.bandwidth/op=copy/size=256M/threads=1"), ["7094", "1", "1"]);
         assert_eq!(order("memory.bandwidth/op=copy/size=4G/threads=1"), ["8000", "1", "1"]);
+        assert_eq!(order_at("memory.bandwidth/op=copy/size=4G/threads=2", true), ["1600", "1", "2"]);
+        assert_eq!(
+            order_at("memory.bandwidth/op=copy/size=1M/threads=1", true)[0],
+            "443",
+            "smaller ones stay"
+        );
         assert_eq!((invoked(copy).processes, invoked(copy).answers_others), (2, true));
     }
 

@@ -427,7 +427,14 @@ mod tests {
             );
             let case: Case = id.parse().unwrap();
             let far = crate::ToolServerLocation::Here(1);
-            let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+            let ask = InvocationInput {
+                case: &case,
+                machine: &machine,
+                offer: &offer,
+                seconds: 1.0,
+                is_scaled_down: false,
+                far,
+            };
             Iozone.invocation(&ask).unwrap().arguments
         };
         assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));

@@ -176,6 +176,7 @@ mod tests {
             machine: &machine,
             offer: &offer,
             seconds: 1.0,
+            is_scaled_down: false,
             far: ToolServerLocation::Here(1),
         };
         osu.invocation(&ask).unwrap().arguments.join(" ")

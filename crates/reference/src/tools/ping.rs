@@ -220,7 +220,14 @@ mod tests {
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
         let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
         let far = super::super::super::ToolServerLocation::Here(1);
-        let ask = InvocationInput { case: &case, machine: &machine, offer: &offer, seconds: 1.0, far };
+        let ask = InvocationInput {
+            case: &case,
+            machine: &machine,
+            offer: &offer,
+            seconds: 1.0,
+            is_scaled_down: false,
+            far,
+        };
         assert!(Ping.invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
         let differs = Ping.parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
         assert_eq!(differs, ["its messages had 16 bytes where ours have 1"]);
