@@ -256,7 +256,7 @@ fn of_limit(metric: &MetricResult, measurement: &Measurement) -> Result<f64, &'s
     if !matches!(limit.source, LimitSource::Derived | LimitSource::Documented) {
         return Err(UNKNOWN_LIMIT);
     }
-    metric.of_limit.filter(|share| share.is_finite()).ok_or(UNKNOWN_LIMIT)
+    metric.rated_share().ok_or(UNKNOWN_LIMIT)
 }
 
 /// Returns the share of the time in which the threads had their CPUs, 0 to 1; `None` if unknown.

@@ -133,6 +133,13 @@ impl MetricResult {
         }
     }
 
+    /// Returns the share of the limit by which the result may be judged: a finite number, and of a
+    /// limit that this machine can have (see [`Limit::scope`]).
+    pub fn rated_share(&self) -> Option<f64> {
+        let is_rated = self.limit.as_ref().is_none_or(|limit| limit.scope.is_none());
+        self.of_limit.filter(|share| is_rated && share.is_finite())
+    }
+
     /// Returns each sample with its time in seconds since the start of the run.
     pub fn timed(&self) -> Vec<TimedPoint> {
         self.series

@@ -489,8 +489,7 @@ fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
     if away.abs() <= FLOOR.max(one.reach() + other.reach()) {
         return None;
     }
-    let of_value = |f: &NodeFigure<'_>| f.metric.of_limit.filter(|_| f.watched == ComparedQuantity::Value);
-    let share = |f: &NodeFigure<'_>| of_value(f).filter(|s| s.is_finite());
+    let share = |f: &NodeFigure<'_>| f.metric.rated_share().filter(|_| f.watched == ComparedQuantity::Value);
     let further = match (share(one), share(other)) {
         (Some(a), Some(b)) if a != b => {
             let (figure, share) = if a < b { (one, a) } else { (other, b) };

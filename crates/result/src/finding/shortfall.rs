@@ -18,8 +18,7 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 }
 
 fn explained(measurement: &Measurement) -> Option<PlainFinding> {
-    let share =
-        measurement.headline()?.of_limit.filter(|share| share.is_finite() && *share < EXPLAINED_SHARE)?;
+    let share = measurement.headline()?.rated_share().filter(|share| *share < EXPLAINED_SHARE)?;
     let lost = lost(measurement);
     // Such a result excludes interruptions, except throttling by a quota.
     let conditions = &measurement.conditions;
@@ -41,6 +40,7 @@ fn explained(measurement: &Measurement) -> Option<PlainFinding> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::limit::{Limit, LimitKind, LimitScope};
     use plimsoll_model::view::testing::peak;
 
     use super::*;
@@ -91,6 +91,9 @@ mod tests {
 
     #[test]
     fn it_is_silent_where_nothing_is_missing_or_nothing_explains_it() {
+        let mut of_loopback = with(Some(0.003), Some(0.5));
+        of_loopback.metrics[0].limit =
+            Some(Limit { scope: Some(LimitScope::Loopback), ..Limit::unknown(LimitKind::Ceiling, "") });
         let silent = [
             with(Some(0.95), Some(0.5)),
             with(Some(0.38), Some(0.04)),
@@ -98,6 +101,7 @@ mod tests {
             with(Some(0.38), None),
             with(None, Some(0.5)),
             with(Some(f64::NAN), Some(0.5)),
+            of_loopback,
         ];
         assert!(find(&silent).is_empty());
     }

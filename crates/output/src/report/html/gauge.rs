@@ -12,7 +12,7 @@ use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
 use crate::report::card;
 use crate::report::context::{context, title};
-use crate::report::row::{MeasurementRow, rated_share};
+use crate::report::row::MeasurementRow;
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, is_wide};
 
 const GAUGE_END: f64 = 1.08;
@@ -198,8 +198,11 @@ impl<'a> GaugeLine<'a> {
 
     fn spoken(&self, name: &str, interval: &str) -> String {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
-        let share =
-            rated_share(self.metric).map(|s| format!(", {} of its limit", percent(s, 3))).unwrap_or_default();
+        let share = self
+            .metric
+            .rated_share()
+            .map(|s| format!(", {} of its limit", percent(s, 3)))
+            .unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason =
             self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();

@@ -16,7 +16,7 @@ use plimsoll_units::text::format_count;
 
 use crate::report::conditions;
 use crate::report::context::title;
-use crate::report::row::{GOOD, Grade, MeasurementRow, rated_share};
+use crate::report::row::{GOOD, Grade, MeasurementRow};
 use crate::report::section::count_warnings;
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 
@@ -376,7 +376,7 @@ fn numbers(metric: &MetricResult) -> Markup {
                 }
             }
         }
-        td.n { (rated_share(metric).map_or("–".to_owned(), |s| percent(s, 3))) }
+        td.n { (metric.rated_share().map_or("–".to_owned(), |s| percent(s, 3))) }
     }
 }
 

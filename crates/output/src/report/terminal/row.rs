@@ -61,7 +61,7 @@ impl DeliveredFigure {
         };
         Self {
             value: human(delivered.value, metric.unit),
-            of_limit: rated_share(metric).map(|of| of * share).filter(|share| share.is_finite()),
+            of_limit: metric.rated_share().map(|of| of * share).filter(|share| share.is_finite()),
             cause: match delivered.cause {
                 LossCause::Hypervisor => "the hypervisor",
                 LossCause::Quota => "the CPU quota",
@@ -108,7 +108,7 @@ impl Grade {
     /// Rates a headline by its share of the limit; a headline that is mostly excluded is at best
     /// fair.
     pub(crate) fn of(measurement: &Measurement) -> Self {
-        let share = measurement.metrics.first().and_then(rated_share);
+        let share = measurement.metrics.first().and_then(MetricResult::rated_share);
         match share {
             None => Self::Unknown,
             Some(share) if share < POOR => Self::Poor,
@@ -125,11 +125,6 @@ impl Grade {
             Self::Unknown => "unknown",
         }
     }
-}
-
-/// Returns the share of the limit; `None` for a limit of more than the machine need have.
-pub(crate) fn rated_share(metric: &MetricResult) -> Option<f64> {
-    metric.of_limit.filter(|_| metric.limit.as_ref().is_none_or(|limit| limit.scope.is_none()))
 }
 
 impl MeasurementRow {
@@ -188,7 +183,7 @@ impl HeadlineFigures {
             limit: metric.limit.as_ref().map(|limit| bound(limit, metric.unit)).unwrap_or_default(),
             note: metric.limit.as_ref().and_then(note),
             scope: metric.limit.as_ref().and_then(|limit| limit.scope),
-            of_limit: rated_share(metric),
+            of_limit: metric.rated_share(),
             delivered: measurement.delivered().map(|delivered| DeliveredFigure::of(&delivered, metric)),
             grade: Grade::of(measurement),
         }

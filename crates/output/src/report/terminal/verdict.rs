@@ -1,12 +1,12 @@
 //! Verdict of a run: what disturbed it and what it delivered, or how near its limits it came.
 
-use plimsoll_model::measurement::{LossCause, Measurement, Status};
+use plimsoll_model::measurement::{LossCause, Measurement, MetricResult, Status};
 use plimsoll_model::metric::Better;
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
-use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow, rated_share};
+use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow};
 use crate::report::subsystems;
 
 /// Share of the cases that must be mostly excluded for a run to be too disturbed to judge.
@@ -94,7 +94,7 @@ fn lost(run: &Run) -> Option<String> {
 
 fn of_limits(run: &Run) -> Option<Verdict> {
     let all = results(run).count();
-    let share = |m: &Measurement| m.headline().and_then(rated_share).filter(|share| share.is_finite());
+    let share = |m: &Measurement| m.headline().and_then(MetricResult::rated_share);
     let rated: Vec<(&Measurement, f64)> = results(run).filter_map(|m| Some((m, share(m)?))).collect();
     let Some((lowest, least)) = rated.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied() else {
         let text = "None of the results has a known limit to judge it by.".to_owned();
