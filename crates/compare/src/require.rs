@@ -57,6 +57,14 @@ pub struct RequirementResult {
 
 const GRAMMAR: &str = "write CASES METRIC >= VALUE, such as 'memory.bandwidth/* bandwidth >= 80% of limit', 'disk.io/* latency <= 200us' or 'cpu rate >= 95% of baseline'";
 
+/// Puts blanks around the first relation, so that `iops>=5` is three words.
+fn separate_relation(text: &str) -> String {
+    let Some(start) = text.find(['<', '>']) else { return text.to_owned() };
+    let (before, rest) = text.split_at(start);
+    let (relation, after) = rest.split_at(if rest[1..].starts_with('=') { 2 } else { 1 });
+    format!("{before} {relation} {after}")
+}
+
 impl Requirement {
     /// Parses `cpu rate >= 95% of limit`. The error is one line with the mistake and the grammar.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -65,14 +73,13 @@ impl Requirement {
         if let Some(within) = Self::within(text, &shown) {
             return within.map_err(|why| wrong(&why));
         }
+        let text = &separate_relation(text);
         let mut words = text.split_whitespace();
         if let Some(near) = misspelt(text) {
             return Err(format!("'{shown}': there is no such benchmark; did you mean '{near}'?"));
         }
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
-            return Err(wrong(
-                "it must be cases, a metric, a relation and a bound, with blanks between them",
-            ));
+            return Err(wrong("it must be cases, a metric, a relation and a bound"));
         };
         let relation = match relation {
             ">=" => Relation::AtLeast,

@@ -127,11 +127,11 @@ mod tests {
     #[test]
     fn a_machine_gets_what_says_how_to_measure() {
         let line =
-            "plimsoll run standard --hosts a,b --only memory,cpu --samples 7 --json x --precision 2% --quiet";
+            "plimsoll run standard --hosts a,b --only memory,cpu --repeat 7 --json x --precision 2% --quiet";
         let typed = parse(command(), line.split(' ').map(Into::into)).unwrap();
         let TypedCommand::OnHosts { hosts, words, .. } = typed else { panic!("{typed:?}") };
         assert_eq!(hosts.hosts, ["a", "b"]);
-        assert_eq!(words, ["--only=memory", "--only=cpu", "--samples=7", "--precision=2%"]);
+        assert_eq!(words, ["--only=memory", "--only=cpu", "--precision=2%", "--repeat=7"]);
     }
 
     #[test]

@@ -207,7 +207,7 @@ pub struct Common {
     pub sample_time: Option<Duration>,
     /// Stop sampling a case when its 95 % confidence interval is within ± this share of the median
     /// [default: 1%]
-    #[arg(long, value_name = "SHARE", value_parser = precision, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", value_parser = precision, conflicts_with = "samples", allow_hyphen_values = true)]
     pub precision: Option<f64>,
     /// Limit the time for the samples of all cases together, such as 10m; reference tools, and with
     /// run --hosts tests between machines, take extra time [default: none, or what the plan sets]
