@@ -183,10 +183,26 @@ fn place(case: &Case, key: &str) -> Option<f64> {
 struct MetricLines<'a> {
     name: String,
     points: Vec<(f64, &'a MetricResult)>,
+    /// Delivered figures of the points that differ from them, each with its position on the x axis.
+    delivered: Vec<(f64, &'a MetricResult, f64)>,
     published: BTreeMap<String, ChartPoints>,
 }
 
 type ChartPoints = Vec<Vec<Option<f64>>>;
+
+impl MetricLines<'_> {
+    /// Returns the series of the delivered figures, each drawn at the height that `height` gives for
+    /// the metric and its delivered figure; `None` if all results are undisturbed.
+    fn delivered_series(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Option<ChartSeries> {
+        let point = |(x, metric, value): &(f64, &MetricResult, f64)| {
+            Some(vec![Some(*x), Some(height(metric, *value)?)])
+        };
+        let points: ChartPoints = self.delivered.iter().filter_map(point).collect();
+        let series =
+            || ChartSeries::new(format!("{} delivered", self.name), SeriesRole::Delivered, points.clone());
+        (!points.is_empty()).then(series)
+    }
+}
 
 impl Facet<'_> {
     fn charts(&self, run: &Run, along: &XAxisParameter, references: &[ReferenceFigure]) -> Vec<Chart> {
@@ -231,6 +247,9 @@ impl Facet<'_> {
                 lines.len() - 1
             });
             lines[at].points.push((x, metric));
+            let is_headline = measurement.metrics.first().is_some_and(|first| first.name == metric.name);
+            let delivered = measurement.delivered().filter(|_| is_headline);
+            lines[at].delivered.extend(delivered.map(|delivered| (x, metric, delivered.value)));
             let id = measurement.case.id();
             let same = |r: &&ReferenceFigure| r.is_published_of(id.as_str(), &metric.name);
             for reference in references.iter().filter(same) {
@@ -238,7 +257,10 @@ impl Facet<'_> {
                 points.push(vec![Some(x), Some(reference.value)]);
             }
         }
-        lines.iter_mut().for_each(|l| l.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        for line in &mut lines {
+            line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            line.delivered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
         lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| {
             points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
         });
@@ -276,6 +298,7 @@ impl Facet<'_> {
                 SeriesRole::Own,
                 line.points.iter().map(|(x, m)| own(*x, m)).collect(),
             ));
+            series.extend(line.delivered_series(|_, delivered| Some(delivered)));
             series.extend(tool_results(line));
             let published = line.published.iter();
             series.extend(published.map(|(name, points)| {
@@ -330,12 +353,13 @@ impl Facet<'_> {
             let own: Vec<Vec<Option<f64>>> = line
                 .points
                 .iter()
-                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.of_limit? * 100.0)]))
+                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.rated_share()? * 100.0)]))
                 .collect();
             if own.is_empty() {
                 continue;
             }
             series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own));
+            series.extend(line.delivered_series(|metric, delivered| of(delivered, metric)));
             let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
             for (x, m) in &line.points {
                 for tool_result in &m.tool_results {

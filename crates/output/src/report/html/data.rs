@@ -65,6 +65,7 @@ pub(super) struct ChartSeries {
 #[serde(rename_all = "lowercase")]
 pub(super) enum SeriesRole {
     Own,
+    Delivered,
     Tool,
     Limit,
     Ideal,

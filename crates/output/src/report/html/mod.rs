@@ -74,7 +74,9 @@ impl ReferenceFigure {
 
 /// Returns the headline of each case of an earlier run, for marks in the page of a newer run.
 pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
-    let name = format!("last run ({})", run.started.get(..16).unwrap_or(&run.started).replace('T', " "));
+    let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
+    let is_disturbed = run.measurements.iter().any(|m| m.delivered().is_some());
+    let name = format!("last run ({started}{})", if is_disturbed { ", disturbed" } else { "" });
     let of = |m: &Measurement| {
         let metric = m.metrics.first().filter(|_| m.status == Status::Ok)?;
         Some(ReferenceFigure {

@@ -119,9 +119,10 @@ fn legend(run: &Run, extras: &PageExtras) -> Markup {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "
             span.key.load {} "limit "
+            @if run.measurements.iter().any(|m| m.is_mostly_excluded()) { span.key.unrated {} "more than half of the time excluded, not rated " }
             @if run.measurements.iter().any(|m| m.delivered().is_some()) { span.key.hatched {} "undisturbed, not delivered " }
             @if parts::has_tools(run) { span.key.tool {} "reference tools " }
-            @if of("before").is_some() { span.key.before {} "last run " }
+            @if let Some(before) = of("before") { span.key.before {} (before.name) " " }
             @if let Some(published) = of("published") { span.key.published {} (published.name) " " }
             @if run.measurements.iter().any(|m| is_wide(&m.warnings)) { span.star { (STAR) } "interval wider than asked (not converged) " }
             span.key.open {} "no limit known: " span.key.own {} "this run compared with the others, of which the best is at 90 % of the width"

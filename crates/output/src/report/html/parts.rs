@@ -78,12 +78,14 @@ pub(super) fn machine_line(machine: &Machine) -> String {
     stated.join(" · ")
 }
 
-/// Counts the results that reach 90 % of their limit, in total and per subsystem.
+/// Counts the results that reach 90 % of their limit, in total and per subsystem. Results that are
+/// mostly excluded are counted separately.
 pub(super) fn limits(run: &Run) -> VerdictText {
     let grades = |part: Option<&str>| -> Vec<Grade> {
         let of = |m: &&Measurement| {
             m.status == Status::Ok
                 && !m.metrics.is_empty()
+                && !m.is_mostly_excluded()
                 && part.is_none_or(|part| m.case.subsystem() == part)
         };
         run.measurements.iter().filter(of).map(Grade::of).collect()
@@ -109,6 +111,10 @@ pub(super) fn limits(run: &Run) -> VerdictText {
         0 => {}
         n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
         n => why.push(format!("{n} have no known limit")),
+    }
+    match run.measurements.iter().filter(|m| m.is_mostly_excluded()).count() {
+        0 => {}
+        n => why.push(format!("{n} not rated: more than half of their time is excluded")),
     }
     VerdictText { grade, word, why: why.join(" · ") }
 }

@@ -80,7 +80,8 @@ impl Limits {
     }
 
     fn take(&mut self, metric: &MetricResult) {
-        let known = metric.limit.as_ref().filter(|_| metric.unit == self.unit).and_then(|limit| limit.value);
+        let limit = metric.limit.as_ref().filter(|limit| metric.unit == self.unit && limit.scope.is_none());
+        let known = limit.and_then(|limit| limit.value);
         self.highest = self.highest.into_iter().chain(known).reduce(f64::max);
     }
 }

@@ -313,6 +313,22 @@ fn a_stated_usual_value_is_another_chart_with_the_same_title() {
 }
 
 #[test]
+fn delivered_figures_are_a_line_of_their_own() {
+    let mut all =
+        [1, 2].map(|threads| fixture::cpu("f64", threads, 59e9 * threads as f64, 60e9 * threads as f64));
+    let charts = |all: &[Measurement]| charts::sweeps(&fixture::run_of(all.to_vec()), "cpu", &[]);
+    let delivered = |charts: &[data::Chart]| -> Vec<Vec<Vec<Option<f64>>>> {
+        let series = charts.iter().flat_map(|chart| &chart.series);
+        series.filter(|s| s.role == data::SeriesRole::Delivered).map(|s| s.points.clone()).collect()
+    };
+    assert!(delivered(&charts(&all)).is_empty());
+    (all[1].conditions.excluded, all[1].conditions.delivered) = (Some(0.5), Some(60e9));
+    let made = charts(&all);
+    let [rates, shares] = delivered(&made).try_into().unwrap();
+    assert_eq!((rates[0][1], shares[0][1]), (Some(60e9), Some(50.0)));
+}
+
+#[test]
 fn as_much_memory_in_all_is_one_curve_by_threads() {
     let moved = |size: &str, threads: u32| {
         let id = format!("memory.bandwidth/op=read/size={size}/threads={threads}");

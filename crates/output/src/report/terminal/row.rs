@@ -105,15 +105,14 @@ pub(crate) const GOOD: f64 = 0.9;
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// Rates a headline by its share of the limit; a headline that is mostly excluded is at best
-    /// fair.
+    /// Rates a headline by its share of the limit; unknown if it is mostly excluded.
     pub(crate) fn of(measurement: &Measurement) -> Self {
         let share = measurement.metrics.first().and_then(MetricResult::rated_share);
-        match share {
+        match share.filter(|_| !measurement.is_mostly_excluded()) {
             None => Self::Unknown,
             Some(share) if share < POOR => Self::Poor,
-            Some(share) if share >= GOOD && !measurement.is_mostly_excluded() => Self::Good,
-            Some(_) => Self::Fair,
+            Some(share) if share < GOOD => Self::Fair,
+            Some(_) => Self::Good,
         }
     }
 
@@ -336,12 +335,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_grade_is_good_when_most_of_the_time_is_excluded() {
+    fn nothing_is_rated_when_most_of_the_time_is_excluded() {
         for (excluded, delivered, grade) in [
             (0.05, None, Grade::Good),
             (0.2, Some(0.8), Grade::Good),
-            (0.6, Some(0.4), Grade::Fair),
-            (0.95, Some(0.05), Grade::Fair),
+            (0.6, Some(0.4), Grade::Unknown),
+            (0.95, Some(0.05), Grade::Unknown),
         ] {
             let mut made = fixture::cpu("f64", 2, 100e9, 101e9);
             made.conditions.excluded = Some(excluded);

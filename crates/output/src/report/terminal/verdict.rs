@@ -40,17 +40,23 @@ fn too_busy(run: &Run) -> Option<String> {
     if (disturbed.len() as f64) < TOO_BUSY * results(run).count() as f64 {
         return None;
     }
-    let losses = disturbed.iter().filter_map(|m| m.delivered());
-    let worst = losses.max_by(|a, b| a.excluded.total_cmp(&b.excluded))?;
-    let (cause, remedy) = match worst.cause {
+    let causes: Vec<LossCause> = disturbed.iter().filter_map(|m| Some(m.delivered()?.cause)).collect();
+    let count = |cause: LossCause| causes.iter().filter(|other| **other == cause).count();
+    let most = causes.iter().copied().max_by_key(|cause| count(*cause))?;
+    let (name, remedy) = match most {
         LossCause::OtherProcesses => ("other processes", "stop them"),
         LossCause::Hypervisor => ("the hypervisor", "choose a quieter or dedicated host"),
         LossCause::Quota => ("the CPU quota", "raise it"),
         LossCause::Unknown => ("interruptions", "stop other work"),
     };
-    let (n, all) = (disturbed.len(), format_count(results(run).count(), "case"));
+    let of_all = format_count(results(run).count(), "case");
+    let rest = match disturbed.len() - count(most) {
+        0 => String::new(),
+        others => format!(", and other causes {others}"),
+    };
     Some(format!(
-        "Too busy to judge: {cause} interrupted {n} of {all} for more than half of the time; {remedy}, and run again."
+        "Too busy to judge: {name} interrupted {} of {of_all} for more than half of the time{rest}; {remedy}, and run again.",
+        count(most)
     ))
 }
 
@@ -176,6 +182,22 @@ mod tests {
         assert!(grade == Grade::Poor && text.starts_with("Too busy to judge: other processes"), "{text}");
         let (_, text) = judged(&fixture::run_of(vec![busy, quiet.clone(), quiet]));
         assert!(text.starts_with("This machine delivers 35.2 GFLOP/s (30 %) of the 117 GFLOP/s"), "{text}");
+    }
+
+    #[test]
+    fn the_most_frequent_cause_is_named_and_the_others_are_counted() {
+        let disturbed = |stolen: f64, waited: f64| {
+            let mut one = fixture::cpu("f64", 2, 117.4e9, 118e9);
+            one.conditions.excluded = Some(stolen + waited);
+            (one.conditions.steal, one.conditions.waited) = (Some(stolen), Some(waited));
+            one
+        };
+        let run = fixture::run_of(vec![disturbed(0.9, 0.0), disturbed(0.0, 0.7), disturbed(0.0, 0.6)]);
+        let (_, text) = judged(&run);
+        assert!(
+            text.contains("other processes interrupted 2 of 3 cases") && text.contains("other causes 1"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -51,7 +51,7 @@ function named(axis, names) {
 const MEASURED = ["own", "tool", "published", "program"];
 
 // How a line is dashed.
-const DASHES = { own: "solid", tool: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
+const DASHES = { own: "solid", delivered: [4, 4], tool: [6, 3], published: [1, 4], program: [1, 6], theory: [2, 6], doubted: [1, 8], limit: [2, 3], ideal: [8, 5], fit: [3, 2] };
 
 // Marks of lines that have them always: levels at named places, and what is not to be believed.
 const TICK = "rect";
@@ -65,7 +65,7 @@ const HATCHED = {
 
 // Over named places each role has its colour, so that charts of one page read alike: the first of a role has this, the next
 // of the same role those after it.
-const BY_ROLE = { own: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, tool: 6 };
+const BY_ROLE = { own: 0, delivered: 0, limit: 0, published: 1, theory: 1, doubted: 1, program: 2, tool: 6 };
 
 // Limits, ideals and fits have the colour of the line of ours that they belong to, which comes before them.
 function coloured(chart) {
