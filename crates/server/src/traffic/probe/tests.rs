@@ -18,6 +18,8 @@ enum Fate {
     Foreign,
     /// It arrives with the next one.
     Hold,
+    /// It arrives after the timeout, before the wait for it ends.
+    Slow,
 }
 
 struct Fated {
@@ -58,6 +60,10 @@ impl TripPath for Fated {
             }
             Fate::Foreign => self.coming.push_back(message.iter().map(|byte| byte ^ 0x80).collect()),
             Fate::Hold => self.held.push(message.to_vec()),
+            Fate::Slow => {
+                std::thread::sleep(2 * SOON);
+                self.coming.push_back(message.to_vec());
+            }
         }
         Ok(())
     }
@@ -74,7 +80,7 @@ fn manner(trips: u64, timeout: Duration) -> RoundTripOptions {
     RoundTripOptions { wait: Wait::Block, timeout, interval: Duration::ZERO, until: TripsEnd::Trips(trips) }
 }
 
-const SOON: Duration = Duration::from_micros(50);
+const SOON: Duration = Duration::from_millis(20);
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
@@ -87,13 +93,13 @@ fn every_fate_is_counted_as_what_it_is() {
         Fate::Change,
         Fate::Hold,
         Fate::Echo,
-        Fate::Echo,
+        Fate::Slow,
     ];
     let mut path = Fated::new(&fates);
     let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner(80, SOON), &NEVER).unwrap();
-    assert_eq!((trips.sent, trips.lost, trips.returned()), (80, 40, 40));
-    // The second copy and the held one; the changed one; the foreign one.
-    assert_eq!((trips.late, trips.wrong, trips.foreign), (20, 10, 10));
+    assert_eq!((trips.sent, trips.lost, trips.returned()), (80, 50, 30));
+    // The second copy, the held and the slow one; the changed one; the foreign one.
+    assert_eq!((trips.late, trips.wrong, trips.foreign), (30, 10, 10));
     assert_eq!(trips.times.count(), trips.returned());
     assert!(trips.total <= trips.elapsed);
 }
