@@ -39,7 +39,7 @@ impl Benchmark for CoreToCore {
             about: "time for a CPU to see what another wrote, for each pair of CPUs",
             words: &[LabelPart::Word("core to core"), LabelPart::Value("op")],
             keys: &["op"],
-            help: &[("op", "cas, store or all")],
+            help: &[("op", "cas, store or all [default: all]")],
             by_default: false,
             findings: findings::core_to_core,
             ..Descriptor::USUAL

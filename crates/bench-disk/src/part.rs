@@ -33,8 +33,14 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
             "block",
             "block size of a transfer [default: 4K and 1M]; not a multiple of 512: through the page cache; with --only disk.io also a mix by weight: 4K@60+64K@40",
         ),
-        ("volume", "bytes in each sample, per thread; with --scaling strong of all threads together"),
-        ("count", "transfers in each sample, per thread; with --scaling strong of all threads together"),
+        (
+            "volume",
+            "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong",
+        ),
+        (
+            "count",
+            "end a sample after this many transfers, instead of after --sample-time: per thread, or in total with --scaling strong",
+        ),
     ],
     cpus: |_, _| Vec::new(),
     on_files: true,

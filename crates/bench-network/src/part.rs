@@ -21,11 +21,17 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
             "rate",
             "target rate of all streams together, in bit/s, such as 1G; only network.udp [default: as fast as possible]",
         ),
-        ("volume", "bytes in each sample, per stream; with --scaling strong of all streams together"),
-        ("count", "messages in each sample, per stream; with --scaling strong of all streams together"),
+        (
+            "volume",
+            "end a sample after this many bytes, such as 1G, instead of after --sample-time: per stream, or in total with --scaling strong",
+        ),
+        (
+            "count",
+            "end a sample after this many messages, instead of after --sample-time: per stream, or in total with --scaling strong",
+        ),
         (
             "scaling",
-            "amount of a sample: weak (each stream moves it) or strong (the streams share it) [default: weak]",
+            "with a fixed amount in a sample: weak (each stream moves that much) or strong (the streams share it) [default: weak]",
         ),
     ],
     cpus: |machine, _| spread_cpus(machine, 2),

@@ -322,8 +322,8 @@ pub trait RefTool: Sync {
     /// Returns the metric of the case that the tool measures, too; `None` if it has none.
     fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
 
-    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for the
-    /// case in a plan that is scaled down; `None` if it has no smaller one.
+    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for
+    /// the case in a plan that is scaled down; `None` if it has no smaller one.
     fn seconds_scaled_down(&self, _: &Case) -> Option<f64> {
         None
     }

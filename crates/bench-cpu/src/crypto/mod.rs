@@ -50,7 +50,7 @@ impl Benchmark for Crypto {
             words: &[LabelPart::Value("op"), LabelPart::Value("block"), LabelPart::Times],
             keys: &["op", "block", "affinity", "threads"],
             help: &[
-                ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all"),
+                ("op", "aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305 or all [default: all]"),
                 ("block", "size of a block [default: 16K]"),
             ],
             by_default: false,

@@ -60,7 +60,7 @@ impl Benchmark for Peak {
                 LabelPart::Times,
             ],
             keys: &["op", "type", "isa", "width", "chains", "affinity", "threads", "work", "scaling"],
-            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all")],
+            help: &[("op", "fma, add, mul, mix, dot, div, sqrt, crc32c or all [default: fma]")],
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,

@@ -62,7 +62,10 @@ impl Benchmark for Block {
                 ("op", "read, write, read-write or all"),
                 ("block", "block size of a transfer"),
                 ("pattern", "sequential or random"),
-                ("volume", "bytes in each sample, per thread; with --scaling strong of all threads together"),
+                (
+                    "volume",
+                    "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong",
+                ),
             ],
             by_default: false,
             look: super::look,

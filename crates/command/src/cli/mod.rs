@@ -209,18 +209,19 @@ pub struct Common {
     /// [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = precision, conflicts_with = "samples", allow_hyphen_values = true)]
     pub precision: Option<f64>,
-    /// Limit the time for the samples of all cases together, such as 10m; reference tools, and with
-    /// run --hosts tests between machines, take extra time [default: none, or what the plan sets]
+    /// Limit the sampling time of the whole run, such as 10m; late cases may be skipped. Reference
+    /// tools and tests between --hosts come on top [default: none, or what the plan sets]
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub budget: Option<Duration>,
     /// Measure all cases N times, each time in a new random order
     #[arg(long, value_name = "N", value_parser = whole::<1, MOST_REPEATS>)]
     pub repeat: Option<u32>,
-    /// Multiply volumes, operations and file sizes of the plan by this factor, such as 0.01; the
-    /// number of samples stays the same
+    /// Multiply volumes, operations, file sizes and the length of a series by this factor, such as
+    /// 0.01; cases timed by --sample-time take as long as before [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Continue an interrupted run on the same machine: last, or the id that plimsoll history shows
+    /// Continue an interrupted run: last or its id; repeat its options, or use plimsoll run
+    /// --resume RUN, which takes them from the run
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,
     /// File with limits of your own, such as from a data sheet (examples: examples/limits.toml,
@@ -241,9 +242,9 @@ pub struct Common {
     /// Server of a reference tool on another host, such as iperf3=HOST:PORT
     #[arg(long = "reference-server", visible_alias = "peer-server", value_name = "NAME=HOST:PORT", value_parser = named_server)]
     pub reference_server: Vec<(String, String)>,
-    /// Exit with code 1 unless this holds, such as 'memory.bandwidth/* bandwidth >= 80% of limit';
-    /// instead of 80% of limit also 95% of baseline (the last 10 runs of the same plan or command)
-    /// or 10 GB/s
+    /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds, such as 'disk.io/* latency <=
+    /// 200us'; VALUE may also be 80% of limit, or 95% of baseline (the last 10 runs of the same
+    /// plan or command)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Seed of all random numbers [default: a new one for each run]
@@ -255,7 +256,7 @@ pub struct Common {
     /// Write the report to FILE as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write progress and samples as JSON lines to FILE, or to stdout (-)
+    /// Write progress and samples as JSON lines to FILE; with - to stdout instead of the table
     #[arg(long, value_name = "FILE|-", value_parser = events_file)]
     pub events: Option<PathBuf>,
     /// Directory of the history that keeps the run; none: do not keep it [default:
@@ -266,8 +267,8 @@ pub struct Common {
     /// --html, not in the history
     #[arg(long, conflicts_with = "events")]
     pub redact: bool,
-    /// Also print what limits and warnings mean, kernels and percentiles, below each part of the
-    /// table
+    /// Below each part of the table, also print kernels, percentiles, and the meaning of limits and
+    /// warnings
     #[arg(long)]
     pub explain: bool,
     /// Print no progress line

@@ -48,7 +48,7 @@ pub fn built_in_rows() -> Vec<(&'static str, String)> {
 pub(super) fn command() -> Command {
     let words = Arg::new("words")
         .value_name("COMMAND LINE")
-        .help("A command line without plimsoll: run PLAN or cpu, memory, disk, network, with options")
+        .help("What you would type after the word plimsoll, such as memory --op triad; or a plan's name [default: run quick]")
         .num_args(0..)
         .allow_hyphen_values(true)
         .trailing_var_arg(true)
@@ -57,7 +57,7 @@ pub(super) fn command() -> Command {
         .value_name("PLAN")
         .num_args(1..)
         .required(true)
-        .help("Plan files (TOML), or names of built-in plans");
+        .help("Plan files (FILE.toml), job files of fio (FILE.fio), or names of built-in plans");
     Command::new("plan")
         .about("List and check plans; turn a command line into a plan file")
         .subcommand_required(true)

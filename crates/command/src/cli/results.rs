@@ -19,8 +19,8 @@ pub struct Compare {
     /// More runs, up to 30 in all: each is compared with the first, and all are ranked
     #[arg(value_name = "C")]
     pub others: Vec<String>,
-    /// Also rank the runs by figure per money: the price of each run, such as last=0.0416/h, or a
-    /// file with RUN=PRICE/h on each line
+    /// Also rank the runs by performance for their price; each run needs one, such as
+    /// last=0.0416/h,base=0.08/h, or a FILE with RUN=PRICE/h on each line
     #[arg(long, value_name = "RUN=PRICE/h,…|FILE", value_delimiter = ',', help_heading = "Ranking")]
     pub price: Vec<String>,
     /// Also print one score per run: the weighted geometric mean of these benchmarks, each as a
@@ -38,9 +38,8 @@ pub struct Compare {
     /// With --fail-on: exit with code 1 also if noise is too large to find such a loss
     #[arg(long)]
     pub strict: bool,
-    /// Exit with code 1 unless B (and each further run) meets this, such as 'memory.bandwidth/*
-    /// bandwidth >= 80% of limit'; instead of 80% of limit also 95% of baseline (the figure of A)
-    /// or 10 GB/s
+    /// Exit with code 1 unless CASES METRIC >= VALUE (or <=) holds in B and each further run; VALUE
+    /// is such as 10GB/s, 80% of limit or 95% of baseline (the figure of A)
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// Show all metrics; without it only headlines and changes
@@ -127,8 +126,8 @@ pub struct CheckCommand {
     /// Machine on which they were measured, as saved by plimsoll machine --save [default: this one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
-    /// File with limits of your own, such as the speed of the link or disk (example:
-    /// examples/limits.toml)
+    /// File with limits of your own, such as the speed of the link or disk; docs/src/faq.md names
+    /// examples
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Write the verdicts as JSON to FILE; with - to stdout instead of the table
@@ -143,7 +142,8 @@ pub struct Gather {
     /// for stdin
     #[arg(value_name = "FILE|DIR|-", required = true)]
     pub paths: Vec<PathBuf>,
-    /// File with one machine name on each line; those without a document are named
+    /// File with the machine names that you expect, one on each line; each without a document is
+    /// reported as missing (exit code 5)
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
     /// Write the joined document as JSON to FILE; with - to stdout instead of the table
@@ -185,8 +185,8 @@ pub struct Export {
     /// Rows of csv and ndjson: one for each sample, or one for each reference tool of a case
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
-    /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us'; junit has a test
-    /// for each expression; a baseline is the last 10 runs of the same plan before this one
+    /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us' or 'cpu rate >= 95%
+    /// of baseline' (the 10 runs of the plan before); in junit each is a test
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// File to write instead of stdout; an existing one is replaced

@@ -158,15 +158,15 @@ pub const KEYS: &[Key] = &[
         "operation, such as read, write, fma or triad; a wrong name prints the list",
     )
     .overlaid().titled(),
-    key("read-share", ValueKind::Count, "percentage of reads with --op mixed"),
+    key("read-share", ValueKind::Count, "percentage of reads with --op mixed, a number from 0 to 100 [default: 70]"),
     key("type", ValueKind::Word, "number type: f64, f32, f16, bf16, i64, i32, i16, i8 or all").overlaid().titled(),
     key("n", ValueKind::Count, "rows and columns of the matrices [default: as memory and --budget allow]")
         .of_machine()
         .axis("n", Spacing::Log).amount(ScaledAmount::Order),
     key("nb", ValueKind::Count, "columns of a block of the factorisation (HPL's NB), rounded up to whole register tiles")
         .usually("192"),
-    key("p", ValueKind::Count, "rows of the process grid (HPL's P)").of_machine(),
-    key("q", ValueKind::Count, "columns of the process grid (HPL's Q)").of_machine(),
+    key("p", ValueKind::Count, "rows of the process grid (HPL's P), in a plan for run --hosts [default: as square as possible]").of_machine(),
+    key("q", ValueKind::Count, "columns of the process grid (HPL's Q), in a plan for run --hosts [default: as square as possible]").of_machine(),
     key(
         "isa",
         ValueKind::Word,
@@ -193,14 +193,14 @@ pub const KEYS: &[Key] = &[
     key(
         "size",
         ValueKind::Size,
-        "working set. memory: bytes per thread over all arrays, or sweep; disk: bytes of the test file",
+        "working set. memory: bytes of all arrays of one thread, or the word sweep for many sizes; disk: bytes of the test file",
     )
     .of_machine()
     .axis("size", Spacing::Log).amount(ScaledAmount::File),
     key("block", ValueKind::Sizes, "block size of a transfer, or a mix by weight: 4K@60+64K@40")
         .axis("block", Spacing::Log).of_one(),
     key("align", ValueKind::Size, "random transfers begin at multiples of this, a multiple of the block size (of a mix: of what divides all its blocks) [default: that size]"),
-    key("variant", ValueKind::Word, "kernel: best, all, or a name that --list shows, such as nt_ahead256_avx2 or, of memory.block, memcpy (nt_: non-temporal stores, past the caches; aheadN_: prefetch N bytes ahead, l1aheadN_ and l2aheadN_ into that cache; last the instruction set)").usually("best").overlaid(),
+    key("variant", ValueKind::Word, "kernel: best, all, or a name that --variant all --list shows, such as nt_ahead256_avx2: nt_ for non-temporal stores, aheadN_ for a prefetch N bytes ahead (l1aheadN_, l2aheadN_: into that cache), then the instruction set").usually("best").overlaid(),
     key("pages", ValueKind::Word, "page size: thp (transparent huge pages), 4k (or 16k, 64k, as the kernel has it), or 2m, 1g from reserved huge pages")
         .usually("thp"),
     key("layout", ValueKind::Word, "private (an array for each thread) or shared (one array, each thread uses a part)")
@@ -247,7 +247,7 @@ pub const KEYS: &[Key] = &[
         ValueKind::Word,
         "find the largest queue depth at which this latency holds, such as p99=2ms (p1 to p99.99); --depth is the maximum",
     ),
-    key("arrivals", ValueKind::Word, "arrivals of transfers with --rate: poisson or even"),
+    key("arrivals", ValueKind::Word, "with --rate: transfers begin at random times (poisson) or at equal intervals (even) [default: poisson]"),
     key(
         "protocol",
         ValueKind::Word,
@@ -279,7 +279,7 @@ pub const KEYS: &[Key] = &[
     key("search", ValueKind::Word, "lossless: find the highest rate without loss, as RFC 2544"),
     key("mode", ValueKind::Word, "how client and server wait for a message: block (the kernel wakes them) or poll (busy)")
         .usually("block"),
-    key("timeout", ValueKind::Time, "count a message as lost if it has no answer after this time [default: 1s]"),
+    key("timeout", ValueKind::Time, "count a message as lost if no answer comes within this time; five lost in a row end the case [default: 1s]"),
     key(
         "interval",
         ValueKind::Time,
@@ -293,15 +293,15 @@ pub const KEYS: &[Key] = &[
     key(
         "affinity",
         ValueKind::Word,
-        "CPUs to pin the threads to: spread (sockets in turn, one thread per core first), compact (neighbours first), or a list such as 0-3",
+        "CPUs to pin the threads to: spread (sockets in turn, one thread per core first), compact (neighbours first), or a list such as 0-3 [default: spread]",
     ),
-    key("work", ValueKind::Count, "operations in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Operations),
-    key("volume", ValueKind::Size, "bytes in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Bytes),
-    key("count", ValueKind::Count, "blocks in each sample, per thread; with --scaling strong of all threads together").amount(ScaledAmount::Transfers),
+    key("work", ValueKind::Count, "end a sample after this many operations, such as 1e12, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Operations),
+    key("volume", ValueKind::Size, "end a sample after this many bytes, such as 1G, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Bytes),
+    key("count", ValueKind::Count, "end a sample after this many blocks, instead of after --sample-time: per thread, or in total with --scaling strong").amount(ScaledAmount::Transfers),
     key(
         "scaling",
         ValueKind::Word,
-        "amount of a sample: weak (each thread does it) or strong (the threads share it) [default: weak]",
+        "with a fixed amount in a sample: weak (each thread does that much) or strong (the threads share it) [default: weak]",
     )
     .unsaid("weak"),
 ];

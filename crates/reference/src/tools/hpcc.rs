@@ -35,7 +35,8 @@ const ARRAYS: u64 = 3;
 
 /// Largest order for STREAM (arrays of 170 MB): above, other parts take many minutes.
 const MAX_STREAM_ORDER: u64 = 8000;
-/// Largest order for STREAM in a plan that is scaled down (arrays of 7 MB): all parts take 2 to 6 s.
+/// Largest order for STREAM in a plan that is scaled down (arrays of 7 MB): all parts take 2 to
+/// 6 s.
 const MAX_STREAM_ORDER_SCALED_DOWN: u64 = 1600;
 /// Expected seconds of a reading of STREAM in a plan that is scaled down.
 const SCALED_DOWN_SECONDS: f64 = 5.0;

@@ -191,8 +191,8 @@ struct MetricLines<'a> {
 type ChartPoints = Vec<Vec<Option<f64>>>;
 
 impl MetricLines<'_> {
-    /// Returns the series of the delivered figures, each drawn at the height that `height` gives for
-    /// the metric and its delivered figure; `None` if all results are undisturbed.
+    /// Returns the series of the delivered figures, each drawn at the height that `height` returns
+    /// for the metric and its delivered figure; `None` if all results are undisturbed.
     fn delivered_series(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Option<ChartSeries> {
         let point = |(x, metric, value): &(f64, &MetricResult, f64)| {
             Some(vec![Some(*x), Some(height(metric, *value)?)])

@@ -76,7 +76,7 @@ impl ReferenceFigure {
 pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let is_disturbed = run.measurements.iter().any(|m| m.delivered().is_some());
-    let name = format!("last run ({started}{})", if is_disturbed { ", disturbed" } else { "" });
+    let name = format!("last run ({started}{})", if is_disturbed { ", interrupted" } else { "" });
     let of = |m: &Measurement| {
         let metric = m.metrics.first().filter(|_| m.status == Status::Ok)?;
         Some(ReferenceFigure {
