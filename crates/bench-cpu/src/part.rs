@@ -15,6 +15,7 @@ pub static SUBSYSTEM: Subsystem = Subsystem {
         &crate::Linpack,
         &crate::Hpl,
         &crate::Crypto,
+        &crate::Integrity,
     ],
     title: "CPU",
     about: "Peak FLOP/s, GEMM, LINPACK, core to core",

@@ -194,6 +194,20 @@ impl Cpu {
         common.filter(|set| set.len() > 1).collect()
     }
 
+    /// Returns all hardware threads of the core of `cpu` that are known to exist, itself included.
+    pub fn siblings_of(&self, cpu: usize) -> CpuSet {
+        let known = self.logical(cpu).map(|logical| &logical.siblings);
+        let sets = known.into_iter().chain(self.hidden_siblings.iter().filter(|set| set.contains(cpu)));
+        sets.flat_map(CpuSet::iter).chain([cpu]).collect()
+    }
+
+    /// Returns the allowed CPU most distant from `cpu` on another core: neighbours may share a
+    /// cache or power. `None` if there is none.
+    pub fn on_another_core(&self, cpu: usize) -> Option<usize> {
+        let own = self.siblings_of(cpu);
+        self.allowed.iter().filter(|other| !own.contains(*other)).max_by_key(|other| other.abs_diff(cpu))
+    }
+
     /// Returns the total bytes of the last-level caches of the allowed CPUs; `None` if unknown.
     pub fn last_level_bytes(&self) -> Option<u64> {
         self.last_level_of(&self.allowed).map(|(bytes, _)| bytes)

@@ -278,11 +278,37 @@ impl LoadedKernel {
         self.vectors == snapshot.0
     }
 
+    /// Sets operands and accumulators to those of `start`, a snapshot of the same kernel.
+    pub fn start_from(&mut self, start: &AccumulatorSnapshot) {
+        self.vectors.clone_from(&start.0);
+    }
+
+    /// Inverts one bit of the state, which `random` chooses.
+    pub fn invert_bit(&mut self, random: u64) {
+        self.vectors.invert_bit(random);
+    }
+
+    /// Returns the state that the portable reference reaches in `turns` iterations from `start`.
+    pub fn reference(&self, start: &AccumulatorSnapshot, turns: u64) -> AccumulatorSnapshot {
+        let mut wanted = start.0.clone();
+        reference::advance(self.kernel, turns, &mut wanted);
+        AccumulatorSnapshot(wanted)
+    }
+
     /// Compares `snapshot` bit by bit with `turns` iterations of the reference from the seed.
     pub fn verify(&self, snapshot: &AccumulatorSnapshot, turns: u64) -> Result<(), WrongResult> {
-        let mut wanted = self.seed.clone();
-        reference::advance(self.kernel, turns, &mut wanted);
-        match snapshot.0.first_difference(&wanted) {
+        let wanted = self.reference(&AccumulatorSnapshot(self.seed.clone()), turns);
+        self.compare(snapshot, &wanted, turns)
+    }
+
+    /// Compares `snapshot`, reached in `turns` iterations, bit by bit with the state `wanted`.
+    pub fn compare(
+        &self,
+        snapshot: &AccumulatorSnapshot,
+        wanted: &AccumulatorSnapshot,
+        turns: u64,
+    ) -> Result<(), WrongResult> {
+        match snapshot.0.first_difference(&wanted.0) {
             None => Ok(()),
             Some(place) => Err(WrongResult {
                 kernel: self.kernel.name,

@@ -10,6 +10,7 @@ pub mod counter;
 pub mod cpu;
 #[cfg(test)]
 mod effort;
+pub mod fault;
 pub mod gemm;
 pub mod handover;
 pub mod io;

@@ -202,6 +202,18 @@ impl Team {
         Ok(team)
     }
 
+    /// Makes a team of the calling thread alone, which must be pinned to CPU `cpu`: its runs are
+    /// plain calls.
+    pub fn of_caller(cpu: usize) -> Self {
+        let shared = TeamShared {
+            orders: Mutex::new(TeamOrders::default()),
+            start: Condvar::new(),
+            done: Condvar::new(),
+            barrier: Barrier::new(false),
+        };
+        Self { cpus: vec![cpu], shared: Arc::new(shared), threads: Vec::new() }
+    }
+
     fn start(&self, index: usize) -> Result<JoinHandle<()>, TeamError> {
         let shared = Arc::clone(&self.shared);
         let name = format!("plimsoll-{index}");
@@ -286,6 +298,10 @@ impl Team {
 
     /// Publishes `task`, which must not unwind, and returns when all threads have finished it.
     fn dispatch(&self, task: &MemberTask<'_>) {
+        if self.threads.is_empty() {
+            self.shared.barrier.reset(1);
+            return task(0);
+        }
         let pointer: *const MemberTask<'_> = task;
         // SAFETY: only the lifetime changes. Threads dereference the pointer before `busy` returns
         // to zero, which `Finish` waits for (also when unwinding) before `task` dies.

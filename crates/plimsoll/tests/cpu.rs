@@ -116,3 +116,24 @@ fn an_instruction_set_that_an_older_processor_lacks_is_told() {
         );
     }
 }
+
+#[test]
+fn a_wrong_answer_of_one_kernel_on_one_cpu_is_found_and_repeated_there() {
+    let dir = scratch();
+    let allowed = plimsoll_metal::affinity::allowed().unwrap();
+    let last = *allowed.last().unwrap();
+    let words = ["cpu", "--only", "cpu.integrity", "--samples", "1", "--count", "100", "--store", "none"];
+    let flip = format!("{last}:sha256:0.05");
+    let (out, err) = ended(plimsoll(dir.path()).args(words).env("PLIMSOLL_TEST_FLIP", flip), 1);
+    assert!(
+        out.contains(&format!("CPU {last} computed ")) && out.contains(" in sha256 (wrong answer, "),
+        "{out}{err}"
+    );
+    let is_compared = out.split_whitespace().collect::<Vec<_>>().join(" ").contains(" in 0 of 8000");
+    assert!(is_compared || allowed.len() == 1, "{out}");
+    // Other kernels and CPUs are right.
+    for flip in ["8191:all:1", &format!("{last}:none:1"), "nonsense"] {
+        let (out, _) = ended(plimsoll(dir.path()).args(words).env("PLIMSOLL_TEST_FLIP", flip), 0);
+        assert!(out.contains("all right: 110 bursts × "), "{out}");
+    }
+}

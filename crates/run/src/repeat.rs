@@ -23,7 +23,9 @@ const MAX_SAMPLE: f64 = 0.5;
 impl Harness<'_> {
     /// Adds trials on single CPUs to a wrong answer; returns another failure unchanged.
     pub(crate) fn repeated(&mut self, planned: &Planned, mut cannot: CannotMeasure) -> CannotMeasure {
-        let Some(wrong) = cannot.wrong.as_deref_mut() else { return cannot };
+        let Some(wrong) = cannot.wrong.as_deref_mut().filter(|wrong| wrong.repeated.is_none()) else {
+            return cannot;
+        };
         let until = self.clock.now() + MAX_SECONDS;
         let (cpu, mut there) = match &wrong.origin {
             WrongAnswerSource::Cpu(cpu) => (*cpu, Trials { wrong: 1, of: 1 }),
@@ -34,7 +36,7 @@ impl Harness<'_> {
             WrongAnswerSource::Storage { .. } | WrongAnswerSource::Network => return cannot,
         };
         self.add_trials(planned, cpu, &mut there, until);
-        let elsewhere = other_core(self.maker.machine, cpu).map(|cpu| {
+        let elsewhere = self.maker.machine.cpu.on_another_core(cpu).map(|cpu| {
             let mut trials = Trials::default();
             self.add_trials(planned, cpu, &mut trials, until);
             Elsewhere { cpu, trials }
@@ -86,15 +88,4 @@ fn with_one_cpu(machine: &Machine, cpu: usize) -> Machine {
     let mut machine = machine.clone();
     machine.cpu.allowed = [cpu].into_iter().collect();
     machine
-}
-
-/// Returns the CPU most distant from `cpu` on another core: neighbours may share a cache or power.
-fn other_core(machine: &Machine, cpu: usize) -> Option<usize> {
-    let cpus = &machine.cpu;
-    let known = cpus.logical(cpu).map(|logical| &logical.siblings);
-    let shares = |other: usize| {
-        let sets = known.into_iter().chain(cpus.hidden_siblings.iter().filter(|set| set.contains(cpu)));
-        other == cpu || { sets }.any(|set| set.contains(other))
-    };
-    cpus.allowed.iter().filter(|other| !shares(*other)).max_by_key(|other| other.abs_diff(cpu))
 }

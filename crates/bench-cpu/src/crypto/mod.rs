@@ -1,12 +1,14 @@
 //! `cpu.crypto`: encryption and digest rate of cores. A call takes nonce and 13 header bytes,
 //! encrypts the block in place and makes the tag, or digests it. Only the bytes of the block count.
 
+mod burst;
 mod findings;
 mod limit;
 mod load;
 mod op;
 mod reference;
 
+pub(crate) use burst::ciphers;
 use load::Blocks;
 use op::{CryptoInstructions, CryptoOp};
 use serde::{Deserialize, Serialize};

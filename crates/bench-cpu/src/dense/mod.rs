@@ -3,8 +3,11 @@ use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::watch::TeamClocks;
 
+mod burst;
 pub(super) mod limit;
 pub(super) mod matrix;
+
+pub(super) use burst::{products, systems};
 
 use super::fact::CPUS;
 use super::how::{clocks_of, kinds, siblings, with_affinity};

@@ -85,6 +85,14 @@ impl Vectors {
         self.set(OPERANDS + which, lane, bits);
     }
 
+    /// Inverts one bit of an accumulator, which `random` chooses.
+    pub(super) fn invert_bit(&mut self, random: u64) {
+        let which = random as usize % self.accumulators;
+        let lane = (random >> 16) as usize % self.lanes;
+        let bit = (random >> 32) % (8 * self.element.bytes() as u64);
+        self.set_accumulator(which, lane, self.accumulator(which, lane) ^ 1 << bit);
+    }
+
     /// Returns the first differing number, if any; one in a constant counts as accumulator 0.
     pub(super) fn first_difference(&self, other: &Self) -> Option<AccumulatorDifference> {
         let rows = OPERANDS + self.accumulators;

@@ -1,0 +1,41 @@
+//! Wrong answers on request, so that tests can show what finds them. A released program has none.
+
+/// Returns the random number by which to invert a bit of an answer that `kernel` computed on CPU
+/// `cpu`, with the probability in the variable `PLIMSOLL_TEST_FLIP`: `1:fma_f64_avx2:0.001` (CPU,
+/// kernel or `all`, probability).
+#[cfg(any(test, feature = "testing"))]
+pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
+    use std::hash::{BuildHasher, RandomState};
+    use std::sync::LazyLock;
+
+    struct InjectedFault {
+        cpu: usize,
+        kernel: String,
+        probability: f64,
+    }
+    static FAULT: LazyLock<Option<InjectedFault>> = LazyLock::new(|| {
+        let text = std::env::var("PLIMSOLL_TEST_FLIP").ok()?;
+        let [cpu, kernel, probability] = <[&str; 3]>::try_from(text.split(':').collect::<Vec<_>>()).ok()?;
+        let (cpu, probability) = (cpu.parse().ok()?, probability.parse().ok()?);
+        Some(InjectedFault { cpu, kernel: kernel.to_owned(), probability })
+    });
+    thread_local! {
+        static STATE: std::cell::Cell<u64> = std::cell::Cell::new(RandomState::new().hash_one(0));
+    }
+    let fault = FAULT.as_ref().filter(|it| it.cpu == cpu && (it.kernel == kernel || it.kernel == "all"))?;
+    // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+    let random = || {
+        let next = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        STATE.set(next);
+        let mixed = (next ^ next >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    ((random() as f64) < fault.probability * 2.0_f64.powi(64)).then(random)
+}
+
+/// Returns `None`: only test builds compute wrong answers on request.
+#[cfg(not(any(test, feature = "testing")))]
+pub const fn flip(_cpu: usize, _kernel: &str) -> Option<u64> {
+    None
+}
