@@ -116,7 +116,7 @@ function laidOut(api, count, bar) {
   return place ? { middle: place.offsetCenter, half: place.width / 2 } : { middle: 0, half: 20 };
 }
 
-// A limit over its bar, or what perfect scaling would give: that is thinner and dashed.
+// A limit over its bar; what perfect scaling would give, thinner and dashed; or what was delivered, dashed in the bar.
 function loadLine(one, look, count) {
   return {
     type: "custom", name: one.name, data: one.points, encode: { x: 0, y: 1 }, z: 6, itemStyle: { color: look.colour },
@@ -124,8 +124,11 @@ function loadLine(one, look, count) {
       const at = api.coord([api.value(0), api.value(1)]);
       const { middle, half } = laidOut(api, count, look.bar);
       const shape = { x1: at[0] + middle - half - 3, x2: at[0] + middle + half + 3, y1: at[1], y2: at[1] };
-      const ideal = { stroke: look.colour, lineWidth: 1.5, lineDash: [5, 3] };
-      return { type: "line", shape, style: one.role === "limit" ? { stroke: theme().text, lineWidth: 3 } : ideal };
+      const styles = {
+        limit: { stroke: theme().text, lineWidth: 3 },
+        delivered: { stroke: theme().page, lineWidth: 3, lineDash: [5, 3] },
+      };
+      return { type: "line", shape, style: styles[one.role] ?? { stroke: look.colour, lineWidth: 1.5, lineDash: [5, 3] } };
     },
   };
 }
