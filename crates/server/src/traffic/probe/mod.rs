@@ -136,14 +136,7 @@ pub fn round_trips(
             let now = Instant::now();
             match came.map(|count| payload.classify(&echo[..count])) {
                 Some(Judgement::Right) => {
-                    match now.duration_since(began) {
-                        time if time <= manner.timeout => trips.came_back(time),
-                        // The kernel rounds the time of a blocking receive up to its tick.
-                        _ => {
-                            trips.lost += 1;
-                            trips.late += 1;
-                        }
-                    }
+                    trips.came_back(now.duration_since(began), manner.timeout);
                     in_a_row = 0;
                     break now;
                 }
@@ -197,7 +190,14 @@ fn pause(due: Instant, mut now: Instant, manner: RoundTripOptions, stop: &Atomic
 }
 
 impl TripResults {
-    fn came_back(&mut self, time: Duration) {
+    /// Counts an answer after `time`: as lost if that is longer than `timeout`, since the kernel
+    /// rounds the time of a blocking receive up to its tick.
+    fn came_back(&mut self, time: Duration, timeout: Duration) {
+        if time > timeout {
+            self.lost += 1;
+            self.late += 1;
+            return;
+        }
         self.total += time;
         self.times.record(super::nanos(time), 1);
     }
