@@ -178,6 +178,8 @@ pub struct Descriptor {
     pub name: &'static str,
     /// Description in one line.
     pub about: &'static str,
+    /// Words that users of other tools try instead of its name.
+    pub synonyms: &'static [&'static str],
     /// Names of its parameters, in the order of case ids.
     pub keys: &'static [&'static str],
     /// Help of parameters with a meaning specific to this benchmark.
@@ -219,6 +221,7 @@ impl Descriptor {
     pub const USUAL: Self = Self {
         name: "",
         about: "",
+        synonyms: &[],
         keys: &[],
         help: &[],
         words: &[],

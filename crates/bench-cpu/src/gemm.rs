@@ -37,6 +37,7 @@ impl Benchmark for MatrixProduct {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.gemm",
+            synonyms: &["dgemm", "sgemm", "cpu.dgemm", "cpu.sgemm"],
             about: "floating-point rate of multiplying square matrices",
             words: &[
                 LabelPart::Word("gemm"),

@@ -76,6 +76,9 @@ impl Address {
         if !first || host.len() > 253 || !host.bytes().all(named) {
             return Err(bad("the host is not a name or address"));
         }
+        if host.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(bad("the host is only a number: a port follows its host after a ':'"));
+        }
         let is_dotted = host.split('.').count() == 4 && host.bytes().all(|b| b == b'.' || b.is_ascii_digit());
         if is_dotted && host.parse::<Ipv4Addr>().is_err() {
             return Err(bad("no IPv4 address: each of its numbers must be between 0 and 255"));

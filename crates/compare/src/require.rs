@@ -395,8 +395,10 @@ fn bound(text: &str) -> Result<RequiredBound, String> {
         ["%", "of", "baseline"] => Ok(RequiredBound::OfBaseline(value / 100.0)),
         ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),
         [unit] => {
-            let (factor, unit) = scaled_unit(unit)
-                .ok_or_else(|| format!("'{}' is not a unit", plimsoll_units::text::shown(unit)))?;
+            let (factor, unit) = scaled_unit(unit).ok_or_else(|| {
+                let unit = plimsoll_units::text::shown(unit);
+                format!("'{unit}' is not a unit, such as GFLOP/s, GB/s, Gbit/s, kIOPS, us")
+            })?;
             Ok(RequiredBound::Figure(value * factor, Some(unit)))
         }
         _ => Err("the bound must be a number with a unit, 'N% of limit' or 'N% of baseline'".to_owned()),
@@ -635,7 +637,7 @@ mod tests {
             ("cpu rate >= fast", "begin with a number"),
             ("cpu rate >= 80%", "must be 'of limit'"),
             ("cpu rate >= 80% of hope", "the bound must be"),
-            ("cpu rate >= 8 parsec", "'parsec' is not a unit"),
+            ("cpu rate >= 8 parsec", "'parsec' is not a unit,"),
             ("cpu rate >= 1e999", "too large"),
             ("cpu/[ rate >= 1", "such as"),
             ("cpu within", "within must be"),

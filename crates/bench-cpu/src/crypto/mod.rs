@@ -48,6 +48,7 @@ impl Benchmark for Crypto {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "cpu.crypto",
+            synonyms: &["aes", "sha"],
             about: "encryption and digests of blocks: AES-128-GCM, AES-256-CTR, SHA-256, ChaCha20-Poly1305",
             words: &[LabelPart::Value("op"), LabelPart::Value("block"), LabelPart::Times],
             keys: &["op", "block", "affinity", "threads"],

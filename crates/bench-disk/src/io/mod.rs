@@ -98,6 +98,7 @@ impl Benchmark for DiskIo {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "disk.io",
+            synonyms: &["iops", "fio"],
             about: "reads and writes past the page cache: latency, rate, throughput",
             file: |parsed| parsed.read().ok().map(|job: DiskTransfers| requested_size(&job)),
             words: &[

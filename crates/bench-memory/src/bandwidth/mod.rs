@@ -36,6 +36,7 @@ impl Benchmark for Bandwidth {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "memory.bandwidth",
+            synonyms: &["stream", "STREAM", "mbw"],
             about: "bytes per second of passes over arrays larger than the caches",
             words: &[
                 LabelPart::Value("op"),

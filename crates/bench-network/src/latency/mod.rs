@@ -37,6 +37,7 @@ impl Benchmark for NetworkLatency {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "network.latency",
+            synonyms: &["ping"],
             about: "round-trip time of a message, and what is lost",
             words: &[
                 LabelPart::Instead(

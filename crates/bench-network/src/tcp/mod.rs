@@ -54,6 +54,7 @@ impl Benchmark for Tcp {
     fn descriptor(&self) -> &Descriptor {
         &Descriptor {
             name: "network.tcp",
+            synonyms: &["iperf", "iperf3"],
             about: "throughput of TCP streams, as received",
             words: &[LabelPart::Word("TCP"), LabelPart::Value("message"), LabelPart::Word("writes")],
             keys: &[

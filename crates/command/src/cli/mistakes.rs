@@ -276,6 +276,9 @@ fn misplaced(root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Stri
     if let Some(name) = names.iter().find(|name| !has(name)) {
         return unknown(name, root, path);
     }
+    if names == ["--only"] && words.len() == 2 {
+        return format!("--only must come after the command: write plimsoll run --only {}", shown(words[0]));
+    }
     // If the right line has errors of its own, they come first.
     let mended = std::iter::once(root.get_name()).chain(words.iter().copied()).map(OsString::from);
     match super::parse(root.clone(), mended) {
@@ -300,6 +303,12 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.
 fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<String> {
     let shown = shown(word);
+    let place = order.after.iter().position(|one| *one == word);
+    if place.is_some_and(|place| order.after[..place].iter().rev().take(4).any(|one| *one == "--require")) {
+        return Some(format!(
+            "unexpected argument '{shown}': quote the whole requirement: --require 'CASES METRIC >= VALUE'"
+        ));
+    }
     if command == "run" {
         return Some(format!("unexpected argument '{shown}': plimsoll run measures one plan"));
     }
@@ -327,7 +336,19 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
     let shown = shown(word);
     let is_part = plimsoll_bench::commands().any(|name| name == word);
     if is_part && order::option(here, "--only").is_some() {
-        return format!("unexpected argument '{shown}': write {command} --only {shown}");
+        let part = plimsoll_bench::commands().find(|name| *name == here.get_name());
+        return match part {
+            Some(part) => {
+                format!("unexpected argument '{shown}': write plimsoll run --only {part},{shown}")
+            }
+            None => format!("unexpected argument '{shown}': write {command} --only {shown}"),
+        };
+    }
+    if order::option(here, "--format").is_some_and(|option| is_value(option, word)) {
+        return format!("unexpected argument '{shown}': write --format {shown}");
+    }
+    if here.get_name() == "serve" && word.contains(['.', ':']) {
+        return format!("unexpected argument '{shown}': write {command} --bind {shown}");
     }
     match here.get_positionals().next() {
         None => {
@@ -337,6 +358,11 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
         }
         Some(_) => format!("unexpected argument '{shown}'; {command} --help shows what it accepts"),
     }
+}
+
+/// Returns whether `word` is one of the values that an option takes.
+fn is_value(option: &clap::Arg, word: &str) -> bool {
+    option.get_possible_values().iter().any(|value| value.matches(word, false))
 }
 
 /// Returns whether users try `word` as the command of subsystem `name`.
@@ -472,6 +498,19 @@ fn is_measuring(path: &[&Command]) -> bool {
     last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
+/// Returns the command line of each benchmark whose name ends with `.WORD`, or that users call so;
+/// `None` if there is none.
+fn benchmark_of_other_name(word: &str) -> Option<String> {
+    let lines = plimsoll_bench::benchmarks().filter_map(|benchmark| {
+        let (part, last) = benchmark.name().split_once('.')?;
+        let is_command = plimsoll_bench::commands().any(|name| name == part);
+        let is_meant = last == word || benchmark.descriptor().synonyms.contains(&word);
+        (is_command && is_meant).then(|| format!("plimsoll {part} --only {part}.{last}"))
+    });
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join(" or "))
+}
+
 /// Returns the message for an unknown command: a plan, benchmark or command with a similar name.
 fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let shown = shown(word);
@@ -488,9 +527,15 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
             let part = plimsoll_bench::commands().find(|name| *name == subsystem).unwrap_or("run");
             return format!("'{shown}' is a benchmark, not a command: write plimsoll {part} --only {shown}");
         }
+        if word.ends_with(".json") || word.ends_with(".html") {
+            return format!("'{shown}' is a file, not a command: write plimsoll report {shown}");
+        }
     }
     if let Some(answer) = other_tools::answer(word, without_program(&command), |_| false) {
         return answer;
+    }
+    if let Some(line) = benchmark_of_other_name(word).filter(|_| path.len() == 1) {
+        return format!("'{shown}' is a benchmark, not a command: write {line}");
     }
     let has = |command: &&Command| !command.is_hide_set() && command.find_subcommand(word).is_some();
     if let Some(other) = root.get_subcommands().find(has).filter(|_| path.len() == 1) {

@@ -12,6 +12,7 @@ use plimsoll_model::case::{CaseError, Key, Pattern, ValueKind, nearest};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{self, FileError, PlanFile};
 use plimsoll_model::plan::{Group, Plan, PlanPositions, Sampling};
+use plimsoll_units::quantity::{Quantity, Unit};
 
 use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
@@ -87,6 +88,15 @@ fn in_group(places: &PlanPositions, key: &str, index: Option<usize>, why: String
 /// Resolves the command line to a plan with all defaults. Fails for invalid plans or options.
 pub fn plan(what: &Measurable, common: &Common) -> Result<Plan, UsageError> {
     let file = file(what, common)?;
+    if let (Some(sample_time), Some(budget)) = (common.sample_time, file.how.budget)
+        && sample_time > budget
+    {
+        let shown = |time: Duration| Quantity::new(time.as_secs_f64(), Unit::Second);
+        let (sample_time, budget) = (shown(sample_time), shown(budget));
+        return Err(other(format!(
+            "--sample-time {sample_time} is longer than the budget for all samples, {budget}: give a longer --budget, too"
+        )));
+    }
     let budget = file.how.budget.map(|b| b.as_secs_f64());
     let mut groups = file.groups.clone();
     for group in &mut groups {
@@ -247,8 +257,19 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
             near if near.is_empty() => near,
             near => format!("did you mean '{near}'? "),
         };
-        if plimsoll_bench::commands().any(|command| command == name) {
+        let is_command = |word: &str| plimsoll_bench::commands().any(|command| command == word);
+        let is_tool = |word: &str| plimsoll_reference::find(word).is_some();
+        if common.only.is_empty() && is_command(name) {
             return Err(other(format!("'{shown}' is a command, not a plan: write plimsoll {shown}")));
+        }
+        let in_list = [
+            ("only", &common.only, name.split(',').all(is_command)),
+            ("against", &common.against, !common.against.is_empty() && is_tool(name)),
+        ];
+        if let Some((option, typed, _)) = in_list.into_iter().find(|(.., fits)| *fits) {
+            let list = typed.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(",");
+            let list = plimsoll_units::text::shown(&list);
+            return Err(other(format!("no plan '{shown}': write plimsoll run --{option} {list}")));
         }
         return Err(other(format!(
             "no plan '{shown}': {near}plans are {}, a TOML file, or a fio job file (FILE.fio); plimsoll plan list describes them",

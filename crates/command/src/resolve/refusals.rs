@@ -12,7 +12,15 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
         if let Some(key) = typed.lists.keys().find(|key| !benchmark.keys().contains(*key)) {
             let keys: Vec<String> = benchmark.keys().iter().map(|key| format!("--{key}")).collect();
             let keys = if keys.is_empty() { "no parameters".to_owned() } else { keys.join(", ") };
-            return Err(other(format!("--{key} is not supported on {}: it takes {keys}", benchmark.name())));
+            let part = subsystem_of(benchmark.name());
+            let same = benchmarks().filter(|other| subsystem_of(other.name()) == part);
+            let takers: Vec<&str> =
+                same.filter(|other| other.keys().contains(key)).map(|other| other.name()).collect();
+            let instead = match takers.is_empty() {
+                true => format!("it takes {keys}"),
+                false => format!("it is an option of {}", takers.join(", ")),
+            };
+            return Err(other(format!("--{key} is not supported on {}: {instead}", benchmark.name())));
         }
     }
     Ok(())
@@ -22,6 +30,16 @@ pub(super) fn refused_by_a_named_one(only: &[String], typed: &Group) -> Result<(
 /// those of the subsystem to measure come first.
 pub(super) fn refuse_unknown_names(what: &Measurable, only: &[String]) -> Result<(), UsageError> {
     for name in only.iter().filter(|name| plimsoll_bench::find(name).is_none()) {
+        if name.starts_with('!') {
+            return Err(other(format!(
+                "--only {}: nothing can be excluded; name what is to be measured, such as --only cpu,memory",
+                plimsoll_units::text::shown(name)
+            )));
+        }
+        if let Some(benchmark) = benchmarks().find(|b| b.descriptor().synonyms.contains(&name.as_str())) {
+            let benchmark = benchmark.name();
+            return Err(other(format!("--only {name} matches no case; did you mean {benchmark}?")));
+        }
         let ends_so = |full: &&str| full.split_once('.').is_some_and(|(_, last)| last == name);
         let mut meant: Vec<&str> = benchmarks().map(|benchmark| benchmark.name()).filter(ends_so).collect();
         let is_own =

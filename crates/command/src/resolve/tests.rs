@@ -128,7 +128,8 @@ prop_compose! {
                 words.push(format!("--{flag}={}", chosen.join(",")));
             }
         }
-        for at in common {
+        // The first two are mutually exclusive.
+        for at in common.iter().copied().filter(|at| *at != 1 || !common.contains(&0)) {
             words.extend(COMMON[at].iter().map(|word| (*word).to_owned()));
         }
         if let Some(only) = only {

@@ -47,6 +47,9 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
             "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR",
         )
     })?;
+    if (typed.status || typed.stop || typed.resume) && !location.directory().exists() {
+        return Err(failure(&JournalError::missing(&location.directory().join(JOURNAL))));
+    }
     let path = location.file_path(JOURNAL).map_err(|e| store_failure(&e))?;
     match () {
         () if typed.status => status(&path),
