@@ -391,6 +391,7 @@ fn bound(text: &str) -> Result<RequiredBound, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     match words.as_slice() {
         [] => Ok(RequiredBound::Figure(value, None)),
+        ["%", "of", "limit"] if value > 100.0 => Err("no result is above 100 % of its limit".to_owned()),
         ["%", "of", "limit"] => Ok(RequiredBound::OfLimit(value / 100.0)),
         ["%", "of", "baseline"] => Ok(RequiredBound::OfBaseline(value / 100.0)),
         ["%"] => Err("a percentage must be 'of limit' or 'of baseline'".to_owned()),

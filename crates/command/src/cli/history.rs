@@ -132,7 +132,7 @@ fn tag(text: &str) -> Result<String, String> {
     {
         true => Ok(text.to_owned()),
         false => Err(format!(
-            "must be a name of your own, of at most 64 letters, digits, '.', '_' and '-', that begins with a letter and is not an id, \
+            "must follow the run and be a name of your own, of at most 64 letters, digits, '.', '_' and '-', that begins with a letter and is not an id, \
              a file name or 'last': '{}' is not",
             plimsoll_units::text::shown_within(text, 40)
         )),

@@ -296,8 +296,11 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
     let place = order.after.iter().position(|one| *one == word)?;
     let before = order.after.get(place.checked_sub(1)?)?;
     let is_switch = order::option(path.last()?, before).is_some_and(clap::Arg::is_require_equals_set);
-    (is_switch && ["on", "off"].contains(&word))
-        .then(|| format!("{before} requires its value after '=': write {before}={word}"))
+    match other_tools::value(before, word) {
+        Some(here) if is_switch => Some(foreign(before, word, here)),
+        _ => (is_switch && ["on", "off"].contains(&word))
+            .then(|| format!("{before} requires its value after '=': write {before}={word}")),
+    }
 }
 
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.
@@ -471,7 +474,8 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let built_in = if path.len() == 1 { &["--help", "--version"][..] } else { &["--help"] };
     let known: Vec<String> = options(here).chain(built_in.iter().map(|name| (*name).to_owned())).collect();
     // Dashes are common to all options, so they are not compared.
-    let bare = option.trim_start_matches('-');
+    let lower = option.to_lowercase();
+    let bare = lower.trim_start_matches('-');
     let names = known.iter().filter_map(|known| known.strip_prefix("--"));
     let names = names.filter(|name| is_slip(bare, name) && !refuses(name));
     let near = match option {

@@ -72,7 +72,7 @@ fn matches_none(only: &str) -> UsageError {
     let part = only.split('.').next().unwrap_or_default();
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
-    if let Some(near) = nearest(only, commands).filter(|_| !only.contains('.')) {
+    if let Some(near) = nearest(only, commands).filter(|_| !only.contains(['.', ':'])) {
         return other(format!(
             "--only {} matches no case; did you mean '{near}'?",
             plimsoll_units::text::shown(only)

@@ -52,8 +52,10 @@ impl Run {
     /// Parses a run document in JSON. Fails, with one line, if it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
-        let head: Head =
-            serde_json::from_str(text).map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
+        let head: Head = serde_json::from_str(text).map_err(|e| {
+            let other = if e.is_syntax() { "; plimsoll check reads results of other tools" } else { "" };
+            format!("not a plimsoll run (JSON): {}{other}", shown(e))
+        })?;
         Self::of_schema(head.schema.as_ref(), text)
     }
 

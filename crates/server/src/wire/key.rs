@@ -23,7 +23,7 @@ pub struct SharedKey([u8; LENGTH]);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("the key file {path}: {source}; use another file")]
+    #[error("the key file {path}: {source}; use another file: plimsoll key new FILE makes one")]
     File {
         /// Path of the file.
         path: String,

@@ -128,7 +128,7 @@ impl ReadQuantity {
         match self {
             ReadQuantity::Count => format!("is not a {}", self.number()),
             ReadQuantity::Rate if suffix.contains(['b', 'B']) => format!(
-                "is not (unknown unit '{suffix}': write a number without it; network rates are in bit/s, so 1G is 1 Gbit/s)"
+                "is not (unknown unit '{suffix}': write a number without it: transfers per second for a disk, bit/s for a network)"
             ),
             _ => format!("is not (unknown unit '{suffix}')"),
         }

@@ -63,7 +63,9 @@ impl BlockOrder {
             });
         }
         let found = Self::ALL.iter().find(|(name, _)| *name == word);
-        found.map(|(_, order)| *order).ok_or_else(|| unknown_word("pattern", word, Self::ALL))
+        found.map(|(_, order)| *order).ok_or_else(|| {
+            unknown_word("pattern", word, Self::ALL) + " (also zipf:EXPONENT and zoned:TRANSFERS-FILE:…)"
+        })
     }
 
     /// Returns the name of the order in ids without exponent or parts, such as `random`.
