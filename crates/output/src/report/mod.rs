@@ -32,6 +32,27 @@ pub use style::{Style, StyleOptions};
 
 use progress::span;
 
+/// Returns the main result of each subsystem with results: the last throughput of its first
+/// benchmark (all CPUs, largest size), otherwise its last result.
+fn main_results(
+    run: &plimsoll_result::document::Run,
+) -> Vec<(&str, &plimsoll_model::measurement::Measurement)> {
+    let of = |subsystem: &str| -> Option<&plimsoll_model::measurement::Measurement> {
+        let own =
+            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
+        let own: Vec<_> = own.collect();
+        let first = own.first()?.case.benchmark();
+        let mut same = own.iter().copied().filter(|m| m.case.benchmark() == first);
+        let is_rate = |m: &&plimsoll_model::measurement::Measurement| {
+            m.headline().is_some_and(|metric| metric.better == plimsoll_bench::Better::Higher)
+        };
+        same.clone().rfind(is_rate).or_else(|| same.next_back())
+    };
+    let known =
+        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name));
+    known.filter_map(|name| Some((name, of(name)?))).collect()
+}
+
 /// Returns the subsystems of a run's cases (`cpu`, `memory`, …), each once, in order.
 fn subsystems(run: &plimsoll_result::document::Run) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();

@@ -12,7 +12,6 @@ pub(crate) mod wrap;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::slice::from_ref;
 
 use jiff::Timestamp;
 use plimsoll_history::{CaseCounts, Location};
@@ -27,7 +26,7 @@ use super::context::{context, title};
 use super::out::Out;
 use super::progress::ProgressLine;
 use super::row::{Grade, MeasurementRow};
-use super::section::is_wide;
+use super::section::{has_mark, is_wide};
 use super::style::{Style, TextRole};
 use super::table::{CaseTable, Heading};
 use super::verdict::verdict;
@@ -278,8 +277,7 @@ fn quoted(word: &str) -> String {
 pub(super) fn tally(run: &Run) -> String {
     let counts = CaseCounts::of(&run.measurements);
     let wide = run.measurements.iter().filter(|m| is_wide(&m.warnings)).count();
-    let warned = run.measurements.iter().filter(|m| m.warnings.iter().any(|note| !is_wide(from_ref(note))));
-    let warned = warned.count();
+    let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
     let marked = [(wide, "not converged (*)"), (warned, "with warnings (!)")];
     let marked: Vec<String> =
         marked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();

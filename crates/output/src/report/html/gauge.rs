@@ -12,7 +12,7 @@ use super::stated::StatedCases;
 use super::{ReferenceFigure, parts};
 use crate::report::card;
 use crate::report::context::{context, title};
-use crate::report::row::MeasurementRow;
+use crate::report::row::{Grade, MeasurementRow};
 use crate::report::section::{IN_INTERVAL_COLUMN, STAR, is_wide};
 
 const GAUGE_END: f64 = 1.08;
@@ -120,7 +120,7 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             span.share {
                 @match (measurement.status, figures.of_limit, figures.scope) {
                     (Status::Invalid, ..) => { "invalid" }
-                    (_, Some(_), _) => { (figures.share()) @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
+                    (_, Some(_), _) => { @if figures.grade == Grade::Unknown { span.unrated { (figures.share()) } } @else { (figures.share()) } @if let Some(of) = limit_figure(metric) { span.of { " of " (of) } } }
                     (_, None, Some(scope)) => { span.unknown title=(limit) { (scope.name()) @if let Some(of) = limit_figure(metric) { span.of { ": " (of) } } } }
                     (_, None, None) => { span.unknown title=(limit) { "no limit known" } }
                 }
@@ -147,7 +147,11 @@ fn warnings(measurement: &Measurement) -> String {
 }
 
 fn limit_figure(metric: &MetricResult) -> Option<String> {
-    metric.limit.as_ref()?.quantity(metric.unit).map(|value| value.to_string())
+    let value = metric.limit.as_ref()?.quantity(metric.unit)?;
+    Some(match metric.better {
+        plimsoll_bench::Better::Higher => value.to_string(),
+        plimsoll_bench::Better::Lower => format!("≥ {value}"),
+    })
 }
 
 fn limit_text(metric: &MetricResult) -> String {

@@ -1,33 +1,15 @@
 //! The main figure of each subsystem in large type, with what limits the trust in it.
 
 use maud::{Markup, html};
-use plimsoll_bench::Better;
 use plimsoll_bench::label::label;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::percent;
 
 use crate::report::context::title;
+use crate::report::main_results;
 use crate::report::row::{HeadlineFigures, MeasurementRow};
 use crate::report::section::is_wide;
-use crate::report::subsystems;
-
-/// Returns the main result of each subsystem with results: the last throughput of its first
-/// benchmark (all CPUs, largest size), otherwise its last result.
-fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
-    let of = |subsystem: &str| -> Option<&Measurement> {
-        let own =
-            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
-        let own: Vec<&Measurement> = own.collect();
-        let first = own.first()?.case.benchmark();
-        let mut same = own.iter().copied().filter(|m| m.case.benchmark() == first);
-        let is_rate = |m: &&Measurement| m.headline().is_some_and(|metric| metric.better == Better::Higher);
-        same.clone().rfind(is_rate).or_else(|| same.next_back())
-    };
-    let known =
-        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name));
-    known.filter_map(|name| Some((name, of(name)?))).collect()
-}
 
 /// Builds the main figures of a run: delivered values if these are much less.
 pub(super) fn main_figures(run: &Run) -> Markup {

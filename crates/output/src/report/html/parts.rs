@@ -17,7 +17,7 @@ use plimsoll_units::text::format_count;
 use crate::report::conditions;
 use crate::report::context::title;
 use crate::report::row::{GOOD, Grade, MeasurementRow};
-use crate::report::section::count_warnings;
+use crate::report::section::{count_warnings, has_mark};
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
 
 const OPEN: usize = 5;
@@ -179,9 +179,11 @@ fn agreement(run: &Run) -> Markup {
     let equivalent = given.iter().filter(|p| p.verdict == EquivalenceVerdict::Equivalent).count();
     let near = given.iter().filter(|p| within(p)).count();
     let (class, word, why) = match (all.len(), given.len()) {
-        (0, _) => {
-            ("unknown", "not run".to_owned(), "--against installed runs them in the same run".to_owned())
-        }
+        (0, _) => (
+            "unknown",
+            "not run".to_owned(),
+            "plimsoll run PLAN --against installed measures them, too".to_owned(),
+        ),
         (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
         (_, n) => {
             let class = if equivalent == n {
@@ -200,7 +202,7 @@ fn agreement(run: &Run) -> Markup {
 
 fn counts(run: &Run) -> Markup {
     let counts = CaseCounts::of(&run.measurements);
-    let warned = run.measurements.iter().filter(|m| !m.warnings.is_empty()).count();
+    let warned = run.measurements.iter().filter(|m| has_mark(m)).count();
     let class = match counts.failed + counts.invalid {
         0 if warned == 0 => "good",
         0 => "fair",

@@ -105,9 +105,14 @@ pub(crate) const GOOD: f64 = 0.9;
 const POOR: f64 = 0.6;
 
 impl Grade {
-    /// Rates a headline by its share of the limit; unknown if it is mostly excluded.
+    /// Rates a headline by the delivered share of its limit; unknown if it is mostly excluded.
     pub(crate) fn of(measurement: &Measurement) -> Self {
-        let share = measurement.metrics.first().and_then(MetricResult::rated_share);
+        let metric = measurement.metrics.first();
+        let delivered = metric.zip(measurement.delivered());
+        let share = match delivered {
+            Some((metric, delivered)) => DeliveredFigure::of(&delivered, metric).of_limit,
+            None => metric.and_then(MetricResult::rated_share),
+        };
         match share.filter(|_| !measurement.is_mostly_excluded()) {
             None => Self::Unknown,
             Some(share) if share < POOR => Self::Poor,
@@ -338,7 +343,9 @@ mod tests {
     fn nothing_is_rated_when_most_of_the_time_is_excluded() {
         for (excluded, delivered, grade) in [
             (0.05, None, Grade::Good),
-            (0.2, Some(0.8), Grade::Good),
+            (0.08, None, Grade::Good),
+            (0.2, Some(0.8), Grade::Fair),
+            (0.45, Some(0.55), Grade::Poor),
             (0.6, Some(0.4), Grade::Unknown),
             (0.95, Some(0.05), Grade::Unknown),
         ] {

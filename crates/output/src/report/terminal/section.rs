@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::measurement::Note;
+use plimsoll_model::measurement::{Measurement, Note};
 use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
@@ -75,6 +75,11 @@ fn limit_notes(row: &MeasurementRow) -> Vec<&str> {
 /// Returns whether the warnings include that of an interval wider than requested.
 pub(crate) fn is_wide(notes: &[Note]) -> bool {
     notes.iter().any(|note| note.code == NOT_CONVERGED)
+}
+
+/// Returns whether the row of the case has a mark: for any warning but that of a wide interval.
+pub(crate) fn has_mark(measurement: &Measurement) -> bool {
+    measurement.warnings.iter().any(|note| note.code != NOT_CONVERGED)
 }
 
 /// Counts the cases with each warning, whose `warnings` are given, the most frequent first: `3

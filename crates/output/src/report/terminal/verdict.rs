@@ -7,7 +7,7 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
 use crate::report::row::{GOOD, Grade, HeadlineFigures, MeasurementRow};
-use crate::report::subsystems;
+use crate::report::{main_results, subsystems};
 
 /// Share of the cases that must be mostly excluded for a run to be too disturbed to judge.
 const TOO_BUSY: f64 = 0.5;
@@ -60,8 +60,8 @@ fn too_busy(run: &Run) -> Option<String> {
     ))
 }
 
-/// States what the most disturbed case of the first subsystem with one delivered; `None` if no
-/// result lacks more than 10 % of its time.
+/// States what the first main result that lacks more than 10 % of its time delivered, else the most
+/// disturbed case; `None` if no result lacks that much.
 fn delivered(run: &Run) -> Option<String> {
     let share = |measurement: &Measurement| {
         let delivered = measurement.delivered()?;
@@ -73,7 +73,9 @@ fn delivered(run: &Run) -> Option<String> {
         let known = own.filter_map(|m| Some((m, share(m)?)));
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(measurement, _)| measurement)
     };
-    let measurement = subsystems(run).into_iter().find_map(lowest)?;
+    let main = main_results(run).into_iter().map(|(_, measurement)| measurement);
+    let main = main.into_iter().find(|measurement| share(measurement).is_some());
+    let measurement = main.or_else(|| subsystems(run).into_iter().find_map(lowest))?;
     let MeasurementRow { label, figures, .. } = MeasurementRow::of(measurement);
     let HeadlineFigures { value, delivered, .. } = figures?;
     let delivered = delivered?;
@@ -95,7 +97,10 @@ fn lost(run: &Run) -> Option<String> {
         words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let count = of(Status::Invalid) + of(Status::Failed);
     let all = format_count(run.measurements.len(), "case");
-    (count > 0).then(|| format!("No valid result: {count} of {all} ({}).", words.join(", ")))
+    let is_lost = |m: &&Measurement| matches!(m.status, Status::Invalid | Status::Failed);
+    let first = MeasurementRow::of(run.measurements.iter().find(is_lost)?).label;
+    let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+    Some(format!("Without a valid result: {count} of {all} ({}): {first}{more}.", words.join(", ")))
 }
 
 fn of_limits(run: &Run) -> Option<Verdict> {
@@ -203,6 +208,11 @@ mod tests {
     #[test]
     fn failed_and_invalid_cases_are_counted() {
         let (grade, text) = judged(&fixture::run());
-        assert!(grade == Grade::Poor && text.ends_with("2 of 13 cases (1 invalid, 1 failed)."), "{text}");
+        assert!(
+            grade == Grade::Poor
+                && text.contains("2 of 13 cases (1 invalid, 1 failed): ")
+                && text.ends_with(" and 1 more."),
+            "{text}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 // marks and dashes say the same again.
 
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6fd6", "#8a8a00"];
-const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin"];
+const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "emptyDiamond"];
 
 function theme() {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
