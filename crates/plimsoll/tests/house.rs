@@ -38,7 +38,10 @@ fn top_level_type(line: &str) -> Option<&str> {
 }
 
 fn one_word_constant(line: &str) -> Option<&str> {
-    let is_one_word = |name: &&str| name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+    // Each crate of a subsystem has one of this name, for the registry.
+    let is_one_word = |name: &&str| {
+        *name != "SUBSYSTEM" && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+    };
     defined(line.trim_start(), &["const", "static"]).filter(is_one_word)
 }
 

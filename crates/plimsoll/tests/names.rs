@@ -112,15 +112,11 @@ pub(crate) fn sources(root: &Path, dir: &Path, found: &mut BTreeMap<String, Stri
     }
 }
 
+/// Crates with the prefix of their files; those of the subsystems follow from their names.
 const CRATES: &[(&str, &str)] = &[
     ("plimsoll", ""),
     ("bench", "bench/"),
     ("bench-api", "bench/"),
-    ("bench-cpu", "bench/cpu/"),
-    ("bench-disk", "bench/disk/"),
-    ("bench-memory", "bench/memory/"),
-    ("bench-mpi", "bench/mpi/"),
-    ("bench-network", "bench/network/"),
     ("check", "check/"),
     ("compare", "compare/"),
     ("history", "history/"),
@@ -142,7 +138,13 @@ const CRATES: &[(&str, &str)] = &[
 pub(crate) fn all() -> BTreeMap<String, String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut all = BTreeMap::new();
-    for (name, prefix) in CRATES {
+    let names = fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let subsystems = names.filter_map(|name| {
+        let subsystem = name.strip_prefix("bench-").filter(|subsystem| *subsystem != "api")?;
+        Some((name.clone(), format!("bench/{subsystem}/")))
+    });
+    let others = CRATES.iter().map(|(name, prefix)| ((*name).to_owned(), (*prefix).to_owned()));
+    for (name, prefix) in others.chain(subsystems) {
         let (root, mut found) = (crates.join(name).join("src"), BTreeMap::new());
         sources(&root, &root, &mut found);
         all.extend(found.into_iter().map(|(file, text)| (format!("{prefix}{file}"), text)));
