@@ -18,6 +18,7 @@ const SUBSYSTEMS: &[&Subsystem] = &[
     &plimsoll_bench_memory::SUBSYSTEM,
     &plimsoll_bench_disk::SUBSYSTEM,
     &plimsoll_bench_network::SUBSYSTEM,
+    &plimsoll_bench_os::SUBSYSTEM,
     &plimsoll_bench_mpi::SUBSYSTEM,
 ];
 
@@ -173,7 +174,8 @@ mod tests {
                     );
                     let reported = is_informative(&candidate.case, metric.name);
                     assert_eq!(reported, metric.role == Role::Informative);
-                    assert!(reported || metric.unit != Unit::One || metric.name == "loss", "{}", metric.name);
+                    let is_share = ["loss", "taken"].contains(&metric.name);
+                    assert!(reported || metric.unit != Unit::One || is_share, "{}", metric.name);
                 }
             }
         }

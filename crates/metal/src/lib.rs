@@ -17,6 +17,7 @@ pub mod io;
 pub mod kernel;
 pub mod lu;
 pub mod net;
+pub mod os;
 pub mod signal;
 pub mod sliced;
 pub mod stream;

@@ -9,6 +9,8 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Times that a thread was preempted.
     pub involuntary_switches: u64,
+    /// Page faults that needed no input or output.
+    pub minor_faults: u64,
 }
 
 /// Returns the usage of this process and all its threads so far; zeros if unreported.
@@ -37,12 +39,18 @@ fn used_by(whom: libc::c_int) -> Usage {
         cpu_seconds,
         voluntary_switches: count(reported.ru_nvcsw),
         involuntary_switches: count(reported.ru_nivcsw),
+        minor_faults: count(reported.ru_minflt),
     }
+}
+
+/// Returns the usage of the calling thread so far; zeros if unreported.
+pub fn usage_of_thread() -> Usage {
+    used_by(libc::RUSAGE_THREAD)
 }
 
 /// Returns the context switches of the calling thread so far, voluntary or not; 0 if unreported.
 pub fn thread_switches() -> u64 {
-    let Usage { voluntary_switches, involuntary_switches, .. } = used_by(libc::RUSAGE_THREAD);
+    let Usage { voluntary_switches, involuntary_switches, .. } = usage_of_thread();
     voluntary_switches + involuntary_switches
 }
 

@@ -267,7 +267,10 @@ fn measure(what: &Measurable, common: &Common, key: Option<SharedKey>) -> Result
         )),
         _ => {}
     }
-    measure_here(what, common, key).map(ExitCode::from)
+    let measured = measure_here(what, common, key).map(ExitCode::from);
+    // A worker is killed at its end, with files that have names.
+    let _ = ref_tools::reaped();
+    measured
 }
 
 /// Measures on this machine alone, or only lists what would be measured. Returns the exit code.

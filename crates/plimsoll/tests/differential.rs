@@ -315,6 +315,48 @@ const CHECKS: &[Check] = &[
         against: Against::Own(6.0),
     },
     Check {
+        tool: "perf",
+        program: "perf",
+        case: "os --only os.syscall --op getppid --threads 1",
+        against: Against::Own(3.0),
+    },
+    Check {
+        tool: "lat_syscall",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_syscall",
+        case: "os --only os.syscall --op getppid --threads 1",
+        against: Against::Own(3.0),
+    },
+    Check {
+        tool: "lat_pipe",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_pipe",
+        case: "os --only os.switch --op pipe --between processes --distance same",
+        against: Against::Own(3.0),
+    },
+    Check {
+        tool: "lat_ctx",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_ctx",
+        case: "os --only os.switch --op pipe --between processes --distance same",
+        against: Against::Own(6.0),
+    },
+    Check {
+        tool: "lat_proc",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_proc",
+        case: "os --only os.process --op fork",
+        against: Against::Own(6.0),
+    },
+    Check {
+        tool: "lat_pagefault",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_pagefault",
+        case: "os --only os.fault --op file --threads 1",
+        against: Against::Own(10.0),
+    },
+    Check {
+        tool: "cyclictest",
+        program: "cyclictest",
+        case: "os --only os.wake --op sleep",
+        against: Against::Own(6.0),
+    },
+    Check {
         tool: "ping",
         program: "ping",
         case: "network --only network.latency --protocol tcp --message 56",
@@ -396,8 +438,13 @@ fn figures(check: &Check, dir: &Path, script: &Path) -> Result<(f64, f64), Strin
 }
 
 /// Reasons on this machine: full disk, no ptrace, no MPI launcher, too few CPUs.
-const NOT_HERE: &[&str] =
-    &["too little space", "PTRACE", "mpirun: ", "with a process on a CPU for each thread"];
+const NOT_HERE: &[&str] = &[
+    "too little space",
+    "PTRACE",
+    "missing capabilities",
+    "mpirun: ",
+    "with a process on a CPU for each thread",
+];
 
 enum Outcome {
     Right,

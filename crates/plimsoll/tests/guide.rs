@@ -41,7 +41,7 @@ fn shortened(words: &[String]) -> Vec<&'static str> {
     let is = |what: &str| words.get(1).is_some_and(|w| w == what);
     let has = |word: &str| words.iter().any(|w| w == word);
     let measures =
-        words.get(1).is_none_or(|w| ["run", "cpu", "memory", "disk", "network"].contains(&w.as_str()));
+        words.get(1).is_none_or(|w| ["run", "cpu", "memory", "disk", "network", "os"].contains(&w.as_str()));
     if is("watch") {
         return vec!["--only", "cpu", "--every", "1s"];
     }

@@ -145,7 +145,7 @@ fn has_heading(document: &str, heading: &str) -> Option<String> {
 fn refused(arguments: &str) -> Option<String> {
     let dir = scratch();
     let words: Vec<&str> = arguments.split(' ').collect();
-    let is_plan = ["run", "cpu", "memory", "disk", "network"].contains(&words[0]);
+    let is_plan = ["run", "cpu", "memory", "disk", "network", "os"].contains(&words[0]);
     let end = if is_plan && !words.contains(&"--hosts") { "--dry-run" } else { "--help" };
     // Paths of examples are those of the repository.
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

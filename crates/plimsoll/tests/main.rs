@@ -32,6 +32,7 @@ mod memory;
 mod names;
 mod namespaces;
 mod network;
+mod os;
 mod outputs;
 mod packaging;
 // Their stand-in is likwid-bench, whose kernels are those of x86-64.

@@ -148,6 +148,48 @@ const SMALL: &[Small] = &[
         figure: |p| Some(p.out.split_once("mdev = ")?.1.split('/').nth(1)?.parse::<f64>().ok()? * 1e-3),
     },
     Small {
+        tool: "perf",
+        program: "perf",
+        package: "linux-perf",
+        case: "os --only os.syscall --op getppid --threads 1",
+        figure: |p| {
+            let micros = p.out.split_once(" usecs/op")?.0.split_whitespace().last()?;
+            Some(micros.parse::<f64>().ok()? * 1e-6)
+        },
+    },
+    Small {
+        tool: "lat_syscall",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_syscall",
+        package: "lmbench",
+        case: "os --only os.syscall --op read --threads 1",
+        figure: |p| Some(after(&p.err, "Simple read:")? * 1e-6),
+    },
+    Small {
+        tool: "lat_pipe",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_pipe",
+        package: "lmbench",
+        case: "os --only os.switch --op pipe --between processes --distance same",
+        figure: |p| Some(after(&p.err, "Pipe latency:")? * 0.5e-6),
+    },
+    Small {
+        tool: "lat_pagefault",
+        program: "/usr/lib/lmbench/bin/ARCH/lat_pagefault",
+        package: "lmbench",
+        case: "os --only os.fault --op file --threads 1",
+        figure: |p| {
+            Some(
+                p.err.strip_suffix(" microseconds\n")?.split_whitespace().last()?.parse::<f64>().ok()? * 1e-6,
+            )
+        },
+    },
+    Small {
+        tool: "cyclictest",
+        program: "cyclictest",
+        package: "rt-tests",
+        case: "os --only os.wake --op sleep",
+        figure: |p| Some(after(&p.out, "Avg:")? * 1e-6),
+    },
+    Small {
         tool: "hpcc",
         program: "hpcc",
         package: "hpcc",
@@ -211,6 +253,7 @@ fn the_figure_of_every_installed_tool_is_the_one_that_it_prints() {
         let not_here = match why {
             _ if why.contains("too little space") => Some("the disk of the build is nearly full"),
             _ if why.contains("was ended after") && short_of_cpu() => Some("it gets too little CPU time"),
+            _ if why.contains("missing capabilities") => Some("it may not run in real time"),
             _ => None,
         };
         if let Some(not_here) = not_here {

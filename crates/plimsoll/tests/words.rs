@@ -119,9 +119,10 @@ fn no_page_for_users_has_one() {
 
 #[test]
 fn no_help_has_one() {
-    for command in
-        ["", "run", "cpu", "memory", "disk", "network", "serve", "compare", "history", "export", "report"]
-    {
+    for command in [
+        "", "run", "cpu", "memory", "disk", "network", "os", "serve", "compare", "history", "export",
+        "report",
+    ] {
         let mut help = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
         let help = help.args(command.split_whitespace()).arg("--help-all").output().unwrap();
         let text = String::from_utf8(help.stdout).unwrap();

@@ -293,6 +293,22 @@ pub struct Common {
     pub ignore_unsupported: bool,
 }
 
+/// Directory of a command that measures files, but neither a test file nor a device.
+#[derive(Args, Clone, Debug, Default)]
+struct DirFlag {
+    /// Directory for small files; its file system is measured [default: .]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Whether a benchmark of the subsystem `name` waits for a device below a directory.
+fn takes_directory(name: &str) -> bool {
+    let waits = |part: &plimsoll_bench::Subsystem| {
+        part.benchmarks.iter().any(|one| one.descriptor().waits_for_a_device)
+    };
+    plimsoll_bench::subsystem(name).is_some_and(waits)
+}
+
 /// Flags of commands that measure a disk. No plan file can give them.
 #[derive(Args, Clone, Debug, Default)]
 struct DiskFlags {
@@ -365,8 +381,11 @@ fn subsystem(name: &'static str) -> Command {
     let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
     let command =
         Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
-    let command =
-        if plimsoll_bench::uses_test_files(name) { DiskFlags::augment_args(command) } else { command };
+    let command = match plimsoll_bench::uses_test_files(name) {
+        true => DiskFlags::augment_args(command),
+        false if takes_directory(name) => DirFlag::augment_args(command),
+        false => command,
+    };
     let takes_threads = part.is_none_or(|part| part.instead_of_threads.is_none());
     let command = command.mut_arg("threads", |threads| match part.is_some_and(|part| part.on_files) {
         true => threads.help("Number of threads, or a list to measure each [default: 1]"),
@@ -688,6 +707,8 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::
     let mut common = Common::from_arg_matches(m)?;
     if plimsoll_bench::uses_test_files(name) {
         DiskFlags::from_arg_matches(m)?.apply(&mut common);
+    } else if takes_directory(name) {
+        common.dir = DirFlag::from_arg_matches(m)?.dir;
     }
     let key = m.try_get_one::<PathBuf>("key").ok().flatten().cloned();
     Ok(TypedCommand::Measure { what, common: Box::new(common), key })

@@ -286,6 +286,10 @@ pub const KEYS: &[Key] = &[
         "time between messages, as ping -i [default: send the next one when the answer arrives]",
     ),
     key("load", ValueKind::Word, "run a TCP stream during the round trips: up, down or both"),
+    key("between", ValueKind::Word, "who wakes each other: threads of one process, processes or all").overlaid(),
+    key("distance", ValueKind::Word, "CPUs of the two: same (one CPU), smt (one core), cache (one last-level cache), package, socket or all [default: each that the machine has]")
+        .of_machine(),
+    key("threshold", ValueKind::Time, "shortest interruption that counts"),
     key("threads", ValueKind::Count, "number of threads")
         .usually("1")
         .axis_of_workers("threads")

@@ -36,7 +36,8 @@ pub struct Conditions {
     /// Share of clock probes with another thread on the core's vector units, maximum over the CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector_units_shared: Option<f64>,
-    /// Largest share of the time that a thread was runnable without a CPU.
+    /// Largest share of the time that a thread was runnable without a CPU, unless it waited for
+    /// another thread of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<f64>,
     /// Power of all processor packages in W (RAPL), whatever used it.

@@ -10,6 +10,7 @@ mod likwid;
 mod memory;
 mod netperf;
 mod openssl;
+mod os;
 mod osu;
 mod ping;
 mod sockperf;
@@ -49,6 +50,13 @@ pub const REF_TOOLS: &[&dyn RefTool] = &[
     &netperf::Netperf,
     &sockperf::Sockperf,
     &ping::Ping,
+    &os::perf::Perf,
+    &os::lmbench::LAT_SYSCALL,
+    &os::lmbench::LAT_PIPE,
+    &os::lmbench::LAT_CTX,
+    &os::lmbench::LAT_PROC,
+    &os::lmbench::LAT_PAGEFAULT,
+    &os::cyclictest::Cyclictest,
     &java::Java,
     &osu::OSU_LATENCY,
     &osu::OSU_BANDWIDTH,

@@ -93,7 +93,8 @@ impl Workbench {
                 let before = run_delays();
                 match p.sample(amount) {
                     Ok(mut sample) => {
-                        sample.conditions.waited = waited(&before, sample.elapsed);
+                        let known = sample.conditions.waited;
+                        sample.conditions.waited = known.or_else(|| waited(&before, sample.elapsed));
                         WorkerReply::Sampled(Box::new(sample))
                     }
                     Err(cannot) => WorkerReply::Cannot(cannot),

@@ -1,0 +1,350 @@
+//! `os.fault`: the time of the first access to a page, and of mapping memory without an access.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+    counts_in_range, cpus_of_case, default_threads, requested_affinities,
+};
+use plimsoll_machine::Machine;
+use plimsoll_metal::os::region::{RegionPages, TouchRegion, map_and_unmap};
+use plimsoll_metal::ticks::TickClock;
+use plimsoll_metal::usage::usage_of_thread;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, LimitKind, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount};
+use plimsoll_units::quantity::Unit;
+use rustix::fs::MemfdFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{CLEAR_TIME, FAULTS_PER_PAGE, PAGE_BYTES};
+use crate::kernel_state::KernelState;
+use crate::limit::{null_calls, per_sample, rate_ceiling};
+use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, with_threads, words_in};
+
+/// Bytes of a thread's region: beyond the caches of a core, and quickly filled.
+const REGION_BYTES: usize = 64 << 20;
+/// Ordinary pages between two readings of the clock.
+const PAGES_PER_READING: usize = 16;
+/// Size of a transparent huge page if the kernel does not show it.
+const USUAL_HUGE_BYTES: usize = 2 << 20;
+/// Bytes that are mapped and unmapped without an access.
+const MAPPED_BYTES: usize = 64 << 10;
+/// Mappings between two readings of the clock.
+const MAPPINGS_PER_READING: u32 = 16;
+
+/// Kind of page that is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Touched {
+    Anonymous,
+    Huge,
+    CachedFile,
+    Nothing,
+}
+
+const TOUCHED: &[(&str, Touched)] = &[
+    ("anonymous", Touched::Anonymous),
+    ("thp", Touched::Huge),
+    ("file", Touched::CachedFile),
+    ("mmap", Touched::Nothing),
+];
+
+/// The benchmark `os.fault`.
+pub struct PageFault;
+
+impl Benchmark for PageFault {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "os.fault",
+            about: "first access to a page: new memory, huge pages, a cached file; mmap and munmap",
+            keys: &["op", "threads", "affinity"],
+            help: &[(
+                "op",
+                "anonymous; thp: huge pages; file: in the page cache; mmap: and munmap, untouched; all",
+            )],
+            words: &[
+                LabelPart::Instead(
+                    "op",
+                    &[
+                        ("anonymous", "new page"),
+                        ("thp", "new huge page"),
+                        ("file", "page of a cached file"),
+                        ("mmap", "mmap, munmap"),
+                    ],
+                ),
+                LabelPart::Times,
+            ],
+            limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
+                    "time of the first access to a page (mmap: of a mapping and its end), mean of a thread",
+                ),
+                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                    .about("pages touched per second, over all threads")
+                    .shown_between("", ""),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
+        let affinities = requested_affinities(machine, group)?;
+        let mut candidates = Vec::new();
+        for (op, touched) in words_in(group, "op", TOUCHED)? {
+            for case in with_threads(&Case::of(self.name()).with_word("op", op), &threads, &affinities) {
+                let needed = case.threads() as u64 * REGION_BYTES as u64;
+                let feasible = match machine.memory_available_bytes() {
+                    Some(free) if touched != Touched::Nothing && needed > free / 2 => {
+                        Err(CannotMeasure::not_here("requires more memory than is free; use fewer --threads"))
+                    }
+                    _ => Ok(()),
+                };
+                candidates.push(Candidate::new(case, feasible).parsed(&touched));
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let touched: Touched = parsed.read()?;
+        let cpus = cpus_of_case(cx.machine, case);
+        let file = (touched == Touched::CachedFile).then(cached_file).transpose();
+        let file = file.map_err(|error| failed("memfd_create(2)", &error))?;
+        let touch = || Toucher::new(touched, file.as_ref());
+        let touchers = cpus.iter().map(|_| touch()).collect::<Result<Vec<_>, _>>()?;
+        let mut facts = Facts::default();
+        KernelState::here(cx.machine).record(&mut facts.achieved);
+        facts.achieved.set_some(&PAGE_BYTES, touchers.first().map(|toucher| toucher.page_bytes as u64));
+        let mut threads = TimedThreads::new(&cpus, touchers, Some(RATE_METRIC), facts)?;
+        if let Some(file) = &file {
+            use std::os::fd::AsRawFd;
+            let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+            threads.offer =
+                Offer { file: Some(path.into()), file_bytes: Some(REGION_BYTES as u64), ..threads.offer };
+        }
+        Ok(Box::new(Touching { threads, _file: file }))
+    }
+}
+
+/// Returns the time to clear a page as its floor, two null calls for a mapping; else unknown.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let limit = match (question.metric, question.case.word("op")) {
+        (RATE_METRIC, _) => {
+            let threads = question.case.threads() as f64;
+            let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
+            return floor.into_iter().map(|floor| rate_ceiling(floor, threads)).collect();
+        }
+        (_, Some("mmap")) => null_calls(question, 2.0, "2 × null call"),
+        (_, Some("anonymous" | "thp")) => {
+            let why = "the pages could not be cleared with the samples";
+            per_sample(question, &CLEAR_TIME, |seconds| seconds, "time to clear a page", why).resting_on_or(
+                "the time to overwrite a touched page with zeros",
+                "the kernel clears pages that are still in a cache, or clears them another way",
+            )
+        }
+        _ => {
+            let why =
+                "no maker documents how long a core takes to enter and leave a fault; nothing is cleared";
+            Limit::unknown(LimitKind::Floor, why)
+        }
+    };
+    vec![limit]
+}
+
+/// Returns a file in memory of [`REGION_BYTES`], all of it in the page cache.
+fn cached_file() -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("plimsoll", MemfdFlags::CLOEXEC)?);
+    let block = vec![1_u8; 1 << 20];
+    (0..REGION_BYTES / block.len()).try_for_each(|_| file.write_all(&block))?;
+    Ok(file)
+}
+
+/// Returns the size of a transparent huge page in bytes.
+fn huge_bytes() -> usize {
+    let size = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+    let size = size.ok().and_then(|text| text.trim().parse::<usize>().ok());
+    size.filter(|bytes| bytes.is_power_of_two() && *bytes <= REGION_BYTES / 2).unwrap_or(USUAL_HUGE_BYTES)
+}
+
+/// Touches the pages of one region.
+struct Toucher {
+    /// `None` if memory is only mapped and unmapped.
+    region: Option<TouchRegion>,
+    page_bytes: usize,
+    /// Faults in all passes over the region but the first, and the pages of these passes.
+    faults: u64,
+    pages: u64,
+    /// Faults of the thread when the current pass began.
+    faults_before: Option<u64>,
+    /// Shortest seconds to clear a page since the last sample.
+    clear_seconds: Option<f64>,
+    clock: TickClock,
+}
+
+impl Toucher {
+    fn new(touched: Touched, file: Option<&File>) -> Result<Self, CannotMeasure> {
+        let page = rustix::param::page_size();
+        let refused = |error: io::Error| failed("mmap(2)", &error);
+        let (region, page_bytes) = match (touched, file) {
+            (Touched::Huge, _) => {
+                let bytes = huge_bytes();
+                let no_thp = |error: io::Error| match error.kind() {
+                    io::ErrorKind::InvalidInput => CannotMeasure::not_here(
+                        "requires transparent huge pages, which this kernel does not have",
+                    ),
+                    _ => refused(error),
+                };
+                let region = TouchRegion::anonymous(REGION_BYTES, bytes, RegionPages::Huge);
+                (Some(region.map_err(no_thp)?), bytes)
+            }
+            (Touched::CachedFile, Some(file)) => {
+                (Some(TouchRegion::of_file(file, REGION_BYTES, page).map_err(refused)?), page)
+            }
+            (Touched::Nothing, _) => (None, MAPPED_BYTES),
+            _ => {
+                let region = TouchRegion::anonymous(REGION_BYTES, page, RegionPages::Small);
+                (Some(region.map_err(refused)?), page)
+            }
+        };
+        let clock = TickClock::fastest();
+        let mut made =
+            Self { region, page_bytes, faults: 0, pages: 0, faults_before: None, clear_seconds: None, clock };
+        if touched == Touched::Huge && !made.is_huge() {
+            return Err(CannotMeasure::not_here(
+                "requires transparent huge pages: the kernel gives none; see /sys/kernel/mm/transparent_hugepage/enabled, and free memory",
+            ));
+        }
+        Ok(made)
+    }
+
+    /// Whether a touched huge page is one: then the bytes behind the first cause no fault.
+    fn is_huge(&mut self) -> bool {
+        let Some(region) = &mut self.region else { return false };
+        region.touch(1);
+        let before = usage_of_thread().minor_faults;
+        region.clear();
+        let faults = usage_of_thread().minor_faults - before;
+        region.discard().is_ok() && faults < 8
+    }
+}
+
+impl Toucher {
+    /// Overwrites the touched pages, which are as far from the caches as when they were touched.
+    fn clear(&mut self) {
+        let Some(region) = &mut self.region else { return };
+        let begin = self.clock.now_ns();
+        let cleared = region.clear() / self.page_bytes;
+        if cleared > 0 {
+            let seconds = self.clock.now_ns().saturating_sub(begin) as f64 * 1e-9 / cleared as f64;
+            self.clear_seconds = Some(self.clear_seconds.map_or(seconds, |least| least.min(seconds)));
+        }
+    }
+}
+
+impl RepeatedOperation for Toucher {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        let Some(region) = &mut self.region else {
+            (0..MAPPINGS_PER_READING)
+                .try_for_each(|_| map_and_unmap(MAPPED_BYTES))
+                .map_err(|error| failed("mmap(2)", &error))?;
+            return Ok(MAPPINGS_PER_READING);
+        };
+        let count = if self.page_bytes >= USUAL_HUGE_BYTES / 2 { 1 } else { PAGES_PER_READING };
+        u32::try_from(region.touch(count)).map_err(|_| CannotMeasure::environment("too many pages"))
+    }
+
+    fn reset(&mut self) -> Result<(), CannotMeasure> {
+        if self.region.as_ref().is_none_or(|region| region.left() > 0) {
+            return Ok(());
+        }
+        if let Some(before) = self.faults_before {
+            self.faults += usage_of_thread().minor_faults.saturating_sub(before);
+            self.pages += (REGION_BYTES / self.page_bytes) as u64;
+        }
+        self.clear();
+        let Some(region) = &mut self.region else { return Ok(()) };
+        region.discard().map_err(|error| failed("madvise(2)", &error))?;
+        self.faults_before = Some(usage_of_thread().minor_faults);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        if self.clear_seconds.is_none() {
+            self.clear();
+        }
+    }
+}
+
+struct Touching {
+    threads: TimedThreads<Toucher>,
+    /// Kept open for reference tools, which open it by the number of its descriptor.
+    _file: Option<File>,
+}
+
+impl Prepared for Touching {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        self.threads.operations_mut().for_each(|toucher| toucher.clear_seconds = None);
+        let mut sample = self.threads.sample(amount)?;
+        let least = self.threads.operations().filter_map(|toucher| toucher.clear_seconds).reduce(f64::min);
+        least.into_iter().for_each(|seconds| sample.conditions.more.set(&CLEAR_TIME, seconds));
+        Ok(sample)
+    }
+
+    fn offer(&self) -> Offer {
+        self.threads.offer()
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.threads.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.threads.facts();
+        let (faults, pages) = self
+            .threads
+            .operations()
+            .fold((0, 0), |(faults, pages), toucher| (faults + toucher.faults, pages + toucher.pages));
+        if pages > 0 {
+            facts.achieved.set(&FAULTS_PER_PAGE, faults as f64 / pages as f64);
+        }
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Options, WorkerCache};
+    use plimsoll_machine::Root;
+    use plimsoll_model::sample::FailureCause;
+
+    #[test]
+    fn each_kind_of_page_is_touched_and_faults() {
+        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        for candidate in PageFault.cases(&machine, &Group::default()).unwrap() {
+            let mut touching = match PageFault.prepare(&candidate.case, &candidate.parsed, &cx) {
+                Err(why) if why.cause == FailureCause::NotHere => continue,
+                other => other.unwrap(),
+            };
+            let sample = touching.sample(SampleAmount::Seconds(0.1)).unwrap();
+            let latency = sample.values[LATENCY_METRIC];
+            assert!((1e-9..1e-1).contains(&latency), "{}: {latency}", candidate.case);
+            let faults: Option<f64> = touching.facts().achieved.get(&FAULTS_PER_PAGE);
+            match candidate.case.word("op") {
+                Some("anonymous") => assert!(faults.unwrap() > 0.5, "{faults:?}"),
+                Some("mmap") => assert_eq!(faults, None),
+                _ => {}
+            }
+        }
+    }
+}

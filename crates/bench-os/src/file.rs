@@ -1,0 +1,284 @@
+//! `os.file`: operations on the names of small files, as mdtest measures metadata. The files are in
+//! a directory of their own below `--dir`, which is removed also after a kill.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase,
+    counts_in_range, cpus_of_case, default_threads,
+};
+use plimsoll_machine::{Machine, Root, storage_behind};
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts};
+use plimsoll_system::leftover::{Registry, Scratch};
+use plimsoll_units::quantity::Unit;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{DIRECTORIES, FILE_SYSTEM};
+use crate::kernel_state::KernelState;
+use crate::limit::{null_calls, rate_ceiling};
+use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, words_in};
+
+/// Files of a thread.
+const FILES: usize = 256;
+/// Operations between two readings of the clock.
+const OPERATIONS_PER_READING: usize = 16;
+
+/// An operation on a file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FileOperation {
+    Create,
+    Open,
+    Stat,
+    Rename,
+    Unlink,
+}
+
+const FILE_OPERATIONS: &[(&str, FileOperation)] = &[
+    ("create", FileOperation::Create),
+    ("open", FileOperation::Open),
+    ("stat", FileOperation::Stat),
+    ("rename", FileOperation::Rename),
+    ("unlink", FileOperation::Unlink),
+];
+
+/// Whether all threads use one directory.
+const LAYOUTS: &[(&str, bool)] = &[("shared", true), ("private", false)];
+
+/// The benchmark `os.file`.
+pub struct FileNames;
+
+impl Benchmark for FileNames {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "os.file",
+            about: "create, open, stat, rename and unlink of small files in --dir, as mdtest",
+            keys: &["op", "layout", "threads"],
+            help: &[
+                ("op", "create, open (both with close); stat; rename; unlink; all"),
+                ("layout", "shared (all threads in one directory), private (a directory for each) or all"),
+            ],
+            words: &[
+                LabelPart::Word("file"),
+                LabelPart::Value("op"),
+                LabelPart::Case("layout", |case| {
+                    (case.word("layout") == Some("shared")).then(|| "in one directory".to_owned())
+                }),
+                LabelPart::Times,
+            ],
+            waits_for_a_device: true,
+            limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[
+                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                    .about("operations per second, over all threads"),
+                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time of an operation, mean of a thread; percentiles are those of batches of 16")
+                    .shown_between("", ""),
+            ]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
+        let layouts = match group.asked("layout") {
+            true => words_in(group, "layout", LAYOUTS)?,
+            false => LAYOUTS.to_vec(),
+        };
+        let mut candidates = Vec::new();
+        for (op, operation) in words_in(group, "op", FILE_OPERATIONS)? {
+            for threads in &threads {
+                for (layout, is_shared) in &layouts {
+                    if *threads == 1 && *is_shared && layouts.len() > 1 {
+                        // One thread is alone in its directory in both.
+                        continue;
+                    }
+                    let case = Case::of(self.name()).with_word("op", op).with_word("layout", layout);
+                    let case = case.with_count("threads", *threads);
+                    candidates.push(Candidate::new(case, Ok(())).parsed(&(operation, *is_shared)));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let (operation, is_shared): (FileOperation, bool) = parsed.read()?;
+        let dir = &cx.options.dir;
+        let shown = plimsoll_units::text::shown_bytes(dir.as_os_str().as_encoded_bytes());
+        let refused =
+            |error| CannotMeasure::environment(format!("--dir {shown}: no directory in it: {error}"));
+        let scratch = Arc::new(Registry::here().directory_in(dir).map_err(refused)?);
+        let cpus = cpus_of_case(cx.machine, case);
+        let worker = |index: usize| FileWorker::new(operation, &scratch, index, is_shared);
+        let workers = (0..cpus.len()).map(worker).collect::<Result<Vec<_>, _>>()?;
+        let mut facts = Facts::default();
+        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let storage = storage_behind(&Root::live(), scratch.path());
+        facts.achieved.set_some(&FILE_SYSTEM, storage.file_system.map(|one| one.fs_type));
+        facts.achieved.set(&DIRECTORIES, if is_shared { 1 } else { cpus.len() });
+        Ok(Box::new(TimedThreads::new(&cpus, workers, Some(RATE_METRIC), facts)?))
+    }
+}
+
+/// Returns the system calls of an operation as the floor of its time.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let opens = matches!(question.case.word("op"), Some("create" | "open"));
+    match question.metric {
+        LATENCY_METRIC if opens => vec![null_calls(question, 2.0, "2 × null call (open, close)")],
+        LATENCY_METRIC => vec![null_calls(question, 1.0, "null call")],
+        _ => {
+            let threads = question.case.threads() as f64;
+            let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
+            floor.into_iter().map(|floor| rate_ceiling(floor, threads)).collect()
+        }
+    }
+}
+
+/// Operates on the files of one thread.
+struct FileWorker {
+    operation: FileOperation,
+    paths: Vec<PathBuf>,
+    /// Other names of the same files, for renames.
+    others: Vec<PathBuf>,
+    next: usize,
+    /// Dropped last, which removes all of it.
+    _scratch: Arc<Scratch>,
+}
+
+impl FileWorker {
+    fn new(
+        operation: FileOperation,
+        scratch: &Arc<Scratch>,
+        index: usize,
+        is_shared: bool,
+    ) -> Result<Self, CannotMeasure> {
+        let directory = match is_shared {
+            true => scratch.path().to_owned(),
+            false => scratch.path().join(format!("{index}")),
+        };
+        if !is_shared {
+            rustix::fs::mkdirat(CWD, &directory, Mode::RWXU)
+                .map_err(|error| failed("mkdir(2)", &error.into()))?;
+        }
+        let names = |mark: &str| -> Vec<PathBuf> {
+            (0..FILES).map(|file| directory.join(format!("{mark}{index}.{file}"))).collect()
+        };
+        let (paths, others) = (names("a"), names("b"));
+        let made = Self { operation, paths, others, next: 0, _scratch: Arc::clone(scratch) };
+        if operation != FileOperation::Create {
+            made.paths
+                .iter()
+                .try_for_each(|path| create(path))
+                .map_err(|error| failed("open(2)", &error.into()))?;
+        }
+        Ok(made)
+    }
+
+    fn name(&self) -> &'static str {
+        match self.operation {
+            FileOperation::Create | FileOperation::Open => "open(2)",
+            FileOperation::Stat => "stat(2)",
+            FileOperation::Rename => "rename(2)",
+            FileOperation::Unlink => "unlink(2)",
+        }
+    }
+
+    fn operate(&self, file: usize) -> Result<(), Errno> {
+        let (path, other) = (&self.paths[file], &self.others[file]);
+        match self.operation {
+            FileOperation::Create => create(path),
+            FileOperation::Open => {
+                openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
+            }
+            FileOperation::Stat => statat(CWD, path, AtFlags::empty()).map(drop),
+            FileOperation::Rename => renameat(CWD, path, CWD, other),
+            FileOperation::Unlink => unlinkat(CWD, path, AtFlags::empty()),
+        }
+    }
+}
+
+/// Creates an empty file; fails if it exists.
+fn create(path: &Path) -> Result<(), Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(CWD, path, flags, Mode::RUSR | Mode::WUSR).map(drop)
+}
+
+impl RepeatedOperation for FileWorker {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        let files = self.next..(self.next + OPERATIONS_PER_READING).min(FILES);
+        let count = files.len();
+        files
+            .into_iter()
+            .try_for_each(|file| self.operate(file))
+            .map_err(|error| failed(self.name(), &error.into()))?;
+        self.next += count;
+        u32::try_from(count).map_err(|_| CannotMeasure::environment("too many files"))
+    }
+
+    fn reset(&mut self) -> Result<(), CannotMeasure> {
+        if self.next < FILES {
+            return Ok(());
+        }
+        self.next = 0;
+        let restored = match self.operation {
+            FileOperation::Create => {
+                self.paths.iter().try_for_each(|path| unlinkat(CWD, path, AtFlags::empty()))
+            }
+            FileOperation::Unlink => self.paths.iter().try_for_each(|path| create(path)),
+            FileOperation::Rename => {
+                std::mem::swap(&mut self.paths, &mut self.others);
+                Ok(())
+            }
+            FileOperation::Open | FileOperation::Stat => Ok(()),
+        };
+        restored.map_err(|error| failed("the preparation of the next files", &error.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Options, WorkerCache};
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::SampleAmount;
+
+    #[test]
+    fn each_operation_is_measured_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: dir.path().to_owned(), ..Options::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        let two = Group::default().with("threads", vec![Value::Count(1), Value::Count(2)]);
+        let candidates = FileNames.cases(&machine, &two).unwrap();
+        assert_eq!(candidates.len(), 5 * 3, "one thread is in a directory of its own");
+        for candidate in candidates {
+            let mut files = FileNames.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let sample = files.sample(SampleAmount::Work(600)).unwrap();
+            assert!(sample.values[RATE_METRIC] > 100.0, "{}: {sample:?}", candidate.case);
+            drop(files);
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{}", candidate.case);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let machine = Machine::discover(&Root::live());
+        let options = Options { dir: "/nonexistent".into(), ..Options::default() };
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        let candidate = FileNames.cases(&machine, &Group::default()).unwrap().remove(0);
+        let why = FileNames.prepare(&candidate.case, &candidate.parsed, &cx).err().unwrap();
+        assert!(why.reason.contains("--dir /nonexistent"), "{why}");
+    }
+}

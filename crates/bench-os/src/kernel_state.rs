@@ -1,0 +1,204 @@
+//! Properties of kernel and process that change the cost of system calls by factors.
+
+use plimsoll_machine::{Machine, Root};
+use plimsoll_model::sample::Achieved;
+use rustix::time::{ClockId, clock_getres};
+
+use crate::fact::{CGROUP_DEPTH, HYPERVISOR, MITIGATIONS, NOHZ_FULL, PREEMPTION, SECCOMP_FILTERS, TICK_HZ};
+
+/// Directory of the kernel's list of vulnerabilities.
+const VULNERABILITIES: &str = "sys/devices/system/cpu/vulnerabilities";
+
+/// Words in the state of a vulnerability that mean work at each entry, exit or switch.
+const COSTLY_WORDS: &[&str] = &[
+    "PTI",
+    "Clear CPU buffers",
+    "IBRS",
+    "untrained return thunk",
+    "Safe RET",
+    "IBPB",
+    "unret",
+    "Retpolines",
+];
+
+/// Words of mitigations that cost nothing at an entry although they contain a costly word.
+const FREE_WORDS: &[&str] =
+    &["Enhanced / Automatic IBRS", "Enhanced IBRS", "IBPB: conditional", "PBRSB-eIBRS"];
+
+/// State of the kernel and of the process in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KernelState {
+    pub(crate) mitigations: Vec<String>,
+    pub(crate) preemption: Option<String>,
+    pub(crate) tick_hz: Option<u64>,
+    pub(crate) nohz_full: Option<String>,
+    pub(crate) cgroup_depth: Option<u64>,
+    pub(crate) seccomp_filters: Option<u64>,
+    pub(crate) hypervisor: Option<String>,
+}
+
+impl KernelState {
+    /// Reads the state of the running kernel and of this process.
+    pub(crate) fn here(machine: &Machine) -> Self {
+        Self::read(&Root::live(), machine)
+    }
+
+    /// Reads the state below `root`; what is not there is left out.
+    pub(crate) fn read(root: &Root, machine: &Machine) -> Self {
+        let status = root.text("proc/self/status").unwrap_or_default();
+        let groups = root.text("proc/self/cgroup").unwrap_or_default();
+        Self {
+            mitigations: mitigations(root),
+            preemption: preemption(root, machine),
+            tick_hz: tick_hz().filter(|_| root.is_live()),
+            nohz_full: root.line("sys/devices/system/cpu/nohz_full").ok().filter(|cpus| is_list(cpus)),
+            cgroup_depth: groups.lines().filter_map(depth).max(),
+            seccomp_filters: filters(&status),
+            hypervisor: machine.virtualisation.hypervisor.clone(),
+        }
+    }
+
+    /// Returns the state that a case recorded.
+    pub(crate) fn of(achieved: &Achieved) -> Self {
+        Self {
+            mitigations: achieved.get(&MITIGATIONS).unwrap_or_default(),
+            preemption: achieved.get(&PREEMPTION),
+            tick_hz: achieved.get(&TICK_HZ),
+            nohz_full: achieved.get(&NOHZ_FULL),
+            cgroup_depth: achieved.get(&CGROUP_DEPTH),
+            seccomp_filters: achieved.get(&SECCOMP_FILTERS),
+            hypervisor: achieved.get(&HYPERVISOR),
+        }
+    }
+
+    /// Records the state as facts of a case.
+    pub(crate) fn record(&self, achieved: &mut Achieved) {
+        if !self.mitigations.is_empty() {
+            achieved.set(&MITIGATIONS, self.mitigations.clone());
+        }
+        achieved.set_some(&PREEMPTION, self.preemption.clone());
+        achieved.set_some(&TICK_HZ, self.tick_hz);
+        achieved.set_some(&NOHZ_FULL, self.nohz_full.clone());
+        achieved.set_some(&CGROUP_DEPTH, self.cgroup_depth);
+        achieved.set_some(&SECCOMP_FILTERS, self.seccomp_filters);
+        achieved.set_some(&HYPERVISOR, self.hypervisor.clone());
+    }
+}
+
+/// Returns the names of vulnerabilities whose mitigation costs time at entries or switches.
+fn mitigations(root: &Root) -> Vec<String> {
+    let mut names = root.names(VULNERABILITIES).unwrap_or_default();
+    names.sort();
+    let state = |name: &String| root.line(format!("{VULNERABILITIES}/{name}")).unwrap_or_default();
+    names.retain(|name| is_costly(&state(name)));
+    names
+}
+
+fn is_costly(state: &str) -> bool {
+    let state = FREE_WORDS.iter().fold(state.to_owned(), |state, free| state.replace(free, ""));
+    state.starts_with("Mitigation") && COSTLY_WORDS.iter().any(|word| state.contains(word))
+}
+
+/// Returns the preemption model: `full`, as debugfs or the command line has it, or as built.
+fn preemption(root: &Root, machine: &Machine) -> Option<String> {
+    let chosen = root.line("sys/kernel/debug/sched/preempt").ok();
+    let chosen = chosen.and_then(|all| Some(all.split_once('(')?.1.split_once(')')?.0.to_owned()));
+    let typed = || {
+        let line = root.line("proc/cmdline").ok()?;
+        line.split_whitespace().find_map(|word| word.strip_prefix("preempt=")).map(str::to_owned)
+    };
+    let built = machine.kernel.version.as_deref().unwrap_or_default();
+    let built = built.split_whitespace().find(|word| word.starts_with("PREEMPT"));
+    match (chosen.or_else(typed), built) {
+        (_, Some("PREEMPT_RT")) => Some("PREEMPT_RT".to_owned()),
+        (Some(model), _) => Some(format!("preemption {model}")),
+        (None, Some(built)) => Some(built.to_owned()),
+        (None, None) => machine.kernel.version.is_some().then(|| "no preemption".to_owned()),
+    }
+}
+
+/// Returns the timer interrupts a second: the coarse clocks advance with each of them.
+fn tick_hz() -> Option<u64> {
+    let period = clock_getres(ClockId::MonotonicCoarse);
+    let ns = u64::try_from(period.tv_nsec).ok().filter(|ns| *ns > 1)?;
+    (period.tv_sec == 0).then(|| (1_000_000_000 + ns / 2) / ns)
+}
+
+fn is_list(cpus: &str) -> bool {
+    cpus.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Returns the number of groups in the path of a line of /proc/self/cgroup; 0 for the root.
+fn depth(line: &str) -> Option<u64> {
+    let path = line.splitn(3, ':').nth(2)?;
+    Some(path.split('/').filter(|part| !part.is_empty()).count() as u64)
+}
+
+/// Returns the number of seccomp filters on the process; at least 1 in kernels that do not count.
+fn filters(status: &str) -> Option<u64> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    match (field("Seccomp:"), field("Seccomp_filters:")) {
+        (Some(2), counted) => Some(counted.unwrap_or(1).max(1)),
+        (mode, counted) => mode.and(counted.or(Some(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::fixture::Fixture;
+
+    #[test]
+    fn what_costs_at_each_entry_is_told_from_what_does_not() {
+        assert!(is_costly("Mitigation: PTI"));
+        assert!(is_costly("Mitigation: Clear CPU buffers; SMT vulnerable"));
+        assert!(is_costly("Mitigation: untrained return thunk; SMT enabled with STIBP protection"));
+        assert!(!is_costly("Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: disabled"));
+        assert!(!is_costly("Vulnerable: Clear CPU buffers attempted, no microcode"));
+        assert!(is_costly("Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected"));
+        assert!(!is_costly("Mitigation: STIBP: disabled; PBRSB-eIBRS: Not affected"));
+        assert!(!is_costly("Not affected") && !is_costly("Mitigation: Speculative Store Bypass disabled"));
+    }
+
+    #[test]
+    fn the_state_is_read_and_comes_back_from_a_document() {
+        let tree = r"
+proc/self/status = Seccomp:\t2\nSeccomp_filters:\t3
+proc/self/cgroup = 0::/a/b.slice/c.scope
+proc/cmdline = root=/dev/vda preempt=full quiet
+sys/devices/system/cpu/nohz_full = 1-3
+sys/devices/system/cpu/vulnerabilities/meltdown = Mitigation: PTI
+sys/devices/system/cpu/vulnerabilities/mds = Not affected
+";
+        let fixture = Fixture::unpack(tree).unwrap();
+        let state = KernelState::read(&fixture.root, &fixture.machine());
+        assert_eq!((state.mitigations.as_slice(), state.tick_hz), (&["meltdown".to_owned()][..], None));
+        assert_eq!((state.nohz_full.as_deref(), state.cgroup_depth), (Some("1-3"), Some(3)));
+        assert_eq!(state.preemption.as_deref(), Some("preemption full"));
+        let mut achieved = Achieved::default();
+        state.record(&mut achieved);
+        assert_eq!(KernelState::of(&achieved), state);
+    }
+
+    #[test]
+    fn a_system_that_shows_nothing_has_an_unknown_state() {
+        let (root, machine) = (Root::at("/nonexistent"), Machine::discover(&Root::at("/nonexistent")));
+        assert_eq!(KernelState::read(&root, &machine), KernelState::default());
+    }
+
+    #[test]
+    fn filters_are_counted_and_old_kernels_say_only_that_there_are_some() {
+        assert_eq!(filters("Seccomp:\t2\nSeccomp_filters:\t5\n"), Some(5));
+        assert_eq!(
+            (filters("Seccomp:\t2\n"), filters("Seccomp:\t0\nSeccomp_filters:\t0\n")),
+            (Some(1), Some(0))
+        );
+        assert_eq!((filters("Seccomp:\t0\n"), filters("")), (Some(0), None));
+        assert_eq!((depth("0::/"), depth("3:cpu,cpuacct:/a/b"), depth("x")), (Some(0), Some(2), None));
+    }
+
+    #[test]
+    fn the_tick_of_this_kernel_is_plausible() {
+        assert!(tick_hz().is_none_or(|hz| (10..=10_000).contains(&hz)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Floors of the kernel's services, from calls measured with each sample.
+
+use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
+use plimsoll_model::sample::{OwnCondition, Sample};
+
+use crate::fact::NULL_CALL;
+
+/// Why the cost of an entry to the kernel has no limit.
+pub(crate) const ENTRY_UNKNOWN: &str = "no maker documents how long a core takes to enter and leave the kernel, and a measured null call \
+                                        bounds only calls that do more";
+
+/// Returns the floor of `calls` system calls that do nothing, measured with each sample. `formula`
+/// names the parts: `2 × null call`.
+pub(crate) fn null_calls(question: &Question<'_>, calls: f64, formula: &str) -> Limit {
+    let reason = "the null call (getppid) could not be measured with the samples";
+    per_sample(question, &NULL_CALL, |seconds| calls * seconds, formula, reason)
+}
+
+/// Returns the floor `of` the value of condition `row` of each sample; unknown for `reason` if a
+/// sample lacks it.
+pub(crate) fn per_sample(
+    question: &Question<'_>,
+    row: &OwnCondition,
+    of: impl Fn(f64) -> f64,
+    formula: &str,
+    reason: &str,
+) -> Limit {
+    let read = |sample: &Sample| sample.conditions.more.get(row);
+    let values: Option<Vec<f64>> = question.samples.iter().map(read).collect();
+    let Some((values, typical)) = values.and_then(|values| Some((values.clone(), median(values)?))) else {
+        return Limit::unknown(LimitKind::Floor, reason);
+    };
+    let from = format!("measured with each sample: {}", row.about);
+    let inputs = vec![Input::new(row.name, typical, row.unit, &from)];
+    let limit = Limit::fixed(LimitKind::Floor, LimitSource::Derived, of(typical), formula, inputs);
+    Limit { per_sample: values.into_iter().map(of).collect(), ..limit }
+}
+
+/// Returns the ceiling of operations per second of `threads` threads, from the `floor` of the time
+/// of one.
+pub(crate) fn rate_ceiling(floor: Limit, threads: f64) -> Limit {
+    Limit {
+        kind: LimitKind::Ceiling,
+        value: floor.value.map(|seconds| threads / seconds),
+        per_sample: floor.per_sample.iter().map(|seconds| threads / seconds).collect(),
+        formula: format!("threads ÷ ({})", floor.formula),
+        ..floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_machine::{Machine, Root};
+    use plimsoll_model::case::Case;
+    use plimsoll_model::limit::LimitEvidence;
+
+    fn limit_of(samples: &[Sample]) -> Limit {
+        let (machine, case) = (Machine::discover(&Root::at("/nonexistent")), Case::of("os.syscall"));
+        let evidence = LimitEvidence::default();
+        let question = Question { machine: &machine, case: &case, metric: "latency", samples, evidence };
+        null_calls(&question, 2.0, "2 × null call")
+    }
+
+    fn sample(null_call: Option<f64>) -> Sample {
+        let mut sample = Sample::default();
+        null_call.into_iter().for_each(|seconds| sample.conditions.more.set(&NULL_CALL, seconds));
+        sample
+    }
+
+    #[test]
+    fn each_sample_has_the_floor_of_its_own_null_call() {
+        let limit = limit_of(&[sample(Some(1e-7)), sample(Some(3e-7)), sample(Some(2e-7))]);
+        assert_eq!((limit.value, limit.per_sample.len()), (Some(4e-7), 3));
+        assert_eq!(limit.kind, LimitKind::Floor);
+        let unknown = limit_of(&[sample(Some(1e-7)), sample(None)]);
+        assert!(unknown.value.is_none() && unknown.reason.unwrap().contains("getppid"));
+        assert!(limit_of(&[]).value.is_none());
+        let rate = rate_ceiling(limit_of(&[sample(Some(1e-7))]), 2.0);
+        assert_eq!((rate.value, rate.per_sample[0], rate.kind), (Some(1e7), 1e7, LimitKind::Ceiling));
+    }
+}

@@ -1,0 +1,162 @@
+//! `os.process`: the time to create a process or thread and wait for its end.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, spread_cpus,
+};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_metal::os::process::fork_and_wait;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts};
+use plimsoll_units::quantity::Unit;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::RESIDENT_KIB;
+use crate::kernel_state::KernelState;
+use crate::limit::null_calls;
+use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, words_in};
+
+/// Program that the child becomes: it does nothing and succeeds.
+const EMPTY_PROGRAM: &str = "/bin/true";
+
+/// A way to create a process or thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Creation {
+    Fork,
+    ForkExec,
+    Spawn,
+    Thread,
+}
+
+const CREATIONS: &[(&str, Creation)] = &[
+    ("fork", Creation::Fork),
+    ("exec", Creation::ForkExec),
+    ("spawn", Creation::Spawn),
+    ("thread", Creation::Thread),
+];
+
+/// The benchmark `os.process`.
+pub struct Process;
+
+impl Benchmark for Process {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "os.process",
+            about: "time to create a process or thread and wait for its end",
+            keys: &["op"],
+            help: &[("op", "fork; exec: fork and /bin/true; spawn: posix_spawn of /bin/true; thread; all")],
+            words: &[LabelPart::Instead(
+                "op",
+                &[
+                    ("fork", "fork, exit, wait"),
+                    ("exec", "fork, exec, exit, wait"),
+                    ("spawn", "posix_spawn, exit, wait"),
+                    ("thread", "thread, join"),
+                ],
+            )],
+            limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                .about("time from the call that creates it until its end is known")]
+        }
+    }
+
+    fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let candidate = |(op, creation): (&str, Creation)| {
+            Candidate::new(Case::of(self.name()).with_word("op", op), Ok(())).parsed(&creation)
+        };
+        Ok(words_in(group, "op", CREATIONS)?.into_iter().map(candidate).collect())
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let creation: Creation = parsed.read()?;
+        let mut creator = Creator { creation };
+        // A call that is refused, or a program that is not there, is known before the timing.
+        creator.repeat()?;
+        let mut facts = Facts::default();
+        KernelState::here(cx.machine).record(&mut facts.achieved);
+        facts.achieved.set_some(&RESIDENT_KIB, resident_kib(&Root::live()));
+        Ok(Box::new(TimedThreads::new(&spread_cpus(cx.machine, 1), vec![creator], None, facts)?))
+    }
+}
+
+/// Returns the null calls of a creation: making it, its own end, and waiting for it.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    let calls = if matches!(question.case.word("op"), Some("exec" | "spawn")) { 4.0 } else { 3.0 };
+    vec![null_calls(question, calls, &format!("{calls} × null call"))]
+}
+
+/// Returns the memory of this process in KiB, whose page tables a fork copies.
+fn resident_kib(root: &Root) -> Option<u64> {
+    let status = root.text("proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+struct Creator {
+    creation: Creation,
+}
+
+impl Creator {
+    fn create(&self) -> Result<(), CannotMeasure> {
+        let missing = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => CannotMeasure::not_here(format!("requires {EMPTY_PROGRAM}")),
+            _ => failed(&format!("the start of {EMPTY_PROGRAM}"), error),
+        };
+        match self.creation {
+            Creation::Fork => fork_and_wait(None).map_err(|error| failed("fork(2)", &error)),
+            Creation::ForkExec => match fork_and_wait(Some(c"/bin/true")) {
+                Err(_) if !std::path::Path::new(EMPTY_PROGRAM).exists() => {
+                    Err(missing(&io::ErrorKind::NotFound.into()))
+                }
+                done => done.map_err(|error| missing(&error)),
+            },
+            Creation::Spawn => {
+                let mut command = Command::new(EMPTY_PROGRAM);
+                command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+                let status = command.status().map_err(|error| missing(&error))?;
+                let wrong = || CannotMeasure::environment(format!("{EMPTY_PROGRAM} ended with {status}"));
+                status.success().then_some(()).ok_or_else(wrong)
+            }
+            Creation::Thread => {
+                let thread = std::thread::Builder::new().spawn(|| ());
+                let thread = thread.map_err(|error| failed("clone(2)", &error))?;
+                thread.join().map_err(|_| CannotMeasure::environment("a thread panicked"))
+            }
+        }
+    }
+}
+
+impl RepeatedOperation for Creator {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        self.create().map(|()| 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Options, WorkerCache};
+    use plimsoll_model::sample::SampleAmount;
+
+    #[test]
+    fn each_creation_is_measured_and_leaves_no_child() {
+        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        for candidate in Process.cases(&machine, &Group::default()).unwrap() {
+            let mut prepared = Process.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let latency = prepared.sample(SampleAmount::Work(20)).unwrap().values[LATENCY_METRIC];
+            assert!((1e-6..1.0).contains(&latency), "{}: {latency}", candidate.case);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `os.switch`: two threads or processes wake each other in turn. The figure is the time of one
+//! hand-over: a message, the wake-up of the other, the switch to it, and its receipt.
+
+use std::thread::JoinHandle;
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
+};
+use plimsoll_machine::{Cpu, CpuSet, Machine};
+use plimsoll_metal::affinity;
+use plimsoll_metal::os::link::{LinkEnd, LinkKind, LinkMessage, link};
+use plimsoll_metal::os::process::FollowerProcess;
+use plimsoll_metal::usage::usage_of_thread;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount};
+use plimsoll_units::quantity::Unit;
+use serde::{Deserialize, Serialize};
+
+use crate::fact::{BOTH_CPUS, SWITCH_SHARE};
+use crate::kernel_state::KernelState;
+use crate::limit::null_calls;
+use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, words_in};
+
+const LINK_KINDS: &[(&str, LinkKind)] =
+    &[("pipe", LinkKind::Pipe), ("eventfd", LinkKind::EventFd), ("futex", LinkKind::Futex)];
+
+/// Kind of the follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum FollowerKind {
+    Thread,
+    Process,
+}
+
+const FOLLOWER_KINDS: &[(&str, FollowerKind)] =
+    &[("threads", FollowerKind::Thread), ("processes", FollowerKind::Process)];
+
+/// Part of the machine that the CPUs of leader and follower share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum SharedPart {
+    Cpu,
+    Core,
+    Cache,
+    Package,
+    Nothing,
+}
+
+const SHARED_PARTS: &[(&str, SharedPart)] = &[
+    ("same", SharedPart::Cpu),
+    ("smt", SharedPart::Core),
+    ("cache", SharedPart::Cache),
+    ("package", SharedPart::Package),
+    ("socket", SharedPart::Nothing),
+];
+
+/// Parameters of a case.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct SwitchJob {
+    link: LinkKind,
+    follower: FollowerKind,
+    shared: SharedPart,
+}
+
+/// The benchmark `os.switch`.
+pub struct Switch;
+
+impl Benchmark for Switch {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "os.switch",
+            about: "hand-over between two threads or processes: message, wake-up, context switch",
+            keys: &["op", "between", "distance"],
+            help: &[("op", "pipe, eventfd, futex or all")],
+            words: &[
+                LabelPart::Value("op"),
+                LabelPart::Word("switch,"),
+                LabelPart::Value("between"),
+                LabelPart::Instead(
+                    "distance",
+                    &[
+                        ("same", "one CPU"),
+                        ("smt", "one core"),
+                        ("cache", "one cache"),
+                        ("package", "one package"),
+                        ("socket", "two sockets"),
+                    ],
+                ),
+            ],
+            limits,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                .about("time of one hand-over: half a round trip")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let here = |(_, shared): &(&str, SharedPart)| pair(machine, *shared).is_some();
+        let parts = match group.asked("distance") {
+            true => words_in(group, "distance", SHARED_PARTS)?,
+            false => SHARED_PARTS.iter().copied().filter(here).collect(),
+        };
+        let mut candidates = Vec::new();
+        for (op, link) in words_in(group, "op", LINK_KINDS)? {
+            for (between, follower) in words_in(group, "between", FOLLOWER_KINDS)? {
+                for (distance, shared) in &parts {
+                    let case = Case::of(self.name()).with_word("op", op).with_word("between", between);
+                    let case = case.with_word("distance", distance);
+                    let job = SwitchJob { link, follower, shared: *shared };
+                    candidates.push(Candidate::new(case, cpus(machine, *shared).map(|_| ())).parsed(&job));
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let job: SwitchJob = parsed.read()?;
+        let [near, far] = cpus(cx.machine, job.shared)?;
+        let mut facts = Facts::default();
+        KernelState::here(cx.machine).record(&mut facts.achieved);
+        facts.achieved.set(&BOTH_CPUS, vec![near, far]);
+        let turns = TurnLeader::new(job, far)?;
+        let mut threads = TimedThreads::new(&[near], vec![turns], None, facts)?;
+        threads.offer = Offer { cpus: vec![near, far], ..Offer::default() };
+        Ok(Box::new(Switching { threads, is_on_one_cpu: near == far }))
+    }
+}
+
+/// Returns the floor: on one CPU both calls of a hand-over, on two CPUs the leaving half of one and
+/// the entering half of the other, as the rest happens at the same time.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    vec![match question.case.word("distance") {
+        Some("same") => null_calls(question, 2.0, "2 × null call"),
+        _ => null_calls(question, 1.0, "null call"),
+    }]
+}
+
+fn cpus(machine: &Machine, shared: SharedPart) -> Result<[usize; 2], CannotMeasure> {
+    pair(machine, shared).ok_or_else(|| {
+        let what = match shared {
+            SharedPart::Cpu => "a CPU",
+            SharedPart::Core => "two CPUs of one core",
+            SharedPart::Cache => "two cores that share a cache",
+            SharedPart::Package => "two cores of a package that share no cache",
+            SharedPart::Nothing => "CPUs of two sockets",
+        };
+        let allowed = &machine.cpu.allowed;
+        CannotMeasure::not_here(format!("requires {what}: this process may use CPUs {allowed}"))
+    })
+}
+
+/// Most CPUs to look at on each side for a pair.
+const MAX_TRIED_CPUS: usize = 256;
+
+/// Returns the first pair of allowed CPUs that share exactly this part.
+fn pair(machine: &Machine, shared: SharedPart) -> Option<[usize; 2]> {
+    let allowed = || machine.cpu.allowed.iter().take(MAX_TRIED_CPUS);
+    let is_pair = |[near, far]: &[usize; 2]| shared_part(&machine.cpu, *near, *far) == shared;
+    allowed().flat_map(|near| allowed().map(move |far| [near, far])).find(is_pair)
+}
+
+fn shared_part(cpu: &Cpu, near: usize, far: usize) -> SharedPart {
+    if near == far {
+        return SharedPart::Cpu;
+    }
+    let package = |id| cpu.logical(id).and_then(|logical| logical.package);
+    let both = |set: &CpuSet| set.contains(near) && set.contains(far);
+    let has_both = |level: &plimsoll_machine::cpu::CpuCache| level.instances.iter().any(both);
+    if cpu.logical(near).is_some_and(|logical| logical.siblings.contains(far)) {
+        SharedPart::Core
+    } else if cpu.caches.iter().filter(|cache| cache.holds_data()).any(has_both) {
+        SharedPart::Cache
+    } else if package(near) == package(far) {
+        SharedPart::Package
+    } else {
+        SharedPart::Nothing
+    }
+}
+
+/// The thread or process that answers, which ends with this value.
+enum Follower {
+    Thread(Option<JoinHandle<()>>),
+    Process(#[expect(dead_code, reason = "its end is that of the child")] FollowerProcess),
+}
+
+/// The leader's side: it sends a turn, and waits for the answer.
+struct TurnLeader {
+    near: LinkEnd,
+    follower: Follower,
+    turns: u64,
+    switches: u64,
+}
+
+impl TurnLeader {
+    fn new(job: SwitchJob, cpu: usize) -> Result<Self, CannotMeasure> {
+        let name = match job.link {
+            LinkKind::Pipe => "pipe(2)",
+            LinkKind::EventFd => "eventfd(2)",
+            LinkKind::Futex => "futex(2)",
+        };
+        let [near, far] = link(job.link).map_err(|error| failed(name, &error))?;
+        let follower = match job.follower {
+            FollowerKind::Process => {
+                Follower::Process(FollowerProcess::fork(far, cpu).map_err(|error| failed("fork(2)", &error))?)
+            }
+            FollowerKind::Thread => {
+                let answer = move || {
+                    // On another CPU the figure would be that of another distance: no answer then.
+                    if affinity::pin_to(&[cpu]).is_ok() {
+                        far.answer_turns();
+                    }
+                };
+                let thread = std::thread::Builder::new().name("follower".to_owned()).spawn(answer);
+                Follower::Thread(Some(thread.map_err(|error| failed("clone(2)", &error))?))
+            }
+        };
+        Ok(Self { near, follower, turns: 0, switches: 0 })
+    }
+
+    fn turn(&self) -> std::io::Result<LinkMessage> {
+        self.near.send(LinkMessage::Turn)?;
+        self.near.receive()
+    }
+}
+
+impl RepeatedOperation for TurnLeader {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        match self.turn() {
+            Ok(LinkMessage::Turn) => self.turns += 1,
+            Ok(LinkMessage::End) => {
+                return Err(CannotMeasure::environment("the other end of the link has ended"));
+            }
+            Err(error) => return Err(failed("the hand-over", &error)),
+        }
+        Ok(2)
+    }
+
+    fn reset(&mut self) -> Result<(), CannotMeasure> {
+        // Once in a while: the call takes as long as a part of a hand-over.
+        if self.turns.is_multiple_of(256) {
+            self.switches = usage_of_thread().voluntary_switches;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for TurnLeader {
+    fn drop(&mut self) {
+        if let Follower::Thread(thread) = &mut self.follower {
+            let _ = self.near.send(LinkMessage::End);
+            let _ = thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+struct Switching {
+    threads: TimedThreads<TurnLeader>,
+    is_on_one_cpu: bool,
+}
+
+impl Prepared for Switching {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let mut sample = self.threads.sample(amount)?;
+        // On one CPU each of the two waits while the other runs, which is the measured work.
+        sample.conditions.waited = self.is_on_one_cpu.then_some(0.0);
+        Ok(sample)
+    }
+
+    fn offer(&self) -> Offer {
+        self.threads.offer()
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.threads.verify()
+    }
+
+    fn facts(&self) -> Facts {
+        let mut facts = self.threads.facts();
+        let (switches, turns) = self
+            .threads
+            .operations()
+            .fold((0, 0), |(switches, turns), one| (switches + one.switches, turns + one.turns));
+        facts.achieved.set(&SWITCH_SHARE, switches as f64 / turns.max(1) as f64);
+        facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Options, WorkerCache};
+    use plimsoll_machine::Root;
+    use plimsoll_machine::fixture::two_cores;
+    use plimsoll_model::case::Value;
+
+    #[test]
+    fn the_pairs_are_those_that_share_exactly_the_part() {
+        let mut machine = Machine::discover(&Root::at("/nonexistent"));
+        machine.cpu.allowed = "0-3".parse().unwrap();
+        machine.cpu.logical = two_cores();
+        assert_eq!(pair(&machine, SharedPart::Cpu), Some([0, 0]));
+        assert_eq!(pair(&machine, SharedPart::Core), Some([0, 2]));
+        assert_eq!(pair(&machine, SharedPart::Package), Some([0, 1]));
+        assert_eq!(pair(&machine, SharedPart::Nothing), None);
+        machine.cpu.allowed = "3".parse().unwrap();
+        assert_eq!(Switch.cases(&machine, &Group::default()).unwrap().len(), 6, "only on one CPU");
+        let socket = Group::default().with("distance", vec![Value::Word("socket".to_owned())]);
+        let all = Switch.cases(&machine, &socket).unwrap();
+        assert!(all.iter().all(|one| one.feasible.as_ref().unwrap_err().reason.contains("two sockets")));
+    }
+
+    #[test]
+    fn each_way_hands_over_and_leaves_nobody_behind() {
+        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        for candidate in Switch.cases(&machine, &Group::default()).unwrap() {
+            let mut switching = Switch.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let sample = switching.sample(SampleAmount::Work(2000)).unwrap();
+            let latency = sample.values[LATENCY_METRIC];
+            assert!((1e-7..1e-2).contains(&latency), "{}: {latency}", candidate.case);
+            let switches: f64 = switching.facts().achieved.get(&SWITCH_SHARE).unwrap();
+            if candidate.case.word("distance") == Some("same") {
+                assert!(switches > 0.9, "{}: {switches}", candidate.case);
+            }
+        }
+    }
+}

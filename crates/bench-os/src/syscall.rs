@@ -1,0 +1,207 @@
+//! `os.syscall`: the time of a system call that does little, and of reading the clock without one.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+
+use plimsoll_bench_api::{
+    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase,
+    counts_in_range, cpus_of_case, requested_affinities,
+};
+use plimsoll_machine::Machine;
+use plimsoll_metal::os::call;
+use plimsoll_model::case::Case;
+use plimsoll_model::limit::{Limit, LimitKind, Question};
+use plimsoll_model::plan::Group;
+use plimsoll_model::sample::{CannotMeasure, Facts};
+use plimsoll_units::quantity::Unit;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::kernel_state::KernelState;
+use crate::limit::{ENTRY_UNKNOWN, null_calls};
+use crate::timed::{RepeatedOperation, TimedThreads, failed};
+use crate::{LATENCY_METRIC, MAX_THREADS, findings, with_threads, words_in};
+
+/// Calls between two readings of the clock: its 10 to 30 ns are below 1 % of their time.
+const CALLS_PER_READING: u32 = 128;
+
+/// A call that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum CallKind {
+    GetParent,
+    ReadZero,
+    WriteNull,
+    ClockVdso,
+    ClockCall,
+}
+
+const CALL_KINDS: &[(&str, CallKind)] = &[
+    ("getppid", CallKind::GetParent),
+    ("read", CallKind::ReadZero),
+    ("write", CallKind::WriteNull),
+    ("clock-vdso", CallKind::ClockVdso),
+    ("clock-syscall", CallKind::ClockCall),
+];
+
+/// The benchmark `os.syscall`.
+pub struct Syscall;
+
+impl Benchmark for Syscall {
+    fn descriptor(&self) -> &Descriptor {
+        &Descriptor {
+            name: "os.syscall",
+            about: "time of a system call: getppid, 1 byte of /dev/zero or /dev/null, the clock by vDSO and by call",
+            keys: &["op", "threads", "affinity"],
+            help: &[("op", "getppid, read, write, clock-vdso, clock-syscall or all")],
+            words: &[
+                LabelPart::Instead(
+                    "op",
+                    &[
+                        ("read", "read 1 B of /dev/zero"),
+                        ("write", "write 1 B to /dev/null"),
+                        ("clock-vdso", "clock by vDSO"),
+                        ("clock-syscall", "clock by system call"),
+                    ],
+                ),
+                LabelPart::Times,
+            ],
+            limits,
+            findings: findings::kernel_costs,
+            ..Descriptor::USUAL
+        }
+    }
+
+    fn all_metrics(&self) -> &'static [Metric] {
+        const {
+            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                .about("time of one call, mean of a thread; percentiles are those of batches of 128 calls")]
+        }
+    }
+
+    fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
+        let threads = counts_in_range(group, "threads", &[1], MAX_THREADS)?;
+        let affinities = requested_affinities(machine, group)?;
+        let mut candidates = Vec::new();
+        for (word, kind) in words_in(group, "op", CALL_KINDS)? {
+            let case = Case::of(self.name()).with_word("op", word);
+            let cases = with_threads(&case, &threads, &affinities);
+            candidates.extend(cases.into_iter().map(|case| Candidate::new(case, Ok(())).parsed(&kind)));
+        }
+        Ok(candidates)
+    }
+
+    fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
+        let kind: CallKind = parsed.read()?;
+        let cpus = cpus_of_case(cx.machine, case);
+        let calls = cpus.iter().map(|_| Caller::new(kind)).collect::<Result<Vec<_>, _>>()?;
+        let mut facts = Facts::default();
+        KernelState::here(cx.machine).record(&mut facts.achieved);
+        Ok(Box::new(TimedThreads::new(&cpus, calls, None, facts)?))
+    }
+}
+
+/// Returns the null call as the floor of calls that do more; unknown for the rest.
+fn limits(question: &Question<'_>) -> Vec<Limit> {
+    vec![match question.case.word("op") {
+        Some("read" | "write" | "clock-syscall") => null_calls(question, 1.0, "null call"),
+        Some("clock-vdso") => {
+            let why = "no maker documents how long reading the processor's counter takes";
+            Limit::unknown(LimitKind::Floor, why)
+        }
+        _ => Limit::unknown(LimitKind::Floor, ENTRY_UNKNOWN),
+    }]
+}
+
+/// Carries out one kind of call, on a file of its own.
+struct Caller {
+    kind: CallKind,
+    file: Option<File>,
+}
+
+impl Caller {
+    fn new(kind: CallKind) -> Result<Self, CannotMeasure> {
+        let (path, writes) = match kind {
+            CallKind::ReadZero => ("/dev/zero", false),
+            CallKind::WriteNull => ("/dev/null", true),
+            _ => return Ok(Self { kind, file: None }),
+        };
+        let file = OpenOptions::new().read(!writes).write(writes).open(path);
+        let missing = |error: io::Error| CannotMeasure::not_here(format!("requires {path}: {error}"));
+        Ok(Self { kind, file: Some(file.map_err(missing)?) })
+    }
+
+    fn name(&self) -> &'static str {
+        match self.kind {
+            CallKind::GetParent => "getppid(2)",
+            CallKind::ReadZero => "read(2)",
+            CallKind::WriteNull => "write(2)",
+            CallKind::ClockVdso | CallKind::ClockCall => "clock_gettime(2)",
+        }
+    }
+
+    fn calls(&self) -> io::Result<()> {
+        let mut byte = [0_u8];
+        let mut times = 0..CALLS_PER_READING;
+        match (self.kind, &self.file) {
+            (CallKind::ReadZero, Some(zero)) => {
+                times.try_for_each(|_| whole(rustix::io::read(zero, &mut byte)?))
+            }
+            (CallKind::WriteNull, Some(null)) => {
+                times.try_for_each(|_| whole(rustix::io::write(null, &byte)?))
+            }
+            (CallKind::ClockVdso, _) => {
+                times.for_each(|_| {
+                    std::hint::black_box(clock_gettime(ClockId::Monotonic));
+                });
+                Ok(())
+            }
+            (CallKind::ClockCall, _) => times.try_for_each(|_| call::read_clock()),
+            _ => times.try_for_each(|_| call::get_parent()),
+        }
+    }
+}
+
+fn whole(bytes: usize) -> io::Result<()> {
+    if bytes == 1 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+impl RepeatedOperation for Caller {
+    fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+        self.calls().map_err(|error| failed(self.name(), &error))?;
+        Ok(CALLS_PER_READING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_bench_api::{Options, WorkerCache};
+    use plimsoll_machine::Root;
+    use plimsoll_model::case::Value;
+    use plimsoll_model::sample::SampleAmount;
+
+    #[test]
+    fn each_call_is_measured_and_entering_the_kernel_takes_longer() {
+        let (machine, options) = (Machine::discover(&Root::live()), Options::default());
+        let cx = Context { machine: &machine, options: &options, keep: &WorkerCache::default() };
+        let candidates = Syscall.cases(&machine, &Group::default()).unwrap();
+        assert_eq!(candidates.len(), CALL_KINDS.len());
+        for candidate in candidates {
+            let mut calls = Syscall.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
+            let sample = calls.sample(SampleAmount::Work(1000)).unwrap();
+            let latency = sample.values[LATENCY_METRIC];
+            assert!((1e-9..1e-4).contains(&latency), "{}: {latency}", candidate.case);
+            assert!(calls.facts().achieved.names().contains(&"cpus"));
+        }
+    }
+
+    #[test]
+    fn operations_that_do_not_exist_are_refused_by_name() {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let group = |op: &str| Group::default().with("op", vec![Value::Word(op.to_owned())]);
+        let why = Syscall.cases(&machine, &group("getpid")).unwrap_err();
+        assert!(why.contains("'getpid' is not") && why.contains("getppid"), "{why}");
+        assert_eq!(Syscall.cases(&machine, &group("all")).unwrap().len(), 5);
+        assert!(Syscall.cases(&machine, &Group::default().with("threads", vec![Value::Count(0)])).is_err());
+    }
+}

@@ -1,0 +1,253 @@
+//! Repeats an operation on pinned threads, and records how long it takes.
+
+use std::io;
+
+use plimsoll_bench_api::Prepared;
+use plimsoll_metal::os::call;
+use plimsoll_metal::team::{Team, TeamError};
+use plimsoll_metal::ticks::TickClock;
+use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Histogram, Offer, Sample, SampleAmount};
+use plimsoll_stats::Times;
+
+use crate::LATENCY_METRIC;
+use crate::fact::{NULL_CALL, THREAD_CPUS};
+
+/// Calls in a batch that measures the null call, and number of batches.
+const NULL_CALLS: u32 = 64;
+const NULL_BATCHES: u32 = 32;
+
+/// An operation that a thread repeats.
+pub(crate) trait RepeatedOperation: Send {
+    /// Carries out a few operations, all of them timed; returns their number.
+    fn repeat(&mut self) -> Result<u32, CannotMeasure>;
+
+    /// Prepares the next call of [`RepeatedOperation::repeat`]; not timed.
+    fn reset(&mut self) -> Result<(), CannotMeasure> {
+        Ok(())
+    }
+
+    /// Measures what the limit of a sample needs, at its end; not timed.
+    fn finish(&mut self) {}
+
+    /// Returns the measured ns of the last [`RepeatedOperation::repeat`], which took `passed` ns.
+    fn counted_ns(&self, passed: u64) -> u64 {
+        passed
+    }
+
+    /// Checks that all operations so far did what they claim.
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        Ok(())
+    }
+}
+
+/// Threads that repeat an operation, each pinned to a CPU.
+pub(crate) struct TimedThreads<O> {
+    team: Team,
+    threads: Vec<TimedThread<O>>,
+    clock: TickClock,
+    /// Name of the metric of operations per second of all threads, if the benchmark has one.
+    rate: Option<&'static str>,
+    pub(crate) facts: Facts,
+    pub(crate) offer: Offer,
+}
+
+/// An operation with what its thread measured in the current sample.
+struct TimedThread<O> {
+    operation: O,
+    times: Times,
+    busy_ns: u64,
+    done: u64,
+}
+
+impl<O: RepeatedOperation> TimedThread<O> {
+    fn new(operation: O) -> Self {
+        Self { operation, times: Times::default(), busy_ns: 0, done: 0 }
+    }
+
+    fn run(&mut self, clock: TickClock, amount: SampleAmount) -> Result<(), CannotMeasure> {
+        self.times.clear();
+        (self.busy_ns, self.done) = (0, 0);
+        let start = clock.now_ns();
+        loop {
+            let begin = clock.now_ns();
+            let count = self.operation.repeat()?.max(1);
+            let end = clock.now_ns();
+            let ns = self.operation.counted_ns(end.saturating_sub(begin));
+            self.busy_ns += ns;
+            self.done += u64::from(count);
+            self.times.record((ns + u64::from(count) / 2) / u64::from(count), count);
+            self.operation.reset()?;
+            if is_done(amount, self.done, end.saturating_sub(start)) {
+                self.operation.finish();
+                return Ok(());
+            }
+        }
+    }
+
+    fn mean_ns(&self) -> f64 {
+        self.busy_ns as f64 / self.done.max(1) as f64
+    }
+}
+
+fn is_done(amount: SampleAmount, done: u64, passed_ns: u64) -> bool {
+    match amount {
+        SampleAmount::Work(work) => done >= work,
+        SampleAmount::Seconds(seconds) => passed_ns as f64 >= seconds * 1e9,
+    }
+}
+
+/// Returns the shortest mean time of a batch of getppid(2) in seconds; `None` if it is refused.
+pub(crate) fn measure_null_call(clock: TickClock) -> Option<f64> {
+    let batch = || {
+        let begin = clock.now_ns();
+        (0..NULL_CALLS).try_for_each(|_| call::get_parent()).ok()?;
+        Some(clock.now_ns().saturating_sub(begin))
+    };
+    let ns = (0..NULL_BATCHES).map(|_| batch()).collect::<Option<Vec<u64>>>()?.into_iter().min()?;
+    Some(ns as f64 * 1e-9 / f64::from(NULL_CALLS))
+}
+
+impl<O: RepeatedOperation> TimedThreads<O> {
+    /// Starts a thread on each of `cpus` for the operations, one for each thread.
+    pub(crate) fn new(
+        cpus: &[usize],
+        operations: Vec<O>,
+        rate: Option<&'static str>,
+        facts: Facts,
+    ) -> Result<Self, CannotMeasure> {
+        let team = Team::new(cpus).map_err(no_team)?;
+        let threads = operations.into_iter().map(TimedThread::new).collect();
+        let offer = Offer { cpus: cpus.to_vec(), ..Offer::default() };
+        let mut made = Self { team, threads, clock: TickClock::fastest(), rate, facts, offer };
+        made.facts.achieved.set(&THREAD_CPUS, cpus);
+        Ok(made)
+    }
+
+    /// Yields the operation of each thread.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = &O> {
+        self.threads.iter().map(|thread| &thread.operation)
+    }
+
+    /// Yields the operation of each thread, to change it between samples.
+    pub(crate) fn operations_mut(&mut self) -> impl Iterator<Item = &mut O> {
+        self.threads.iter_mut().map(|thread| &mut thread.operation)
+    }
+}
+
+/// Converts the failure of a team of threads.
+pub(crate) fn no_team(error: TeamError) -> CannotMeasure {
+    CannotMeasure::environment(error.to_string())
+}
+
+/// Converts the failure of the system call `name`, such as `fork(2)`.
+pub(crate) fn failed(name: &str, error: &io::Error) -> CannotMeasure {
+    use io::ErrorKind::{PermissionDenied, Unsupported};
+    match error.kind() {
+        PermissionDenied | Unsupported => CannotMeasure::not_here(format!(
+            "{name} is refused ({error}): a seccomp filter or another policy forbids it; measure outside of that container, or \
+             allow the call"
+        )),
+        _ => CannotMeasure::environment(format!("{name} failed: {error}")),
+    }
+}
+
+impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
+    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
+        let clock = self.clock;
+        let begin = clock.now_ns();
+        let null_calls = self
+            .team
+            .run_each(&mut self.threads, |member, thread| {
+                thread.run(clock, amount)?;
+                Ok((member.index == 0).then(|| measure_null_call(clock)).flatten())
+            })
+            .map_err(no_team)?;
+        let null_calls = null_calls.into_iter().collect::<Result<Vec<Option<f64>>, CannotMeasure>>()?;
+        let elapsed = clock.now_ns().saturating_sub(begin) as f64 * 1e-9;
+        let (mut times, mut conditions) = (Times::default(), Conditions::default());
+        self.threads.iter().for_each(|thread| times.add(&thread.times));
+        if let Some(seconds) = null_calls.into_iter().flatten().next() {
+            conditions.more.set(&NULL_CALL, seconds);
+        }
+        let (busy, done) = self
+            .threads
+            .iter()
+            .fold((0, 0), |(busy, done), thread| (busy + thread.busy_ns, done + thread.done));
+        let mut values = vec![(LATENCY_METRIC.to_owned(), busy as f64 * 1e-9 / done.max(1) as f64)];
+        let rate = self.threads.iter().map(|thread| 1e9 / thread.mean_ns()).sum();
+        values.extend(self.rate.map(|name| (name.to_owned(), rate)));
+        Ok(Sample {
+            elapsed,
+            values: values.into_iter().collect(),
+            histograms: vec![Histogram { metric: LATENCY_METRIC.to_owned(), buckets: times.buckets() }],
+            conditions,
+            ..Sample::default()
+        })
+    }
+
+    fn offer(&self) -> Offer {
+        self.offer.clone()
+    }
+
+    fn verify(&mut self) -> Result<(), CannotMeasure> {
+        self.threads.iter_mut().try_for_each(|thread| thread.operation.verify())
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::sample::FailureCause;
+
+    struct Counting {
+        calls: u32,
+        resets: u32,
+        fails_at: u32,
+    }
+
+    impl RepeatedOperation for Counting {
+        fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+            self.calls += 1;
+            let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+            if self.calls == self.fails_at { Err(failed("it", &refused)) } else { Ok(10) }
+        }
+
+        fn reset(&mut self) -> Result<(), CannotMeasure> {
+            self.resets += 1;
+            Ok(())
+        }
+    }
+
+    fn threads(count: usize, fails_at: u32) -> TimedThreads<Counting> {
+        let cpu = plimsoll_metal::affinity::allowed().unwrap()[0];
+        let operations = (0..count).map(|_| Counting { calls: 0, resets: 0, fails_at }).collect();
+        TimedThreads::new(&vec![cpu; count], operations, Some("rate"), Facts::default()).unwrap()
+    }
+
+    #[test]
+    fn operations_are_counted_over_all_threads() {
+        let mut threads = threads(2, 0);
+        let sample = threads.sample(SampleAmount::Work(100)).unwrap();
+        assert_eq!(sample.histograms[0].buckets.iter().map(|(_, count)| count).sum::<u64>(), 200);
+        assert!(threads.threads.iter().all(|thread| thread.operation.resets == 10));
+        assert!(sample.values["rate"] > 0.0 && sample.values[LATENCY_METRIC] >= 0.0);
+        let sample = threads.sample(SampleAmount::Seconds(0.002)).unwrap();
+        assert!(sample.elapsed >= 0.002, "{sample:?}");
+        let null_call = sample.conditions.more.get(&NULL_CALL);
+        assert!(null_call.is_none_or(|seconds| (1e-9..1e-3).contains(&seconds)), "{null_call:?}");
+        assert_eq!(threads.facts().achieved.get(&THREAD_CPUS).map(|cpus| cpus.len()), Some(2));
+    }
+
+    #[test]
+    fn a_refused_call_is_not_supported_and_not_a_crash() {
+        let why = threads(2, 3).sample(SampleAmount::Work(100)).unwrap_err();
+        assert_eq!(why.cause, FailureCause::NotHere);
+        assert!(why.reason.contains("it is refused") && why.reason.contains("seccomp"));
+        let other = failed("fork(2)", &io::Error::from(io::ErrorKind::OutOfMemory));
+        assert_eq!(other.cause, FailureCause::Environment);
+    }
+}

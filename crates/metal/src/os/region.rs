@@ -1,0 +1,172 @@
+//! A mapped region whose pages are touched one after the other, so that each causes a page fault.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// Kind of pages in a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegionPages {
+    /// Ordinary pages.
+    Small,
+    /// Transparent huge pages, if the kernel has them free.
+    Huge,
+}
+
+/// Mapped memory that is touched page by page.
+#[derive(Debug)]
+pub struct TouchRegion {
+    mapping: NonNull<u8>,
+    mapped: usize,
+    /// First byte to touch, a multiple of the step.
+    start: usize,
+    bytes: usize,
+    step: usize,
+    next: usize,
+    writes: bool,
+}
+
+// SAFETY: the region owns its mapping, and no other thread has a pointer to it.
+unsafe impl Send for TouchRegion {}
+
+impl TouchRegion {
+    /// Maps anonymous memory of `bytes`, which is touched once every `step` bytes by a write.
+    pub fn anonymous(bytes: usize, step: usize, pages: RegionPages) -> io::Result<Self> {
+        // One step more, so that the first touched byte can be at a multiple of it.
+        let mapped = bytes + step;
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), mapped, access, flags) }?;
+        let region = Self::own(start.cast(), mapped, bytes, step, true)?;
+        let advice = if pages == RegionPages::Huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        match region.advise(advice) {
+            // A kernel without huge pages has nothing to refuse.
+            Err(error) if pages == RegionPages::Huge => Err(error),
+            _ => Ok(region),
+        }
+    }
+
+    /// Maps `bytes` of `file`, which must be that long as long as the region lives and is touched
+    /// once every `step` bytes by a read.
+    ///
+    /// # Errors
+    /// If the file is shorter, or the kernel refuses it.
+    pub fn of_file(file: impl AsFd, bytes: usize, step: usize) -> io::Result<Self> {
+        let length = rustix::fs::fstat(&file)?.st_size;
+        if u64::try_from(length).unwrap_or(0) < bytes as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (access, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, file, 0) }?;
+        Self::own(start.cast(), bytes, bytes, step, false)
+    }
+
+    fn own(mapping: *mut u8, mapped: usize, bytes: usize, step: usize, writes: bool) -> io::Result<Self> {
+        let mapping = NonNull::new(mapping).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start =
+            if writes { mapping.addr().get().next_multiple_of(step) - mapping.addr().get() } else { 0 };
+        Ok(Self { mapping, mapped, start, bytes, step, next: 0, writes })
+    }
+
+    /// Touches up to `count` pages that were not touched since the last discard; returns their
+    /// number, 0 at the end of the region.
+    #[inline]
+    pub fn touch(&mut self, count: usize) -> usize {
+        let left = (self.bytes - self.next) / self.step;
+        let count = count.min(left);
+        for page in 0..count {
+            let offset = self.start + self.next + page * self.step;
+            // SAFETY: the offset is below the end of the mapping.
+            let byte = unsafe { self.mapping.add(offset) };
+            if self.writes {
+                // SAFETY: the byte is in a writable mapping that this region owns.
+                unsafe { byte.write_volatile(1) };
+            } else {
+                // SAFETY: the byte is in a mapped file that is long enough.
+                std::hint::black_box(unsafe { byte.read_volatile() });
+            }
+        }
+        self.next += count * self.step;
+        count
+    }
+
+    /// Returns the number of pages that can still be touched.
+    pub fn left(&self) -> usize {
+        (self.bytes - self.next) / self.step
+    }
+
+    /// Gives all pages back, so that touching them causes faults again.
+    pub fn discard(&mut self) -> io::Result<()> {
+        self.next = 0;
+        self.advise(Advice::LinuxDontNeed)
+    }
+
+    fn advise(&self, advice: Advice) -> io::Result<()> {
+        // SAFETY: the advice is on this region's own mapping, to which no reference exists.
+        Ok(unsafe { rustix::mm::madvise(self.mapping.as_ptr().cast(), self.mapped, advice) }?)
+    }
+
+    /// Overwrites all touched pages of anonymous memory with zeros; returns the number of bytes.
+    pub fn clear(&mut self) -> usize {
+        let bytes = if self.writes { self.next } else { 0 };
+        // SAFETY: the start is inside the mapping.
+        let start = unsafe { self.mapping.add(self.start) };
+        // SAFETY: the bytes are inside the writable mapping, to which no reference exists.
+        unsafe { start.write_bytes(0, bytes) };
+        std::hint::black_box(self.mapping);
+        bytes
+    }
+}
+
+impl Drop for TouchRegion {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this size, and no reference to it exists.
+        let _ = unsafe { rustix::mm::munmap(self.mapping.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// Maps `bytes` of anonymous memory and unmaps it again, untouched.
+#[inline]
+pub fn map_and_unmap(bytes: usize) -> io::Result<()> {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses.
+    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }?;
+    // SAFETY: the mapping was made above with this size, and nothing refers to it.
+    Ok(unsafe { rustix::mm::munmap(start, bytes) }?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::usage_of_thread;
+
+    const PAGE_BYTES: usize = 4096;
+
+    #[test]
+    fn each_touched_page_is_a_fault_until_all_are() {
+        let mut region = TouchRegion::anonymous(64 * PAGE_BYTES, PAGE_BYTES, RegionPages::Small).unwrap();
+        for _ in 0..3 {
+            let before = usage_of_thread().minor_faults;
+            assert_eq!((region.touch(60), region.touch(60), region.touch(60)), (60, 4, 0));
+            assert!(usage_of_thread().minor_faults - before >= 64 || rustix::param::page_size() > PAGE_BYTES);
+            assert_eq!(region.clear(), 64 * PAGE_BYTES);
+            region.discard().unwrap();
+            assert_eq!(region.left(), 64);
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_and_one_that_is_too_short_refused() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(TouchRegion::of_file(&file, PAGE_BYTES, PAGE_BYTES).is_err());
+        file.set_len(8 * PAGE_BYTES as u64).unwrap();
+        let mut region = TouchRegion::of_file(&file, 8 * PAGE_BYTES, PAGE_BYTES).unwrap();
+        assert_eq!((region.touch(100), region.clear()), (8, 0));
+        region.discard().unwrap();
+        assert_eq!(region.touch(3), 3);
+        map_and_unmap(16 * PAGE_BYTES).unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! The small programs of lmbench that time one request to the kernel each, in microseconds.
+
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
+use crate::tools::memory::bw_mem::{DIRECTORIES, environment};
+use crate::tools::{has_only_parameters, words};
+use crate::{
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
+};
+
+/// Microseconds that it repeats a request at least, so that it needs no calibration.
+const REPEATED_MICROS: u64 = 100_000;
+
+/// A program of lmbench.
+pub(crate) struct Lmbench {
+    tool: &'static Tool,
+    /// Returns its request for a case, if it has one.
+    request: fn(&Case) -> Option<LmbenchRequest>,
+}
+
+/// Measurement of a program that corresponds to a case.
+struct LmbenchRequest {
+    /// Arguments after the common ones, except the name of a file.
+    arguments: &'static [&'static str],
+    /// Text before the figure in its output.
+    label: &'static str,
+    /// Figures of plimsoll in its figure.
+    times: f64,
+    definition: Match,
+    note: &'static str,
+    takes_file: bool,
+}
+
+const EXACT: LmbenchRequest = LmbenchRequest {
+    arguments: &[],
+    label: "",
+    times: 1.0,
+    definition: Match::Exact,
+    note: "the same request in a loop",
+    takes_file: false,
+};
+
+const LMBENCH_PROGRAM: Tool =
+    Tool { directories: DIRECTORIES, package: Package::DebianNonFree("lmbench"), ..Tool::NONE };
+
+pub(crate) static LAT_SYSCALL: Lmbench = Lmbench {
+    tool: &Tool {
+        name: "lat_syscall",
+        checks: "getppid, read, write (lmbench)",
+        programs: &["lat_syscall"],
+        ..LMBENCH_PROGRAM
+    },
+    request: |case| {
+        let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
+        let (arguments, label): (&[_], _) = match case.word("op").filter(|_| is_single)? {
+            "getppid" => (&["null"], "Simple syscall:"),
+            "read" => (&["read"], "Simple read:"),
+            "write" => (&["write"], "Simple write:"),
+            _ => return None,
+        };
+        Some(LmbenchRequest { arguments, label, ..EXACT })
+    },
+};
+
+pub(crate) static LAT_PIPE: Lmbench = Lmbench {
+    tool: &Tool {
+        name: "lat_pipe",
+        checks: "hand-over by pipes (lmbench)",
+        programs: &["lat_pipe"],
+        ..LMBENCH_PROGRAM
+    },
+    request: |case| {
+        let (definition, note) = match pipe_distance(case)? {
+            "same" => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+            _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
+        };
+        Some(LmbenchRequest { label: "Pipe latency:", times: 2.0, definition, note, ..EXACT })
+    },
+};
+
+pub(crate) static LAT_CTX: Lmbench = Lmbench {
+    tool: &Tool {
+        name: "lat_ctx",
+        checks: "context switch (lmbench)",
+        programs: &["lat_ctx"],
+        ..LMBENCH_PROGRAM
+    },
+    request: |case| {
+        (pipe_distance(case)? == "same").then_some(LmbenchRequest {
+            arguments: &["-s", "0", "2"],
+            label: "\n2 ",
+            definition: Match::Related,
+            note: "it subtracts the time of the pipes",
+            ..EXACT
+        })
+    },
+};
+
+pub(crate) static LAT_PROC: Lmbench = Lmbench {
+    tool: &Tool {
+        name: "lat_proc",
+        checks: "fork and exit (lmbench)",
+        programs: &["lat_proc"],
+        ..LMBENCH_PROGRAM
+    },
+    request: |case| {
+        let is_fork = case.benchmark() == "os.process" && case.word("op") == Some("fork");
+        is_fork.then_some(LmbenchRequest {
+            arguments: &["fork"],
+            label: "Process fork+exit:",
+            definition: Match::Related,
+            note: "its process is small: a fork copies the page tables of its parent",
+            ..EXACT
+        })
+    },
+};
+
+pub(crate) static LAT_PAGEFAULT: Lmbench = Lmbench {
+    tool: &Tool {
+        name: "lat_pagefault",
+        checks: "page of a cached file (lmbench)",
+        programs: &["lat_pagefault"],
+        ..LMBENCH_PROGRAM
+    },
+    request: |case| {
+        let is_file =
+            case.benchmark() == "os.fault" && case.word("op") == Some("file") && case.threads() == 1;
+        is_file.then_some(LmbenchRequest {
+            label: "microseconds",
+            definition: Match::Related,
+            note: "the same file, in random order; it maps the file again each time and subtracts that",
+            takes_file: true,
+            ..EXACT
+        })
+    },
+};
+
+fn pipe_distance(case: &Case) -> Option<&str> {
+    let is_pipe = case.benchmark() == "os.switch" && case.word("op") == Some("pipe");
+    (is_pipe && case.word("between") == Some("processes")).then(|| case.word("distance"))?
+}
+
+impl RefTool for Lmbench {
+    fn tool(&self) -> &'static Tool {
+        self.tool
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        let request = (self.request)(case)?;
+        let known = ["op", "threads", "affinity", "between", "distance"];
+        has_only_parameters(case, &known).then_some(())?;
+        let LmbenchRequest { definition, note, .. } = request;
+        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+    }
+
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+        let request = (self.request)(ask.case).ok_or("it has no such request")?;
+        let mut arguments = words(&["-P", "1", "-W", "0", "-N", "1"]);
+        arguments.extend(words(request.arguments));
+        if request.takes_file {
+            let file = ask.offer.file.as_ref().ok_or("the case has no file for it")?;
+            arguments.push(file.to_str().ok_or("the name of the file is no text")?.to_owned());
+        }
+        let mut cpus = ask.offer.cpus.clone();
+        cpus.dedup();
+        Ok(Invocation {
+            program: self.tool.programs[0],
+            arguments,
+            environment: environment(REPEATED_MICROS),
+            cpus,
+            output: Output::Stderr,
+            ..Invocation::default()
+        })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
+        let request = (self.request)(case).ok_or("it has no such request")?;
+        let micros = match request.takes_file {
+            true => text.strip_suffix(" microseconds\n").and_then(|before| before.rsplit(' ').next()),
+            false => text
+                .split_once(request.label)
+                .and_then(|(_, after)| after.strip_suffix('\n')?.split_whitespace().next()),
+        };
+        let micros: f64 = micros
+            .and_then(|word| word.parse().ok())
+            .ok_or_else(|| format!("its output has no '{}' with a number", request.label.trim()))?;
+        let seconds = micros * 1e-6;
+        // It prints no time, but repeats the request that long.
+        let count = REPEATED_MICROS as f64 * 1e-6 / seconds;
+        ToolFigure::of(seconds / request.times, Account::of(count * request.times, Seconds::OF_ITS_LIFE))
+    }
+}

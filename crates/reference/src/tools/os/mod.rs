@@ -1,0 +1,3 @@
+pub(super) mod cyclictest;
+pub(super) mod lmbench;
+pub(super) mod perf;

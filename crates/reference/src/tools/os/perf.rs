@@ -1,0 +1,102 @@
+//! `perf bench`: the same loops around getppid(2) and around two pipes; means over the whole run.
+
+use plimsoll_machine::Machine;
+use plimsoll_model::case::Case;
+
+use crate::tools::{has_only_parameters, word_after, words};
+use crate::{
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
+};
+
+pub(crate) struct Perf;
+
+const PERF_TOOL: Tool = Tool {
+    name: "perf",
+    checks: "system calls, switches by pipe (perf bench)",
+    programs: &["perf"],
+    package: Package::Debian("linux-perf"),
+    version_arguments: &["--version"],
+    version_after: "perf version ",
+    ..Tool::NONE
+};
+
+/// One of its benchmarks.
+struct PerfBench {
+    words: &'static [&'static str],
+    /// Name of its operations in its output.
+    counted: &'static str,
+    /// Figures of plimsoll in one operation.
+    times: f64,
+    /// Operations in a second on an average machine.
+    pace: f64,
+}
+
+const SYSCALL: PerfBench =
+    PerfBench { words: &["bench", "syscall", "basic"], counted: " getppid() calls", times: 1.0, pace: 5e6 };
+const PIPE: PerfBench = PerfBench {
+    words: &["bench", "sched", "pipe"],
+    counted: " pipe operations between two processes",
+    times: 2.0,
+    pace: 1e5,
+};
+const PIPE_THREADS: PerfBench = PerfBench {
+    words: &["bench", "sched", "pipe", "-T"],
+    counted: " pipe operations between two threads",
+    ..PIPE
+};
+
+fn bench(case: &Case) -> Option<PerfBench> {
+    match (case.benchmark(), case.word("op")?, case.word("between")) {
+        ("os.syscall", "getppid", _) if case.threads() == 1 => Some(SYSCALL),
+        ("os.switch", "pipe", Some("processes")) => Some(PIPE),
+        ("os.switch", "pipe", Some("threads")) => Some(PIPE_THREADS),
+        _ => None,
+    }
+}
+
+impl RefTool for Perf {
+    fn tool(&self) -> &'static Tool {
+        &PERF_TOOL
+    }
+
+    fn declines(&self, case: &Case) -> Option<&'static str> {
+        let has_some = ["os.syscall", "os.switch"].contains(&case.benchmark());
+        has_some.then_some("it has getppid on one thread, and pipes")
+    }
+
+    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+        bench(case)?;
+        has_only_parameters(case, &["op", "threads", "affinity", "between", "distance"]).then_some(())?;
+        let (definition, note) = match case.word("distance") {
+            None => (Match::Exact, "the same call in a loop"),
+            Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+            _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
+        };
+        Some(Pairing { metric: "latency", definition, note, seconds: 0.5, pairs: Pairing::DEFAULT_PAIRS })
+    }
+
+    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+        let bench = bench(ask.case).ok_or("it has no such loop")?;
+        let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
+        let mut arguments = words(bench.words);
+        arguments.extend(words(&["-l", &loops]));
+        let mut cpus = ask.offer.cpus.clone();
+        cpus.dedup();
+        Ok(Invocation { program: "perf", arguments, cpus, ..Invocation::default() })
+    }
+
+    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
+        let bench = bench(case).ok_or("it has no such loop")?;
+        let count = number_before(text, bench.counted)?;
+        let micros = number_before(text, " usecs/op\n")?;
+        let seconds = Seconds::printed(word_after(text, "Total time:")?)?;
+        ToolFigure::of(micros * 1e-6 / bench.times, Account::of(count * bench.times, seconds))
+    }
+}
+
+/// Parses the number before `label`, the last word there.
+fn number_before(text: &str, label: &str) -> Result<f64, String> {
+    let before = text.split_once(label).map(|(before, _)| before);
+    let word = before.and_then(|before| before.rsplit(char::is_whitespace).next()).unwrap_or_default();
+    word.parse().map_err(|_| format!("its output has no number before '{}'", label.trim()))
+}
