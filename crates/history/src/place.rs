@@ -12,8 +12,8 @@ use plimsoll_system::trust::{find_exposed, is_writable_by_others, owners};
 
 use super::error::{StoreError, name};
 
-const HISTORY_FILE_NAMES: [&str; 6] =
-    ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch"];
+const HISTORY_FILE_NAMES: [&str; 7] =
+    ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch", "steady"];
 
 /// Directory of a history, by how it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]

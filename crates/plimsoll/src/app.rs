@@ -20,6 +20,7 @@ mod resume;
 mod serving;
 mod signals;
 mod site;
+mod steady;
 mod watch;
 
 use std::fs::File;
@@ -84,7 +85,8 @@ pub mod code {
     pub const ENVIRONMENT: u8 = 4;
     /// The server failed.
     pub const SERVER_FAILED: u8 = 5;
-    /// `plimsoll gate` cannot decide whether the machine is healthy.
+    /// `plimsoll gate` cannot decide whether the machine is healthy, or the machine did not hold
+    /// still during `plimsoll steady --fail-unless-steady`.
     pub const UNDECIDED: u8 = 6;
     /// Interrupted by the user.
     pub const INTERRUPTED: u8 = 130;
@@ -114,6 +116,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
             | TypedCommand::Site(_)
             | TypedCommand::Gate(_)
             | TypedCommand::Watch(_)
+            | TypedCommand::Steady(_)
             | TypedCommand::History(_)
     ) {
         // `plimsoll doctor` names files that cannot be removed.
@@ -142,6 +145,7 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::Gather(typed) => gather::gather(&typed),
         TypedCommand::Gate(typed) => gate::gate(&typed),
         TypedCommand::Watch(typed) => watch::watch(&typed),
+        TypedCommand::Steady(typed) => steady::steady(&typed),
         TypedCommand::Site(typed) => site::site(&typed),
         TypedCommand::Doctor(typed) => doctor::doctor(&typed),
         TypedCommand::History(typed) => history::history(&typed),

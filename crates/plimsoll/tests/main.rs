@@ -47,6 +47,7 @@ mod release;
 mod replays;
 mod site;
 mod slurm;
+mod steady;
 mod store;
 mod support;
 mod tools;

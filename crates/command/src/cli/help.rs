@@ -11,7 +11,7 @@ const RUN: &str = "run";
 
 /// Commands by task; those of the subsystems follow [`RUN`].
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Measure", &[RUN, "gate", "watch", "serve", "key"]),
+    ("Measure", &[RUN, "gate", "watch", "steady", "serve", "key"]),
     ("Look at results", &["report", "export", "import", "history", "compare", "check", "gather", "site"]),
     ("Know the machine, plans, reference tools", &["machine", "doctor", "plan", "references"]),
 ];

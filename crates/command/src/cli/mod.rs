@@ -11,6 +11,7 @@ mod other_tools;
 mod plans;
 mod results;
 mod serve;
+mod steady;
 mod values;
 mod watch;
 
@@ -30,6 +31,7 @@ pub use hosts::{Hosts, SLURM};
 pub use plans::{PlanWork, built_in_list, built_in_rows};
 pub use results::{CheckCommand, Compare, Doctor, Export, Gather, ReportCommand, SiteCommand};
 pub use serve::Serve;
+pub use steady::SteadyCommand;
 use values::{duration, events_file, named_path, named_server, precision, sample_time, scale, seed, whole};
 pub use watch::WatchCommand;
 
@@ -112,6 +114,8 @@ pub enum TypedCommand {
     Gate(Box<GateCommand>),
     /// Probe the machine for hours or days.
     Watch(Box<WatchCommand>),
+    /// Run a command, and judge whether the machine held still.
+    Steady(Box<SteadyCommand>),
     /// Check whether the machine is quiet.
     Doctor(Box<Doctor>),
     /// Query or change the history.
@@ -345,6 +349,9 @@ const WATCHED: &str =
 const GATED: &str = "Exit codes: 0 healthy, 1 sick, 6 unknown; 2 to 5 and 130: the gate could not run. Drain a node only on \
     1: no other code says anything about the machine. docs/src/recipes.md has Slurm, Nagios, systemd and others.";
 
+const STEADY_EXIT_CODES: &str = "Exit code: that of COMMAND; 128 + N if signal N killed it; 127 not found, 126 cannot be run; \
+    6 with --fail-unless-steady if the machine did not hold still.";
+
 fn keys_of(subsystem: &str) -> impl Iterator<Item = &'static Key> {
     let benchmarks = plimsoll_bench::subsystem(subsystem).map_or(&[][..], |subsystem| subsystem.benchmarks);
     KEYS.iter().filter(move |key| {
@@ -467,6 +474,7 @@ pub fn command() -> Command {
             doctor(),
             gate(),
             watch(),
+            steady(),
             launch(),
         ])
         .subcommands([
@@ -537,6 +545,12 @@ fn watch() -> Command {
     WatchCommand::augment_args(Command::new("watch").allow_negative_numbers(true))
         .about("Probe for hours: was it steady, the worst hour, what changed when")
         .after_help(WATCHED)
+}
+
+fn steady() -> Command {
+    SteadyCommand::augment_args(Command::new("steady"))
+        .about("Run a command, and tell whether the machine held still")
+        .after_help(STEADY_EXIT_CODES)
 }
 
 fn key() -> Command {
@@ -651,6 +665,7 @@ pub fn parse(
         Some(("gather", m)) => Ok(TypedCommand::Gather(Box::new(Gather::from_arg_matches(m)?))),
         Some(("gate", m)) => Ok(TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?))),
         Some(("watch", m)) => Ok(TypedCommand::Watch(Box::new(WatchCommand::from_arg_matches(m)?))),
+        Some(("steady", m)) => Ok(TypedCommand::Steady(Box::new(SteadyCommand::from_arg_matches(m)?))),
         Some(("site", m)) => Ok(TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::forwarded_command(&known, "doctor", m)? {
             Some(elsewhere) => Ok(elsewhere),

@@ -41,6 +41,11 @@ pub const BUILT_IN: &[BuiltIn] = &[
     ),
     plan("watch", "what plimsoll watch measures in each probe", include_str!("built_in/watch.toml")),
     plan(
+        "steady",
+        "what plimsoll steady measures before and after a command",
+        include_str!("built_in/steady.toml"),
+    ),
+    plan(
         "chains",
         "arithmetic by number of independent chains in each vector width: where a core saturates",
         include_str!("built_in/chains.toml"),

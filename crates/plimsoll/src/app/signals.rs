@@ -93,7 +93,8 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+/// Starts a thread that nothing waits for.
+pub(super) fn spawn_detached(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().spawn(work);
     thread
         .map(drop)

@@ -12,6 +12,7 @@ mod ndjson;
 mod openmetrics;
 pub(super) use openmetrics::{Families, since_1970};
 mod otava;
+pub mod steady;
 mod text;
 
 use std::fmt;

@@ -1,0 +1,55 @@
+//! `plimsoll steady`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::whole;
+
+/// `plimsoll steady`.
+#[derive(Args, Clone, Debug)]
+pub struct SteadyCommand {
+    /// Directory on the disk that the command uses: the probe also measures an fsync there
+    #[arg(long, value_name = "DIR")]
+    pub disk: Option<PathBuf>,
+    /// Compare the machine with that of an earlier verdict: last, a name given by --save, or a
+    /// document of --format json
+    #[arg(long, value_name = "NAME|last|FILE")]
+    pub baseline: Option<String>,
+    /// Keep the verdict in the history as NAME, for --baseline
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub save: Option<String>,
+    /// Run the command N times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 10_000>)]
+    pub repeat: u32,
+    /// Exit with code 6 if the machine did not hold still
+    #[arg(long)]
+    pub fail_unless_steady: bool,
+    /// Format of --output
+    #[arg(long, value_name = "FORMAT", default_value = "json", requires = "output", value_parser = ["text", "json", "bmf", "github"])]
+    pub format: String,
+    /// Write the verdict to FILE; it is always on stderr
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// History that keeps the last verdict and those of --save; none: keep it nowhere [default:
+    /// $XDG_DATA_HOME/plimsoll or ~/.local/share/plimsoll]
+    #[arg(long, value_name = "DIR|none")]
+    pub store: Option<PathBuf>,
+    /// Print no progress line
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Command with its arguments; its stdin, stdout, stderr, signals and exit code stay its own
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Parses a name of a verdict: letters, digits, `-`, `_` and `.`, not `last`.
+fn name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = text.chars().all(is_plain) && !text.starts_with('.') && text.len() <= 64;
+    match is_name && !text.is_empty() && text != "last" {
+        true => Ok(text.to_owned()),
+        false => Err("must be at most 64 letters, digits, -, _ or ., and not last".to_owned()),
+    }
+}

@@ -1,0 +1,81 @@
+//! Verdicts of `plimsoll steady` for people and for other programs. Pure functions.
+
+use std::collections::BTreeMap;
+
+use plimsoll_stats::{Samples, Seed, median_interval};
+use plimsoll_steady::{ObservedRun, SteadyAnswer, SteadyDocument};
+use serde_json::{Value, json, to_string_pretty};
+
+/// Formats the document as `text`, `bmf`, `github` (github-action-benchmark,
+/// `customSmallerIsBetter`), or otherwise as JSON.
+pub fn text(document: &SteadyDocument, format: &str) -> String {
+    let json = |value: &Value| to_string_pretty(value).unwrap_or_default() + "\n";
+    match format {
+        "text" => for_people(document),
+        "bmf" => json(&bmf(document)),
+        "github" => json(&github(document)),
+        _ => to_string_pretty(document).unwrap_or_default() + "\n",
+    }
+}
+
+fn for_people(document: &SteadyDocument) -> String {
+    format!("plimsoll: {}\n", plimsoll_units::text::shown(&document.line)) + &repetitions(document)
+}
+
+/// Formats median and 95 % confidence interval of times in seconds.
+fn median_text(times: Vec<f64>) -> String {
+    let runs = plimsoll_units::text::format_count(times.len(), "run");
+    let Ok(samples) = Samples::try_from(times) else { return "no run".to_owned() };
+    let interval = median_interval(&samples, Seed::new(1, "steady", "wall"));
+    let interval = interval.map_or_else(String::new, |[low, high]| format!("  [{low:.4}, {high:.4}]"));
+    format!("{:.4} s{interval}  {runs}", samples.median())
+}
+
+/// Formats the repetitions, if there are several: the steady ones beside all.
+fn repetitions(document: &SteadyDocument) -> String {
+    if document.runs.len() < 2 {
+        return String::new();
+    }
+    let times = |is_counted: fn(&&ObservedRun) -> bool| -> Vec<f64> {
+        document.runs.iter().filter(is_counted).map(|run| run.elapsed_s).collect()
+    };
+    let mut out = String::new();
+    for (index, run) in document.runs.iter().enumerate() {
+        let line = plimsoll_units::text::shown(&run.verdict.line);
+        out += &format!("  {:>4}  {:>10.4} s  {line}\n", index + 1, run.elapsed_s);
+    }
+    out +=
+        &format!("  steady  {}\n", median_text(times(|run| run.verdict.answer == SteadyAnswer::HeldStill)));
+    out + &format!("  all     {}\n", median_text(times(|_| true)))
+}
+
+fn name(document: &SteadyDocument) -> String {
+    plimsoll_units::text::shown_within(&document.command.join(" "), 1000)
+}
+
+/// Returns mean wall time, and its least and largest value.
+fn wall_time(document: &SteadyDocument) -> [f64; 3] {
+    let times = || document.runs.iter().map(|run| run.elapsed_s);
+    let mean = times().sum::<f64>() / document.runs.len().max(1) as f64;
+    [mean, times().fold(mean, f64::min), times().fold(mean, f64::max)]
+}
+
+fn bmf(document: &SteadyDocument) -> Value {
+    let [mean, least, most] = wall_time(document);
+    let measures = json!({
+        "wall-time-seconds": { "value": mean, "lower_value": least, "upper_value": most },
+        "disturbed-share": { "value": document.share },
+    });
+    json!(BTreeMap::from([(name(document), measures)]))
+}
+
+fn github(document: &SteadyDocument) -> Value {
+    let [mean, least, most] = wall_time(document);
+    json!([{
+        "name": name(document),
+        "unit": "s",
+        "value": mean,
+        "range": format!("{least} … {most}"),
+        "extra": format!("{}\ntestbed: {}", document.line, document.testbed),
+    }])
+}

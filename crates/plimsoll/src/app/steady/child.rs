@@ -1,0 +1,227 @@
+//! The observed command: start, signals, end, and the intervals observed until then.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use plimsoll_machine::{Machine, Root};
+use plimsoll_metal::signal::is_ignored;
+use plimsoll_steady::{CommandInterval, CommandWatch, ExitStatusShown};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use super::super::Failure;
+use super::super::signals::spawn_detached;
+use crate::output::complain;
+
+/// Exit codes of env(1) for a command that is not found, and one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+/// Time between two observations.
+const PACE: Duration = Duration::from_millis(200);
+/// Share of one CPU that the observation may use, with some reserve to 0.5 %.
+const OBSERVER_SHARE: f64 = 0.004;
+/// Intervals, two hours at first, after which the time between observations doubles.
+const MANY_INTERVALS: usize = 36_000;
+
+/// Receiver of the signals to plimsoll, at present.
+#[derive(Debug, Default)]
+enum SignalTarget {
+    #[default]
+    Nobody,
+    Probe(Sender<()>),
+    Command(Pid),
+}
+
+/// Passes signals on to what runs at present.
+#[derive(Clone, Debug)]
+pub(super) struct SignalRelay {
+    target: Arc<Mutex<SignalTarget>>,
+    is_interrupted: Arc<AtomicBool>,
+    is_continued: Arc<AtomicBool>,
+}
+
+impl SignalRelay {
+    pub(super) fn start() -> Result<Self, Failure> {
+        let relay =
+            Self { target: Arc::default(), is_interrupted: Arc::default(), is_continued: Arc::default() };
+        let all = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT];
+        let handled = all.into_iter().filter(|signal| !is_ignored(*signal));
+        let mut signals = Signals::new(handled)
+            .map_err(|e| Failure::environment(format!("cannot install signal handlers: {e}")))?;
+        let own = relay.clone();
+        spawn_detached(move || signals.forever().for_each(|signal| own.pass_on(signal)))?;
+        Ok(relay)
+    }
+
+    fn pass_on(&self, signal: i32) {
+        if signal == SIGCONT {
+            self.is_continued.store(true, Ordering::Relaxed);
+            return;
+        }
+        if !matches!(signal, SIGUSR1 | SIGUSR2 | SIGALRM) {
+            self.is_interrupted.store(true, Ordering::Relaxed);
+        }
+        match &*self.target.lock().unwrap_or_else(PoisonError::into_inner) {
+            SignalTarget::Probe(sender) => {
+                let _ = sender.send(());
+            }
+            SignalTarget::Command(pid) if !is_from_terminal(signal) => {
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    let _ = kill_process(*pid, signal);
+                }
+            }
+            SignalTarget::Command(_) | SignalTarget::Nobody => {}
+        }
+    }
+
+    fn set(&self, target: SignalTarget) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// Returns whether a signal to end came, for plimsoll or the command.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Returns a channel with a message when a signal comes, or after `most`.
+    pub(super) fn probe_ends(&self, most: Duration) -> Receiver<()> {
+        let (sender, receiver) = bounded(2);
+        self.set(SignalTarget::Probe(sender.clone()));
+        // Without the thread a probe has no time limit.
+        let _ = spawn_detached(move || {
+            std::thread::sleep(most);
+            let _ = sender.try_send(());
+        });
+        receiver
+    }
+
+    /// Returns whether SIGCONT came since the last call.
+    fn take_continued(&self) -> bool {
+        self.is_continued.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Returns whether the terminal sends `signal` to the command, too: both are its foreground.
+fn is_from_terminal(signal: i32) -> bool {
+    if !matches!(signal, SIGINT | SIGQUIT) {
+        return false;
+    }
+    let text = Root::live().text("proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    // Process group, and that of the terminal's foreground (proc_pid_stat(5)).
+    fields.get(2).zip(fields.get(5)).is_some_and(|(group, foreground)| group == foreground)
+}
+
+/// A command that ran, and what was observer.
+pub(super) struct RanCommand {
+    pub(super) status: ExitStatusShown,
+    pub(super) elapsed_s: f64,
+    pub(super) intervals: Vec<CommandInterval>,
+    pub(super) missing: Vec<&'static str>,
+    /// CPU time of the observation; `None` if the kernel does not count it.
+    pub(super) observer_s: Option<f64>,
+}
+
+/// Runs `command` and observes until it ends. Fails with env's exit code if it cannot be started.
+pub(super) fn run(
+    command: &[OsString],
+    machine: &Machine,
+    relay: &SignalRelay,
+) -> Result<RanCommand, ExitCode> {
+    let Some((program, arguments)) = command.split_first() else { return Err(ExitCode::from(NOT_FOUND)) };
+    let mut watch = CommandWatch::new(&Root::live(), &machine.cpu.allowed);
+    let started = Instant::now();
+    let mut child = Command::new(program).args(arguments).spawn().map_err(|e| {
+        let shown = super::shown(program);
+        complain(&format!("steady: {shown}: {e}"));
+        ExitCode::from(if e.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
+    })?;
+    watch.start(child.id());
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    relay.set(pid.map_or(SignalTarget::Nobody, SignalTarget::Command));
+    let ended = watch_end(pid);
+    let _ = relay.take_continued();
+    let mut observer = Observer { watch, relay, intervals: Vec::new(), pace: PACE };
+    let cpu_before = observer.watch.own_cpu_seconds();
+    let end = observer.until_end(&mut child, &ended);
+    relay.set(SignalTarget::Nobody);
+    // The process stays a zombie until here, so its ID was not another's.
+    let status = child.wait().map_or(ExitStatusShown::Code(0), shown_status);
+    let own = observer.watch.own_cpu_seconds();
+    Ok(RanCommand {
+        status,
+        elapsed_s: end.saturating_duration_since(started).as_secs_f64(),
+        missing: observer.watch.missing(),
+        observer_s: own.zip(cpu_before).map(|(own, before)| own - before),
+        intervals: observer.intervals,
+    })
+}
+
+fn shown_status(status: std::process::ExitStatus) -> ExitStatusShown {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(signal) => ExitStatusShown::Signal(signal),
+        None => ExitStatusShown::Code(status.code().unwrap_or(0)),
+    }
+}
+
+/// Returns a channel with the time at which the process `pid` ended; it is not reaped.
+fn watch_end(pid: Option<Pid>) -> Receiver<Instant> {
+    let (sender, receiver) = bounded(1);
+    let wait = move || {
+        let Some(pid) = pid else { return };
+        while let Err(rustix::io::Errno::INTR) =
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {}
+        let _ = sender.send(Instant::now());
+    };
+    // Without the thread the command is not observer.
+    let _ = spawn_detached(wait);
+    receiver
+}
+
+struct Observer<'a> {
+    watch: CommandWatch,
+    relay: &'a SignalRelay,
+    intervals: Vec<CommandInterval>,
+    pace: Duration,
+}
+
+impl Observer<'_> {
+    /// Observes until the command ends. Returns the time of its end.
+    fn until_end(&mut self, child: &mut Child, ended: &Receiver<Instant>) -> Instant {
+        let mut next = Instant::now() + self.pace;
+        loop {
+            match ended.recv_deadline(next) {
+                Err(RecvTimeoutError::Timeout) => self.observe(),
+                Ok(end) => {
+                    self.observe();
+                    return end;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let _ = child.wait();
+                    return Instant::now();
+                }
+            }
+            next = (next + self.pace).max(Instant::now() + self.pace / 2);
+        }
+    }
+
+    fn observe(&mut self) {
+        let before = self.watch.own_cpu_seconds();
+        let mut interval = self.watch.next_interval();
+        interval.continued = self.relay.take_continued();
+        let used = self.watch.own_cpu_seconds().zip(before).map_or(0.0, |(now, before)| now - before);
+        self.intervals.push(interval);
+        // On a machine of many processes or CPUs an observation takes longer, and is rarer.
+        let needed = Duration::from_secs_f64((used / OBSERVER_SHARE).clamp(0.0, 10.0));
+        let least = PACE * (1_u32 << (self.intervals.len() / MANY_INTERVALS).min(16));
+        self.pace = least.max((self.pace * 7 + needed) / 8);
+    }
+}

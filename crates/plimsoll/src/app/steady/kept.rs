@@ -1,0 +1,69 @@
+//! Verdicts in the history: `steady/last.json`, and one file for each name of `--save`.
+
+use std::path::Path;
+
+use plimsoll_command::cli::SteadyCommand;
+use plimsoll_steady::{STEADY_SCHEMA, SteadyDocument};
+
+use super::super::{Failure, store_failure, target, unwritten};
+use crate::output;
+
+/// Largest document of a baseline in bytes.
+const MAX_BASELINE_BYTES: u64 = 64 << 20;
+
+/// Reads the document that `--baseline` names, with its name; `None` without the option.
+pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDocument)>, Failure> {
+    let Some(name) = &typed.baseline else { return Ok(None) };
+    let file = Path::new(name);
+    let path = if file.is_file() {
+        file.to_owned()
+    } else {
+        let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+        let Some(location) = location else {
+            return Err(Failure::usage(format!(
+                "--baseline {name} requires a history: --store none has none"
+            )));
+        };
+        location.directory().join("steady").join(format!("{}.json", plimsoll_units::text::shown(name)))
+    };
+    let shown = plimsoll_units::text::shown_within(name, 80);
+    let wrong = |why: String| {
+        Failure::usage(format!(
+            "--baseline must be last, a name of plimsoll steady --save, or a document of --format json: {shown}: {why}"
+        ))
+    };
+    let text = plimsoll_units::text::read_small(&path, MAX_BASELINE_BYTES).map_err(wrong)?;
+    let document: SteadyDocument = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+    if document.schema != STEADY_SCHEMA {
+        return Err(wrong(format!("it is not {STEADY_SCHEMA}")));
+    }
+    Ok(Some((shown, document)))
+}
+
+/// Writes the document into the history, without its intervals: as the last one, and by its name.
+pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(), Failure> {
+    let location = match (output::location(typed.store.as_deref()), &typed.save) {
+        (Ok(Some(location)), _) => location,
+        (Ok(None), None) | (Err(_), None) => return Ok(()),
+        (Ok(None), Some(_)) => {
+            return Err(Failure::usage("--save requires a history: --store none has none"));
+        }
+        (Err(e), Some(_)) => return Err(store_failure(&e)),
+    };
+    let mut kept = document.clone();
+    kept.runs.iter_mut().for_each(|run| run.intervals.clear());
+    let text = serde_json::to_string_pretty(&kept).map_err(|e| Failure::environment(e.to_string()))?;
+    let write = |name: &str| -> Result<(), Failure> {
+        let directory = location.file_path("steady").map_err(|e| store_failure(&e))?;
+        std::fs::create_dir_all(&directory)
+            .map_err(|e| Failure::environment(format!("cannot create {}: {e}", directory.display())))?;
+        target(&directory.join(format!("{name}.json")))?.put(&text).map_err(|e| unwritten(&e))
+    };
+    match &typed.save {
+        Some(name) => write("last").and_then(|()| write(name)),
+        None => write("last").or_else(|failure| {
+            output::complain(&format!("the verdict is not kept: {}", failure.line));
+            Ok(())
+        }),
+    }
+}

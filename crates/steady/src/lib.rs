@@ -1,0 +1,20 @@
+//! Whether a machine held still while a command ran: `plimsoll steady`. Judges a series of observed
+//! intervals by the time that the command lost, and compares the machine with that of a baseline.
+#![forbid(unsafe_code)]
+
+mod document;
+mod fingerprint;
+mod judge;
+mod level;
+mod span;
+mod watch;
+
+pub use document::{ExitStatusShown, ObservedRun, STEADY_SCHEMA, SteadyDocument};
+pub use fingerprint::{FactDifference, Fingerprint};
+pub use judge::{SteadyAnswer, SteadyVerdict, judge, summary};
+pub use level::{LevelLoss, ProbeLevel};
+pub use span::{Disturbance, DisturbedSpan};
+pub use watch::{CommandInterval, CommandWatch, OtherProcess};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,497 @@
+use plimsoll_machine::health::CounterFiles;
+use plimsoll_machine::{CpuSet, Root, StateSnapshot, StateWatch};
+use plimsoll_system::wall;
+use plimsoll_units::text::shown_within;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
+/// Seconds for which a CPU on which a thread was seen counts as the command's.
+const CPU_MEMORY_S: f64 = 1.0;
+/// Seconds between scans of all processes: usual, and while other processes are active.
+const SCAN_PAUSES_S: [f64; 2] = [2.0, 0.4];
+/// CPU time that scans of all processes may use: a share of one CPU, and seconds at the start.
+const SCAN_BUDGET: [f64; 2] = [0.0015, 0.01];
+/// Seconds after which the disk traffic of all processes is no longer read.
+const IO_MEMORY_S: f64 = 3.0;
+/// CPUs of other processes from which on they are active.
+const ACTIVE_CPUS: f64 = 0.1;
+/// Most other processes that an interval names.
+const MAX_NAMED: usize = 3;
+
+/// Activity of a command and of the rest of the machine in an interval. Times are in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandInterval {
+    /// Start, since the start of the command, on a clock that does not count suspension.
+    pub from: f64,
+    /// End, on the same clock.
+    pub to: f64,
+    /// Time in which the machine was suspended.
+    pub suspended: f64,
+    /// Time that this process, the observer, waited for a CPU.
+    pub own_wait: f64,
+    /// Whether the observer received SIGCONT, which follows a stop.
+    pub continued: bool,
+    /// CPU time of the command's threads.
+    pub run: f64,
+    /// Time that the command's threads waited for a CPU; `None` if the kernel does not count it.
+    pub wait: Option<f64>,
+    /// Share of the command's processes that a signal has stopped, 0 to 1.
+    pub stopped: f64,
+    /// Share of the command's threads in uninterruptible sleep, among those and the runnable ones.
+    pub blocked: f64,
+    /// CPU time of other processes on the command's CPUs.
+    pub others: Option<f64>,
+    /// CPU time of other processes on the other CPUs.
+    pub elsewhere: Option<f64>,
+    /// Time of the command's CPUs that the hypervisor gave to other guests.
+    pub stolen: Option<f64>,
+    /// Time, summed over CPUs, in which a CPU quota stopped the command's groups.
+    pub throttled: Option<f64>,
+    /// Time in which some thread of the machine waited for memory.
+    pub memory_stall: Option<f64>,
+    /// Time in which some thread of the machine waited for I/O.
+    pub io_stall: Option<f64>,
+    /// Bytes that the command read from and wrote to disks since the last scan of all processes.
+    pub io: u64,
+    /// The most active other processes since the last scan; empty between scans.
+    pub busiest: Vec<OtherProcess>,
+    /// Bytes that other processes read from and wrote to disks since the last scan.
+    pub others_io: u64,
+    /// Time since the last scan; 0 if this interval has none.
+    pub scanned: f64,
+    /// Anonymous memory of the command in bytes, at the last scan.
+    pub memory: u64,
+    /// Page faults of the command with I/O.
+    pub major_faults: u64,
+    /// Page faults of the command without I/O.
+    pub minor_faults: u64,
+    /// Times that a thread of the command was seen on another CPU than before.
+    pub migrations: u64,
+    /// Thermal throttling events.
+    pub heat: u64,
+    /// Clock of a CPU that the command uses, in Hz; `None` if the kernel does not show it.
+    pub clock_hz: Option<f64>,
+}
+
+/// Use of the machine by another process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OtherProcess {
+    /// Sanitised name.
+    pub name: String,
+    /// Mean number of CPUs used.
+    pub cpus: f64,
+    /// Anonymous memory in bytes.
+    pub memory: u64,
+    /// Bytes read from and written to disks.
+    pub io: u64,
+}
+
+/// Reads the counters of a running command, its descendants and the machine.
+#[derive(Debug)]
+pub struct CommandWatch {
+    root: Root,
+    command: u32,
+    cpus: CpuSet,
+    /// Clock ticks per second, and bytes per page.
+    units: [u64; 2],
+    state: StateWatch,
+    heat_files: Option<CounterFiles>,
+    has_clock: bool,
+    start: f64,
+    before: MachineCounters,
+    seen: SeenProcesses,
+}
+
+/// Values of earlier readings.
+#[derive(Debug, Default)]
+struct SeenProcesses {
+    /// Whether each known process belongs to the command.
+    known: BTreeMap<u32, bool>,
+    /// CPU time and waiting time in ns, and CPU, by thread.
+    threads: BTreeMap<u32, (u64, u64, usize)>,
+    faults: BTreeMap<u32, [u64; 2]>,
+    io: BTreeMap<u32, u64>,
+    others: BTreeMap<u32, StatLine>,
+    /// Time at which a thread was last seen on each CPU.
+    cpus: BTreeMap<usize, f64>,
+    scanned: f64,
+    scan_cost: f64,
+    /// Time at which a thread of the command last waited for a disk.
+    blocked: f64,
+    /// Whether the last scan read disk traffic.
+    reads_io: bool,
+    heat: u64,
+    memory: u64,
+}
+
+#[derive(Debug, Clone)]
+struct MachineCounters {
+    at: f64,
+    boot: f64,
+    own: Option<[u64; 2]>,
+    state: StateSnapshot,
+}
+
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)).
+#[derive(Debug, Clone, Default, PartialEq)]
+struct StatLine {
+    name: String,
+    state: char,
+    parent: u32,
+    faults: [u64; 2],
+    ticks: u64,
+    threads: u64,
+    began: u64,
+    cpu: usize,
+    /// Bytes read from and written to disks, if read.
+    io: Option<u64>,
+}
+
+impl StatLine {
+    fn read(root: &Root, path: &str) -> Option<Self> {
+        Self::parse(&root.text(path).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (open, close) = (text.find('(')?, text.rfind(')')?);
+        let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+        // The third field of the file is the first here.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            name: shown_within(text.get(open + 1..close)?, MAX_PROCESS_NAME_CHARACTERS),
+            state: fields.first()?.chars().next()?,
+            parent: u32::try_from(number(4)?).ok()?,
+            faults: [number(10)?, number(12)?],
+            ticks: number(14)?.saturating_add(number(15)?),
+            threads: number(20)?,
+            began: number(22)?,
+            cpu: usize::try_from(number(39).unwrap_or(0)).ok()?,
+            io: None,
+        })
+    }
+}
+
+/// Reads CPU time and waiting time in ns from a `schedstat` file: `165814 3623518 2`.
+fn schedstat(root: &Root, path: &str) -> Option<[u64; 2]> {
+    let text = root.text(path).ok()?;
+    let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
+    Some([numbers.next()?, numbers.next()?])
+}
+
+/// Returns the bytes that process `id` read from and wrote to disks (proc_pid_io(5)), 0 if unknown.
+fn disk_bytes(root: &Root, id: u32) -> u64 {
+    let text = root.text(format!("proc/{id}/io")).unwrap_or_default();
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+    value("read_bytes:").unwrap_or(0).saturating_add(value("write_bytes:").unwrap_or(0))
+}
+
+impl CommandWatch {
+    /// Locates the counters for a command that may use `cpus`. [`Self::start`] begins the watch.
+    pub fn new(root: &Root, cpus: &CpuSet) -> Self {
+        let heat_files = CounterFiles::new(root);
+        let state = StateWatch::new(root);
+        let mut watch = Self {
+            root: root.clone(),
+            command: 0,
+            cpus: cpus.clone(),
+            units: [rustix::param::clock_ticks_per_second(), rustix::param::page_size() as u64],
+            has_clock: root.exists(clock_file(cpus.iter().next().unwrap_or(0))),
+            heat_files: heat_files.counters().throttled.is_some().then_some(heat_files),
+            start: 0.0,
+            before: machine_counters(root, &state),
+            state,
+            seen: SeenProcesses::default(),
+        };
+        watch.list_processes();
+        watch.scan(watch.before.at);
+        watch
+    }
+
+    /// Starts the first interval: the process `command` has just been started.
+    pub fn start(&mut self, command: u32) {
+        self.command = command;
+        self.before = machine_counters(&self.root, &self.state);
+        self.start = self.before.at;
+        self.seen.scan_cost = 0.0;
+        self.seen.heat = self.heat_events();
+    }
+
+    /// Returns what happened since the last call, or since the watch began.
+    pub fn next_interval(&mut self) -> CommandInterval {
+        let now = machine_counters(&self.root, &self.state);
+        let before = std::mem::replace(&mut self.before, now.clone());
+        self.list_processes();
+        let waited = before.own.zip(now.own).map(|(before, now)| now[1].saturating_sub(before[1]));
+        let mut interval = CommandInterval {
+            from: before.at - self.start,
+            to: now.at - self.start,
+            suspended: ((now.boot - before.boot) - (now.at - before.at)).max(0.0),
+            own_wait: waited.unwrap_or(0) as f64 / 1e9,
+            ..CommandInterval::default()
+        };
+        self.read_command(&mut interval, now.at);
+        self.share_cpus(&mut interval, &before.state, &now.state);
+        let time = interval.to - interval.from;
+        if interval.blocked > 0.0 {
+            self.seen.blocked = now.at;
+        }
+        let active = interval.others.unwrap_or(0.0) + interval.elsewhere.unwrap_or(0.0);
+        let is_active = interval.blocked > 0.0 || active > ACTIVE_CPUS * time;
+        let is_allowed = self.seen.scan_cost <= SCAN_BUDGET[0] * interval.to + SCAN_BUDGET[1];
+        if now.at - self.seen.scanned >= SCAN_PAUSES_S[usize::from(is_active)] && is_allowed {
+            interval.scanned = now.at - self.seen.scanned;
+            (interval.busiest, interval.io, interval.others_io) = self.scan(now.at);
+            let events = self.heat_events();
+            interval.heat = events.saturating_sub(std::mem::replace(&mut self.seen.heat, events));
+        }
+        interval.memory = self.seen.memory;
+        interval
+    }
+
+    /// Returns what this kernel or container does not show, for the user.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let change = self.before.state.until(&self.state.snapshot(), &self.cpus);
+        let checks = [
+            (self.before.own.is_none(), "/proc/PID/schedstat (waiting for a CPU)"),
+            (
+                self.before.state.steal_since_boot(&self.cpus).is_none(),
+                "/proc/stat (CPU time of others, steal)",
+            ),
+            (change.memory_pressure.is_none(), "/proc/pressure (memory and I/O)"),
+            (change.throttled_s.is_none(), "cpu.stat of the control group (quota)"),
+            (self.heat_files.is_none(), "thermal_throttle (heat)"),
+            (!self.has_clock, "cpufreq (clock)"),
+        ];
+        checks.into_iter().filter_map(|(missing, what)| missing.then_some(what)).collect()
+    }
+
+    /// Returns the CPU time of this thread so far in seconds; `None` if the kernel does not count.
+    pub fn own_cpu_seconds(&self) -> Option<f64> {
+        self.before.own.map(|[run, _]| run as f64 / 1e9)
+    }
+
+    fn heat_events(&self) -> u64 {
+        let counters = self.heat_files.as_ref().and_then(|files| files.counters().throttled);
+        counters.map_or(0, |all| all.cores.values().chain(all.packages.values()).sum())
+    }
+
+    /// Finds new processes and whether they belong to the command; forgets those that ended.
+    fn list_processes(&mut self) {
+        let all: BTreeSet<u32> = self.root.processes().into_iter().collect();
+        self.seen.known.retain(|id, _| all.contains(id));
+        for id in all {
+            self.belongs(id, 8);
+        }
+    }
+
+    /// Returns whether process `id` is the command or a descendant, at most `depth` unknown levels.
+    fn belongs(&mut self, id: u32, depth: usize) -> bool {
+        if let Some(known) = self.seen.known.get(&id) {
+            return *known;
+        }
+        let parent = || Some(StatLine::read(&self.root, &format!("proc/{id}/stat"))?.parent);
+        let found = id == self.command
+            || parent().is_some_and(|parent| parent > 1 && depth > 0 && self.belongs(parent, depth - 1));
+        self.seen.known.insert(id, found);
+        found
+    }
+
+    fn read_command(&mut self, interval: &mut CommandInterval, now: f64) {
+        let ours: Vec<u32> = self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| *id).collect();
+        let (mut states, mut alive, mut stopped) = ([0_u32; 2], 0_u32, 0_u32);
+        let mut waited: Option<f64> = None;
+        for id in ours {
+            let Some(line) = StatLine::read(&self.root, &format!("proc/{id}/stat")) else { continue };
+            let faults = self.seen.faults.insert(id, line.faults).unwrap_or_default();
+            interval.minor_faults += line.faults[0].saturating_sub(faults[0]);
+            interval.major_faults += line.faults[1].saturating_sub(faults[1]);
+            if line.state != 'Z' && line.state != 'X' {
+                alive += 1;
+                stopped += u32::from(matches!(line.state, 'T' | 't'));
+            }
+            let single = line.threads <= 1;
+            let threads = if single { vec![id] } else { self.root.threads(id) };
+            for thread in threads {
+                let place = if single { format!("proc/{id}") } else { format!("proc/{id}/task/{thread}") };
+                let line = if single {
+                    Some(line.clone())
+                } else {
+                    StatLine::read(&self.root, &format!("{place}/stat"))
+                };
+                let Some(line) = line else { continue };
+                states[0] += u32::from(line.state == 'R');
+                states[1] += u32::from(line.state == 'D');
+                if let Some(wait) = self.read_thread(thread, &place, &line, interval, now) {
+                    *waited.get_or_insert_default() += wait;
+                }
+            }
+        }
+        interval.wait = waited;
+        interval.stopped = f64::from(stopped) / f64::from(alive.max(1));
+        interval.blocked = f64::from(states[1]) / f64::from((states[0] + states[1]).max(1));
+        self.seen.cpus.retain(|_, at| now - *at <= CPU_MEMORY_S);
+    }
+
+    /// Adds a thread's CPU time since the last reading; returns its waiting time since then.
+    fn read_thread(
+        &mut self,
+        thread: u32,
+        place: &str,
+        line: &StatLine,
+        interval: &mut CommandInterval,
+        now: f64,
+    ) -> Option<f64> {
+        let counted = schedstat(&self.root, &format!("{place}/schedstat"));
+        let [tick, _] = self.units;
+        let [run_ns, wait_ns] =
+            counted.unwrap_or([line.ticks.saturating_mul(1_000_000_000 / tick.max(1)), 0]);
+        let before = self.seen.threads.insert(thread, (run_ns, wait_ns, line.cpu));
+        interval.migrations += u64::from(before.is_some_and(|(_, _, cpu)| cpu != line.cpu));
+        let before = before.filter(|(run, wait, _)| *run <= run_ns && *wait <= wait_ns);
+        let (run_before, wait_before, _) = before.unwrap_or_default();
+        interval.run += (run_ns - run_before) as f64 / 1e9;
+        if run_ns > run_before || wait_ns > wait_before {
+            self.seen.cpus.insert(line.cpu, now);
+            if self.has_clock {
+                let khz = self.root.number(clock_file(line.cpu)).ok();
+                interval.clock_hz = khz.map(|khz| khz as f64 * 1e3).or(interval.clock_hz);
+            }
+        }
+        counted.map(|_| (wait_ns - wait_before) as f64 / 1e9)
+    }
+
+    /// Divides the time of the CPUs among the command, other processes and other guests.
+    fn share_cpus(&self, interval: &mut CommandInterval, before: &StateSnapshot, now: &StateSnapshot) {
+        let (own, other): (Vec<usize>, Vec<usize>) =
+            self.cpus.iter().partition(|cpu| self.seen.cpus.contains_key(cpu));
+        let [own, other] = [own, other].map(|cpus| (cpus.len() as f64, cpus.into_iter().collect::<CpuSet>()));
+        let change = before.until(now, &own.1);
+        let elsewhere = before.until(now, &other.1);
+        let time = change.elapsed_s;
+        let is_shown = change.steal_share.or(elsewhere.steal_share).is_some();
+        let seconds = |share: Option<f64>, cpus: f64| is_shown.then(|| share.unwrap_or(0.0) * cpus * time);
+        interval.others = seconds(change.busy_share, own.0).map(|busy| (busy - interval.run).max(0.0));
+        interval.elsewhere = seconds(elsewhere.busy_share, other.0);
+        interval.stolen = seconds(change.steal_share, own.0);
+        interval.throttled = change.throttled_s;
+        interval.memory_stall = change.memory_pressure.map(|share| share * time);
+        interval.io_stall = change.io_pressure.map(|share| share * time);
+    }
+
+    /// Reads all other processes. Returns the most active ones since the last scan, and the bytes
+    /// that the command and other processes moved to and from disks. Bytes are read only if the
+    /// command waited for a disk lately.
+    fn scan(&mut self, now: f64) -> (Vec<OtherProcess>, u64, u64) {
+        let began = own_run(&self.root);
+        let elapsed = (now - std::mem::replace(&mut self.seen.scanned, now)).max(1e-3) * self.units[0] as f64;
+        let reads_io = now - self.seen.blocked <= IO_MEMORY_S;
+        // A process that is new since a scan with traffic began without any.
+        let read_io = std::mem::replace(&mut self.seen.reads_io, reads_io);
+        let (mut io, mut others_io, mut found) = (0, 0, Vec::new());
+        let (own, ids) = (std::process::id(), self.seen.known.clone());
+        self.seen.others.retain(|id, _| ids.contains_key(id));
+        for (id, is_ours) in ids {
+            if is_ours {
+                let bytes = disk_bytes(&self.root, id);
+                io += bytes - self.seen.io.insert(id, bytes).unwrap_or(0).min(bytes);
+                continue;
+            }
+            let line = StatLine::read(&self.root, &format!("proc/{id}/stat")).filter(|_| id != own);
+            let Some(line) = line else { continue };
+            let line = StatLine { io: reads_io.then(|| disk_bytes(&self.root, id)), ..line };
+            let before =
+                self.seen.others.insert(id, line.clone()).filter(|before| before.began == line.began);
+            let before =
+                before.unwrap_or(StatLine { io: Some(0).filter(|_| read_io), ..StatLine::default() });
+            let moved = line.io.zip(before.io).map_or(0, |(now, before)| now.saturating_sub(before));
+            others_io += moved;
+            let cpus = line.ticks.saturating_sub(before.ticks) as f64 / elapsed;
+            if cpus >= 0.02 || moved > 0 {
+                found.push((id, OtherProcess { name: line.name, cpus, memory: 0, io: moved }));
+            }
+        }
+        found.sort_by(|a, b| b.1.cpus.total_cmp(&a.1.cpus).then(b.1.io.cmp(&a.1.io)));
+        let writer =
+            found.iter().max_by_key(|(_, other)| other.io).filter(|(_, other)| other.io > 0).cloned();
+        found.truncate(MAX_NAMED);
+        found.extend(writer.filter(|writer| !found.iter().any(|(id, _)| *id == writer.0)));
+        self.seen.memory =
+            self.seen.known.iter().filter(|(_, ours)| **ours).map(|(id, _)| self.anonymous(*id)).sum();
+        let named = found.into_iter().map(|(id, other)| OtherProcess { memory: self.anonymous(id), ..other });
+        let named = named.collect();
+        self.seen.scan_cost += (own_run(&self.root) - began).max(0.0);
+        (named, io, others_io)
+    }
+
+    /// Returns the anonymous memory of process `id` in bytes (proc_pid_statm(5)); 0 if unknown.
+    fn anonymous(&self, id: u32) -> u64 {
+        let text = self.root.text(format!("proc/{id}/statm")).unwrap_or_default();
+        let pages: Vec<u64> = text.split(' ').map_while(|n| n.parse().ok()).collect();
+        match pages.as_slice() {
+            [_, resident, shared, ..] => resident.saturating_sub(*shared).saturating_mul(self.units[1]),
+            _ => 0,
+        }
+    }
+}
+
+fn clock_file(cpu: usize) -> String {
+    format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
+}
+
+/// Returns the CPU time of this thread in seconds, 0 if the kernel does not count it.
+fn own_run(root: &Root) -> f64 {
+    schedstat(root, "proc/thread-self/schedstat").map_or(0.0, |[run, _]| run as f64 / 1e9)
+}
+
+fn machine_counters(root: &Root, state: &StateWatch) -> MachineCounters {
+    let own = schedstat(root, "proc/thread-self/schedstat");
+    MachineCounters { at: wall::monotonic(), boot: wall::since_boot(), own, state: state.snapshot() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_any_name_is_read() {
+        let numbers = (11..=52).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+        let line = StatLine::parse(&format!("7 (a) b (\u{1b}) D 3 1 1 0 -1 4 {}", &numbers[..])).unwrap();
+        assert_eq!((line.state, line.parent, line.faults), ('D', 3, [11, 13]));
+        assert_eq!((line.ticks, line.threads, line.began), (15 + 16, 21, 23));
+        assert!(line.name.starts_with("a) b (") && !line.name.contains('\u{1b}'), "{}", line.name);
+        assert_eq!(line.cpu, 40);
+        assert_eq!(StatLine::parse("7 (a"), None);
+    }
+
+    #[test]
+    fn a_busy_child_and_its_end_are_seen() {
+        let root = Root::live();
+        let cpus: CpuSet = (0..1024).collect();
+        let mut watch = CommandWatch::new(&root, &cpus);
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
+        watch.start(child.id());
+        let mut all = Vec::new();
+        while child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            all.push(watch.next_interval());
+        }
+        assert!(all.windows(2).all(|pair| pair[0].to == pair[1].from) && all[0].from == 0.0);
+        assert!(all.iter().map(|one| one.run).sum::<f64>() > 0.01, "{all:?}");
+        assert!(all.iter().all(|one| one.stopped == 0.0));
+    }
+
+    #[test]
+    fn without_proc_nothing_is_known() {
+        let root = Root::at("/nonexistent");
+        let mut watch = CommandWatch::new(&root, &CpuSet::single(0));
+        watch.start(1);
+        let found = watch.next_interval();
+        assert_eq!((found.wait, found.others, found.stolen), (None, None, None));
+        assert_eq!((found.throttled, found.memory_stall, found.clock_hz), (None, None, None));
+        assert_eq!(watch.missing().len(), 6);
+        assert_eq!(crate::judge(&[found], 1 << 20).answer, crate::SteadyAnswer::Unknown);
+    }
+}
