@@ -192,6 +192,8 @@ pub struct Descriptor {
     pub common: Option<&'static str>,
     /// Axes of the curves of a search or sweep.
     pub curves: &'static [Curve],
+    /// Whether it proves the CPUs of its threads: a gate chooses them and has no threshold for it.
+    pub proves_cpus: bool,
     /// Whether it is measured by all machines of a run together and never by one alone.
     pub of_all_machines: bool,
     /// Whether the next case may run in the same worker, to reuse expensive state (see
@@ -228,6 +230,7 @@ impl Descriptor {
         by_default: true,
         common: None,
         curves: &[],
+        proves_cpus: false,
         of_all_machines: false,
         shares_worker: false,
         waits_for_a_device: false,

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub use plimsoll_bench_api::*;
-use plimsoll_machine::Machine;
+use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::case::{Case, Value, nearest};
 use plimsoll_model::limit::{Limit, Question};
 use plimsoll_model::plan::Group;
@@ -106,15 +106,44 @@ pub fn uses_test_files(name: &str) -> bool {
 
 /// Returns `case` with one thread, for `machine` with one CPU; fails if it cannot be measured.
 pub fn single_threaded(machine: &Machine, case: &Case) -> Result<Candidate, CannotMeasure> {
-    let none = || CannotMeasure::not_here(format!("{case} cannot be measured on one CPU"));
+    let threads = ("threads", Value::Count(1));
+    let takes_threads = find(case.benchmark()).is_some_and(|it| it.keys().contains(&"threads"));
+    let given: &[_] = if takes_threads { &[threads] } else { &[] };
+    with_values(machine, case, &["affinity", "threads"], given)
+}
+
+/// Returns whether the case proves the CPUs of its threads.
+pub fn proves_cpus(case: &Case) -> bool {
+    find(case.benchmark()).is_some_and(|benchmark| benchmark.descriptor().proves_cpus)
+}
+
+/// Returns the case on all of `cpus`, with the usual amount of work in each sample if
+/// `has_usual_amount`. Fails if the case cannot be measured there.
+pub fn on_cpus(
+    machine: &Machine,
+    case: &Case,
+    cpus: &CpuSet,
+    has_usual_amount: bool,
+) -> Result<Candidate, CannotMeasure> {
+    let given = [("affinity", Value::Word(cpus.to_string())), ("threads", Value::Count(cpus.len() as u64))];
+    let amount = if has_usual_amount { "count" } else { "affinity" };
+    with_values(machine, case, &["affinity", "threads", amount], &given)
+}
+
+/// Returns the case without the parameters `without` and with `given`. Fails if the benchmark does
+/// not make exactly one case of them, or this machine cannot measure it.
+fn with_values(
+    machine: &Machine,
+    case: &Case,
+    without: &[&str],
+    given: &[(&'static str, Value)],
+) -> Result<Candidate, CannotMeasure> {
+    let none = || CannotMeasure::not_here(format!("{case} cannot be measured on other CPUs"));
     let benchmark = find(case.benchmark()).ok_or_else(none)?;
-    let keys = case.params().iter().filter(|(key, _)| !matches!(*key, "affinity" | "threads"));
-    let mut group = keys.fold(Group::default(), |group, (key, value)| group.with(key, vec![value.clone()]));
-    if benchmark.keys().contains(&"threads") {
-        group = group.with("threads", vec![Value::Count(1)]);
-    }
-    let found = benchmark.cases(machine, &group).map_err(CannotMeasure::not_here)?;
-    let mut found = found.into_iter();
+    let kept = case.params().iter().filter(|(key, _)| !without.contains(key));
+    let values = kept.map(|(key, value)| (*key, value.clone())).chain(given.iter().cloned());
+    let group = values.fold(Group::default(), |group, (key, value)| group.with(key, vec![value]));
+    let mut found = benchmark.cases(machine, &group).map_err(CannotMeasure::not_here)?.into_iter();
     let candidate = found.next().filter(|_| found.next().is_none()).ok_or_else(none)?;
     candidate.feasible.clone().map(|()| candidate)
 }

@@ -27,6 +27,7 @@ pub struct GateDocument<'a> {
     differences: Vec<LossInDocument>,
     faults: Vec<LossInDocument>,
     wrong_answers: &'a [WrongAnswer],
+    proven: Vec<usize>,
     checks: Vec<CheckInDocument<'a>>,
     not_judged: Vec<NotJudged<'a>>,
 }
@@ -109,6 +110,7 @@ impl<'a> GateDocument<'a> {
                 .map(|it| LossInDocument { code: it.code(), text: it.to_string() })
                 .collect(),
             wrong_answers: &gate.wrong,
+            proven: gate.proven.iter().collect(),
             checks: gate.checks.iter().map(row).collect(),
             not_judged: gate
                 .unjudged

@@ -16,7 +16,7 @@ pub use check::{CheckProgress, CheckedQuantity, FigureCheck};
 pub use difference::MachineLoss;
 pub use document::{GATE_SCHEMA, GateAbout, GateDocument};
 use plimsoll_machine::health::{HardwareFault, Health};
-use plimsoll_machine::{Machine, Others};
+use plimsoll_machine::{CpuSet, Machine, Others};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_model::sample::{FailureCause as Lost, WrongAnswer};
@@ -70,6 +70,10 @@ pub struct Gate {
     pub faults: Vec<HardwareFault>,
     /// Wrong answers that this machine computed.
     pub wrong: Vec<WrongAnswer>,
+    /// Cases that prove CPUs, which have no threshold.
+    pub proofs: Vec<Case>,
+    /// CPUs that computed every answer of these cases rightly.
+    pub proven: CpuSet,
     /// Health of this machine in its latest earlier run.
     before: Option<Health>,
     shares: bool,
@@ -86,6 +90,8 @@ impl Gate {
         let mut made: Vec<(Case, CheckedQuantity, Threshold)> = Vec::new();
         let mut unjudged = Vec::new();
         let quota = usual.first().unwrap_or(&UsualFigures::default()).quota(machine);
+        let (proofs, cases): (Vec<&Case>, Vec<&Case>) =
+            cases.iter().partition(|case| plimsoll_bench::proves_cpus(case));
         for case in cases {
             match check::thresholds(case, usual, quota, rates.loss) {
                 Ok(thresholds) => {
@@ -112,6 +118,8 @@ impl Gate {
             differences: usual.first().map(|usual| usual.differences(machine)).unwrap_or_default(),
             faults: Vec::new(),
             wrong: Vec::new(),
+            proofs: proofs.into_iter().cloned().collect(),
+            proven: CpuSet::default(),
             before: usual.iter().find_map(|usual| usual.health().cloned()),
             shares: may_share(machine),
             quota,
@@ -135,6 +143,17 @@ impl Gate {
             if let Some(why) = why {
                 (one.why, one.failed) = (why, true);
             }
+        }
+        for case in &self.proofs {
+            let why = match made(case) {
+                Some(made) if made.status == Status::Ok => {
+                    let cpus = plimsoll_bench::cpus_of_case(&self.machine, case);
+                    cpus.into_iter().for_each(|cpu| self.proven.insert(cpu));
+                    continue;
+                }
+                made => made.and_then(|made| made.reason.clone()).unwrap_or_else(|| missing.to_owned()),
+            };
+            self.unjudged.push(Unjudged { case: case.clone(), why, is_measured: true, failed: true });
         }
         for check in &mut self.checks {
             match made(&check.case) {

@@ -381,10 +381,10 @@ fn history(values: &[f64], machine: &Machine) -> UsualFigures {
 #[test]
 fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
     let mut before = bare();
-    before.cpu.allowed = plimsoll_machine::CpuSet::from_iter([0, 1]);
+    before.cpu.allowed = CpuSet::from_iter([0, 1]);
     before.memory.total_bytes = Some(8 << 30);
     let mut now = before.clone();
-    now.cpu.allowed = plimsoll_machine::CpuSet::single(0);
+    now.cpu.allowed = CpuSet::single(0);
     now.memory.total_bytes = Some(4 << 30);
     let usual = [history(&[100.0, 100.0, 101.0, 100.5], &before)];
     let gate = gated(&now, &usual, &made(0.99, |_| {}), &made(0.99, |_| {}), &nobody());
@@ -400,7 +400,7 @@ fn fewer_cpus_and_less_memory_than_before_need_no_measurement() {
 fn a_quota_of_more_cpus_than_there_are_is_none() {
     let of = |cpus: usize, quota: u64| {
         let mut machine = bare();
-        machine.cpu.allowed = plimsoll_machine::CpuSet::from_iter(0..cpus);
+        machine.cpu.allowed = CpuSet::from_iter(0..cpus);
         machine.cgroup.cpu_quota = Some(allowed(quota * 100_000));
         machine
     };
@@ -575,7 +575,7 @@ fn a_quota_that_is_usual_is_no_reason() {
 fn what_half_of_a_fleet_has_is_not_what_is_usual_of_it() {
     let of = |cpus: usize| {
         let mut machine = bare();
-        machine.cpu.allowed = plimsoll_machine::CpuSet::from_iter(0..cpus);
+        machine.cpu.allowed = CpuSet::from_iter(0..cpus);
         machine
     };
     let (large, small) = (of(64), of(62));
@@ -849,4 +849,35 @@ fn a_case_that_fails_is_unknown_also_where_nothing_says_what_is_usual() {
     let verdict = gate.verdict();
     assert_eq!((verdict.answer, verdict.cause), (GateAnswer::Unknown, Some("not-measured")));
     assert!(verdict.line.contains("connection refused"), "{}", verdict.line);
+}
+
+#[test]
+fn a_proof_names_its_cpus_and_a_missing_one_is_unknown() {
+    let mut machine = bare();
+    machine.cpu.allowed = CpuSet::from_iter([0, 1]);
+    let proof: Case = "cpu.integrity/count=200/affinity=0/threads=1".parse().unwrap();
+    let gate = || Gate::new(&[case(), proof.clone()], &machine, &[], RATES);
+    assert!(gate().checks.iter().all(|check| check.case != proof) && gate().unjudged.is_empty());
+    let figure = made(0.99, |_| ());
+    let proven = Measurement { case: proof.clone(), ..made(0.99, |_| ()) };
+    let with = |measurements: &[Measurement]| {
+        let mut gate = gate();
+        gate.record_first(measurements, false);
+        gate
+    };
+    let all = with(&[figure.clone(), proven.clone()]);
+    assert_eq!(all.proven.to_string(), "0");
+    assert_eq!(all.verdict().line, "healthy: 2 checks passed, CPU 0 proven");
+    let missing = with(std::slice::from_ref(&figure)).verdict();
+    assert_eq!(
+        (missing.answer, missing.cause),
+        (GateAnswer::Unknown, Some("not-measured")),
+        "{}",
+        missing.line
+    );
+    let wrong = WrongAnswer::new(WrongAnswerSource::Cpu(0), "sha256", "0f");
+    let status = Status::Failed;
+    let sick = with(&[figure, Measurement { status, wrong_answer: Some(Box::new(wrong)), ..proven }]);
+    assert_eq!(sick.verdict().line, "sick: CPU 0 computed 0f in sha256 (wrong answer)");
+    assert!(sick.proven.is_empty() && sick.next().is_none());
 }

@@ -155,7 +155,11 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
 
 fn healthy(gate: &Gate) -> GateVerdict {
     let passed = gate.checks.iter().filter(|check| check.state == CheckProgress::Passed).count();
-    let first = format!("{} passed", format_count(passed, "check"));
+    let mut first = format!("{} passed", format_count(passed, "check"));
+    if !gate.proven.is_empty() {
+        let cpus = if gate.proven.len() == 1 { "CPU" } else { "CPUs" };
+        first += &format!(", {cpus} {} proven", gate.proven);
+    }
     let busy = gate.checks.iter().filter(|check| check.is_without_evidence()).find_map(FigureCheck::cause);
     let then = match (busy, gate.unjudged.len()) {
         (Some(cause), _) => Some(cause.to_string()),

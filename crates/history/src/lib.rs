@@ -23,7 +23,7 @@ use documents::UnreadDocument;
 use index::{Index, Indexed};
 use place::Make;
 use plimsoll_compare::Floors;
-use plimsoll_machine::{EffectiveCache, Machine};
+use plimsoll_machine::{CpuSet, EffectiveCache, Machine};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_system::leftover::Registry;
@@ -34,6 +34,7 @@ pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenRegression, Skippe
 pub use error::StoreError;
 pub use place::{HistoryEnvironment, Location};
 pub use query::{MetricTrend, RunStart, TrendPoint, TrendQuery};
+pub use remarks::ProvenCpus;
 
 /// An open history.
 #[derive(Debug)]
@@ -350,6 +351,17 @@ impl Store {
     fn change<T>(&mut self, change: impl FnOnce(&mut Remarks) -> T) -> Result<T, StoreError> {
         self.remarks.take();
         Remarks::change(&self.directory, &self.registry, change)
+    }
+
+    /// Returns when each CPU of `host` was proven last; empty if that is unknown.
+    pub fn proven_cpus(&self, host: &str) -> ProvenCpus {
+        self.remarks().proven.get(host).cloned().unwrap_or_default()
+    }
+
+    /// Records that `cpus` of `host` were proven at `time`, in seconds since 1970.
+    pub fn record_proven(&mut self, host: &str, cpus: &CpuSet, time: u64) -> Result<(), StoreError> {
+        let times = cpus.iter().map(|cpu| (cpu, time));
+        self.change(|remarks| remarks.proven.entry(host.to_owned()).or_default().extend(times))
     }
 
     /// Imports `run` and returns whether it was stored. A run with the same ID is replaced only if

@@ -1,4 +1,5 @@
-//! Tags, notes, imports and noise floors, in one file `notes.json` that is replaced atomically.
+//! Tags, notes, imports, noise floors and proven CPUs, in one file `notes.json` that is replaced
+//! atomically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,7 +26,13 @@ pub(super) struct Remarks {
     pub(super) runs: BTreeMap<String, StoredRemark>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) noise: Vec<Floors>,
+    /// By host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) proven: BTreeMap<String, ProvenCpus>,
 }
+
+/// When each CPU of a host was proven last, in seconds since 1970.
+pub type ProvenCpus = BTreeMap<usize, u64>;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredRemark {

@@ -201,6 +201,17 @@ impl Cpu {
         sets.flat_map(CpuSet::iter).chain([cpu]).collect()
     }
 
+    /// Returns the allowed CPUs of each core, in ascending order of their first CPU.
+    pub fn allowed_cores(&self) -> Vec<CpuSet> {
+        let mut cores: Vec<CpuSet> = Vec::new();
+        for cpu in self.allowed.iter() {
+            if !cores.iter().any(|core| core.contains(cpu)) {
+                cores.push(self.siblings_of(cpu).common(&self.allowed));
+            }
+        }
+        cores
+    }
+
     /// Returns the allowed CPU most distant from `cpu` on another core: neighbours may share a
     /// cache or power. `None` if there is none.
     pub fn on_another_core(&self, cpu: usize) -> Option<usize> {

@@ -253,3 +253,36 @@ fn what_would_be_measured_is_explained_without_measuring() {
     let ends = ["finds a loss of 10 %; 16 low measurements show it", ": needs --server", ": needs --dir"];
     assert!(ends.iter().all(|end| out.lines().any(|line| line.ends_with(end))), "{out}");
 }
+
+#[test]
+fn each_gate_proves_another_core_and_a_wrong_answer_names_it() {
+    let name = "each_gate_proves_another_core_and_a_wrong_answer_names_it";
+    let dir = scratch();
+    let run =
+        ["run", "gate", "--only", "cpu.peak", "--samples", "1", "--sample-time", "5ms", "--store", "kept"];
+    ended(plimsoll(dir.path()).args(run), 0);
+    let gate = |flip: &str| -> Value {
+        let words = ["gate", "--store", "kept", "--format", "json"];
+        let output = plimsoll(dir.path()).args(words).env("PLIMSOLL_TEST_FLIP", flip).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let first = gate("");
+    let Some(proven) = first["proven"].as_array().filter(|cpus| !cpus.is_empty()) else {
+        assert!(short_of_cpu(), "{first:#}");
+        return skipped(name, "a gate gets too little CPU time");
+    };
+    let allowed = plimsoll_metal::affinity::allowed().unwrap();
+    let next = allowed.iter().find(|cpu| !proven.contains(&(**cpu).into()));
+    let Some(next) = next.filter(|_| allowed.len() == 2 && proven.len() == 1) else {
+        return skipped(name, "needs two cores of one CPU");
+    };
+    let second = gate(&format!("{next}:sha256:0.1"));
+    assert_eq!(second["answer"], "sick", "{second:#}");
+    let line = second["line"].as_str().unwrap();
+    assert!(
+        line.starts_with(&format!("sick: CPU {next} computed ")) && line.contains(" in sha256 "),
+        "{line}"
+    );
+    // It is not proven, so it is the next one again.
+    assert_eq!(gate("")["proven"], serde_json::json!([next]));
+}

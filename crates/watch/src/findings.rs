@@ -106,6 +106,9 @@ impl FindingsContext<'_> {
     /// Returns the finding on a case's spread and worst hour; `None` with fewer than two samples.
     fn steadiness(&self, measurement: &Measurement) -> Option<Finding> {
         let metric = measurement.headline().filter(|metric| metric.samples.len() > 1)?;
+        if plimsoll_bench::is_informative(&measurement.case, &metric.name) {
+            return None;
+        }
         let own = spread_around_median(&metric.samples)?;
         let by_wall =
             spread_around_median(&delivered(metric).iter().map(|point| point.value).collect::<Vec<_>>());

@@ -46,8 +46,6 @@ const ANSWERS_METRIC: &str = "answers";
 const PROVEN_CPUS: CaseFact<Vec<usize>> = CaseFact::new("proven", "the CPUs on which every answer was right");
 const COMPARED_KERNELS: CaseFact<usize> =
     CaseFact::new("kernels", "kernels and operations whose answers were compared");
-const KERNEL_BURSTS: CaseFact<u64> =
-    CaseFact::new("bursts", "bursts of each kernel on each CPU, over all samples");
 
 /// The benchmark `cpu.integrity`.
 pub struct Integrity;
@@ -61,6 +59,7 @@ impl Benchmark for Integrity {
             keys: &["count", "affinity", "threads"],
             help: &[("count", "bursts of each kernel on each CPU in a sample [default: 1400]")],
             by_default: false,
+            proves_cpus: true,
             ..Descriptor::USUAL
         }
     }
@@ -93,13 +92,17 @@ impl Benchmark for Integrity {
 
     fn details(&self, made: &Measurement) -> Vec<String> {
         let facts = &made.achieved;
-        let (Some(cpus), Some(kernels), Some(bursts)) =
-            (facts.get(&PROVEN_CPUS), facts.get(&COMPARED_KERNELS), facts.get(&KERNEL_BURSTS))
+        let (Some(cpus), Some(kernels), Some(answers)) =
+            (facts.get(&PROVEN_CPUS), facts.get(&COMPARED_KERNELS), made.headline())
         else {
             return Vec::new();
         };
+        let bursts = answers.samples.iter().sum::<f64>() / (kernels * cpus.len()).max(1) as f64;
         let cpus: CpuSet = cpus.into_iter().collect();
-        vec![format!("all right: {} × {kernels} kernels on CPUs {cpus}", format_count(bursts, "burst"))]
+        vec![format!(
+            "all right: {} × {kernels} kernels on CPUs {cpus}",
+            format_count(bursts as u64, "burst")
+        )]
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -293,7 +296,6 @@ impl Prepared for ProofTeam {
         facts.achieved.set(&CPUS, self.team.cpus());
         facts.achieved.set(&PROVEN_CPUS, self.team.cpus());
         facts.achieved.set(&COMPARED_KERNELS, self.kernels());
-        facts.achieved.set(&KERNEL_BURSTS, self.done);
         facts
     }
 }

@@ -169,6 +169,6 @@ fn a_case_takes_all_cpus_and_is_proven_without_the_kernel_s_files() {
     running.verify().unwrap();
     let facts = running.facts().achieved;
     assert_eq!(facts.get(&PROVEN_CPUS), Some(machine.cpu.allowed.iter().collect::<Vec<_>>()));
-    assert_eq!(facts.get(&KERNEL_BURSTS), Some(10));
+    assert!(facts.get(&COMPARED_KERNELS) >= Some(20));
     assert!(Integrity.cases(&machine, &Group::default().with("count", vec![Value::Count(0)])).is_err());
 }

@@ -193,6 +193,9 @@ impl WrongAnswer {
     pub fn conclusion(&self) -> String {
         match (self.at_fault(), self.elsewhere()) {
             (AtFault::Cpu, Some(other)) => format!("CPU {} is right", other.cpu),
+            (AtFault::Unstable, Some(Elsewhere { cpu, trials: Trials { wrong: 0, .. } })) => {
+                format!("unstable; CPU {cpu} is right")
+            }
             (AtFault::Unstable, _) => "unstable".to_owned(),
             _ => String::new(),
         }

@@ -98,6 +98,10 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
         let text = "Others may share this hardware: a loss without a visible cause gives the answer unknown.";
         out += &paragraph(style, TextRole::Plain, "", text);
     }
+    for case in &gate.proofs {
+        let text = format!("{}: one wrong answer is sick, and names the CPU", full(case));
+        out += &paragraph(style, TextRole::Plain, "", &text);
+    }
     out + &not_judged(gate, style)
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
 use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
-use plimsoll_history::{Store, StoreError};
+use plimsoll_history::{ProvenCpus, Store, StoreError};
 use plimsoll_machine::health::Health;
-use plimsoll_machine::{Machine, Others, Processes, Root};
+use plimsoll_machine::{CpuSet, Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::file::SERVER;
@@ -17,6 +17,7 @@ use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_run::{Planned, SingleNodePace};
+use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall;
 
 use super::prepared::PreparedRun;
@@ -37,6 +38,8 @@ const PLANS: [&str; 3] = ["gate", "quick", "standard"];
 /// Samples of a retested case whose plan would continue until its figure is precise.
 const RETEST_SAMPLES: u32 = 10;
 const MAX_EARLIER_RUNS: usize = 30;
+/// One CPU among this number is proven at a time, and at least two.
+const CPUS_PER_PROOF: usize = 8;
 /// Runs of the history that are searched for them.
 const LOOKED_AT: usize = 200;
 /// Longest pause between measurements of one case: a disturbance of one must not affect all.
@@ -49,6 +52,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let asked = interrupts_until(begun + typed.most().mul_f64(MAX_TIME_SHARE))?;
     let mut prepared = prepared(typed)?;
     let dropped = remove_unmeasurable(&mut prepared, typed);
+    choose_cpus(&mut prepared, typed);
     let usual = usual_figures(typed, &prepared.machine)?;
     let cases: Vec<Case> = prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
     let rates = Rates { false_alarms: typed.false_alarms, loss: typed.loss };
@@ -62,6 +66,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let mut measuring =
         Measuring { prepared, asked, progress: ProgressText { style: &style }, begun, most: typed.most() };
     let interrupted = measuring.all(&mut gate)?;
+    record_proven(typed, &measuring.prepared.machine, &gate.proven);
     let about = GateAbout {
         version: env!("CARGO_PKG_VERSION"),
         started: &started,
@@ -104,16 +109,84 @@ fn exit_code(typed: &Typed, answer: GateAnswer, interrupted: bool) -> u8 {
     }
 }
 
-/// Prepares the plan of the level; above level 1 with level 1's disk case, which verifies reads.
+/// Prepares the plan of the level; above level 1 with the cases of level 1 that check answers: the
+/// disk case, which verifies reads, and the proof of CPUs.
 fn prepared(typed: &Typed) -> Result<PreparedRun, Failure> {
     let mut prepared = prepared_at(typed.level, typed)?;
-    if typed.level > 1 && typed.disk_and_network.dir.is_some() {
+    if typed.level > 1 {
+        let has_dir = typed.disk_and_network.dir.is_some();
+        let checks = |case: &Case| {
+            plimsoll_bench::proves_cpus(case) || has_dir && plimsoll_bench::subsystem_of(case).on_files
+        };
         let checked = prepared_at(1, typed)?.planned.into_iter();
-        prepared
-            .planned
-            .extend(checked.filter(|planned| plimsoll_bench::subsystem_of(&planned.candidate.case).on_files));
+        prepared.planned.extend(checked.filter(|planned| checks(&planned.candidate.case)));
     }
     Ok(prepared)
+}
+
+/// Replaces each case that proves CPUs: at level 1 by a short one on the core that was proven least
+/// recently, above by cases that together prove all CPUs, a part of the cores at a time.
+fn choose_cpus(prepared: &mut PreparedRun, typed: &Typed) {
+    let machine = &prepared.machine;
+    let cores = machine.cpu.allowed_cores();
+    let groups = match typed.level {
+        1 => least_recent(cores, &proven_cpus(typed, machine)).into_iter().collect(),
+        _ => grouped(cores, (machine.cpu.allowed.len() / CPUS_PER_PROOF).max(2)),
+    };
+    let replaced = |planned: &Planned| -> Vec<Planned> {
+        let case = &planned.candidate.case;
+        if !plimsoll_bench::proves_cpus(case) {
+            return vec![planned.clone()];
+        }
+        let on_group = |cpus: &CpuSet| plimsoll_bench::on_cpus(machine, case, cpus, typed.level > 1).ok();
+        let candidates = groups.iter().filter_map(on_group);
+        candidates.map(|candidate| Planned { candidate, ..planned.clone() }).collect()
+    };
+    let planned: Vec<Planned> = prepared.planned.iter().flat_map(replaced).collect();
+    prepared.planned = planned;
+}
+
+/// Returns the core whose CPUs were proven least recently, and of several equal ones any.
+fn least_recent(cores: Vec<CpuSet>, proven: &ProvenCpus) -> Option<CpuSet> {
+    let last = |core: &CpuSet| core.iter().filter_map(|cpu| proven.get(&cpu)).min().copied().unwrap_or(0);
+    let oldest = cores.iter().map(last).min()?;
+    let mut oldest: Vec<CpuSet> = cores.into_iter().filter(|core| last(core) == oldest).collect();
+    let any = wall::since_boot().to_bits() as usize % oldest.len();
+    Some(oldest.swap_remove(any))
+}
+
+/// Joins whole cores to groups of about `cpus` CPUs.
+fn grouped(cores: Vec<CpuSet>, cpus: usize) -> Vec<CpuSet> {
+    let mut groups: Vec<CpuSet> = Vec::new();
+    for core in cores {
+        match groups.last_mut().filter(|group| group.len() + core.len() <= cpus) {
+            Some(group) => core.iter().for_each(|cpu| group.insert(cpu)),
+            None => groups.push(core),
+        }
+    }
+    groups
+}
+
+/// Returns when each CPU of this host was proven last, by the history; empty without one.
+fn proven_cpus(typed: &Typed, machine: &Machine) -> ProvenCpus {
+    let location = output::location(typed.store.as_deref()).ok().flatten();
+    let store = location.and_then(|location| Store::read(&location).ok());
+    let host = machine.host.as_deref().unwrap_or_default();
+    store.map(|store| store.proven_cpus(host)).unwrap_or_default()
+}
+
+/// Records the proven CPUs in an existing history, for the choice of the next gate. A history that
+/// cannot be written stays as it is.
+fn record_proven(typed: &Typed, machine: &Machine, cpus: &CpuSet) {
+    let Ok(Some(location)) = output::location(typed.store.as_deref()) else { return };
+    if cpus.is_empty() || Store::read(&location).is_err() {
+        return;
+    }
+    let host = machine.host.as_deref().unwrap_or_default();
+    let time = wall::now().as_second().unsigned_abs();
+    if let Ok(mut store) = Store::open(&location, Registry::here()) {
+        drop(store.record_proven(host, cpus, time));
+    }
 }
 
 fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
@@ -310,5 +383,34 @@ impl Measuring<'_> {
         });
         let others = before.until(&Processes::read(&root), std::process::id(), second);
         Ok((machine_run.document.measurements, others, interrupted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sets(texts: &[&str]) -> Vec<CpuSet> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn cores_take_turns_and_those_that_were_never_proven_come_first() {
+        let cores = || sets(&["0,4", "1,5", "7"]);
+        let next = |proven: &[(usize, u64)]| {
+            least_recent(cores(), &proven.iter().copied().collect()).map(|core| core.to_string())
+        };
+        assert_eq!(next(&[(0, 9), (4, 9), (1, 8), (5, 8)]).as_deref(), Some("7"));
+        assert_eq!(next(&[(0, 9), (4, 9), (1, 8), (5, 8), (7, 10)]).as_deref(), Some("1,5"));
+        assert!(next(&[(0, 9), (4, 9)]).is_some_and(|core| core != "0,4"));
+        assert_eq!(least_recent(Vec::new(), &ProvenCpus::new()), None);
+    }
+
+    #[test]
+    fn groups_are_of_whole_cores_and_have_all_cpus() {
+        let cores = sets(&["0,4", "1,5", "2,6", "3,7", "9"]);
+        assert_eq!(grouped(cores.clone(), 2), cores);
+        assert_eq!(grouped(cores.clone(), 5), sets(&["0-1,4-5", "2-3,6-7,9"]));
+        assert_eq!(grouped(cores, 1).len(), 5);
     }
 }
