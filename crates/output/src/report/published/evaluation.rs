@@ -36,7 +36,7 @@ enum FigureSide {
 }
 
 impl FigureSide {
-    const ALL: [Self; 2] = [Self::Today, Self::Published];
+    const BOTH_SIDES: [Self; 2] = [Self::Today, Self::Published];
 
     fn name(self) -> &'static str {
         match self {
@@ -226,8 +226,9 @@ impl PointGroup<'_> {
     /// Formats the values of both sides, `today X, published Y`; `of` formats the value of one
     /// side. Returns `None` if neither side has a value.
     fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
-        let stated =
-            FigureSide::ALL.into_iter().filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
+        let stated = FigureSide::BOTH_SIDES
+            .into_iter()
+            .filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
         let stated: Vec<String> = stated.collect();
         (!stated.is_empty()).then(|| stated.join(", "))
     }
@@ -250,7 +251,8 @@ impl PointGroup<'_> {
 
     /// States the factor from fewest to most threads, per operation; `None` for one thread count.
     fn scaling(&self) -> Option<Statement> {
-        let known = |p: &&MatrixPoint<'_>| FigureSide::ALL.into_iter().any(|side| p.value(side).is_some());
+        let known =
+            |p: &&MatrixPoint<'_>| FigureSide::BOTH_SIDES.into_iter().any(|side| p.value(side).is_some());
         let threads = || self.points.iter().filter(known).filter_map(MatrixPoint::threads);
         let (least, most) = (threads().min()?, threads().max()?);
         let of = |operation: &str, side: FigureSide| {
@@ -305,7 +307,7 @@ impl PointGroup<'_> {
         let word = if lower { "Shortest" } else { "Highest" };
         let stated = self.sides(of)?;
         let on = |p: &MatrixPoint<'_>| {
-            FigureSide::ALL
+            FigureSide::BOTH_SIDES
                 .into_iter()
                 .any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
         };
@@ -404,7 +406,7 @@ impl PointGroup<'_> {
         };
         let stated = self.sides(of)?;
         let text = format!("Share of theory that {} reaches: {stated}", self.inner_name());
-        Some(self.state(text, &|p| FigureSide::ALL.into_iter().any(|side| p.share(side).is_some())))
+        Some(self.state(text, &|p| FigureSide::BOTH_SIDES.into_iter().any(|side| p.share(side).is_some())))
     }
 }
 

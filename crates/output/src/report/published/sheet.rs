@@ -28,7 +28,7 @@ pub(in crate::report) enum SheetLine {
 }
 
 impl SheetLine {
-    const ALL: [SheetLine; 8] = [
+    const IN_ORDER: [SheetLine; 8] = [
         SheetLine::Today,
         SheetLine::Deviation,
         SheetLine::Reference,
@@ -105,7 +105,7 @@ impl TableSheet {
         let is_measured = is_measured(filled);
         let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
-        for line in SheetLine::ALL
+        for line in SheetLine::IN_ORDER
             .into_iter()
             .filter(|line| line.is_in(filled) && (is_measured || *line == SheetLine::Published))
         {
