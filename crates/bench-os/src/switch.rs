@@ -195,7 +195,8 @@ struct TurnLeader {
     near: LinkEnd,
     follower: Follower,
     turns: u64,
-    switches: u64,
+    /// Turns and voluntary switches of the thread at the last reading of both.
+    counted: [u64; 2],
 }
 
 impl TurnLeader {
@@ -221,7 +222,7 @@ impl TurnLeader {
                 Follower::Thread(Some(thread.map_err(|error| failed("clone(2)", &error))?))
             }
         };
-        Ok(Self { near, follower, turns: 0, switches: 0 })
+        Ok(Self { near, follower, turns: 0, counted: [0; 2] })
     }
 
     fn turn(&self) -> std::io::Result<LinkMessage> {
@@ -245,7 +246,7 @@ impl RepeatedOperation for TurnLeader {
     fn reset(&mut self) -> Result<(), CannotMeasure> {
         // Once in a while: the call takes as long as a part of a hand-over.
         if self.turns.is_multiple_of(256) {
-            self.switches = usage_of_thread().voluntary_switches;
+            self.counted = [self.turns, usage_of_thread().voluntary_switches];
         }
         Ok(())
     }
@@ -283,11 +284,13 @@ impl Prepared for Switching {
 
     fn facts(&self) -> Facts {
         let mut facts = self.threads.facts();
-        let (switches, turns) = self
+        let [turns, switches] = self
             .threads
             .operations()
-            .fold((0, 0), |(switches, turns), one| (switches + one.switches, turns + one.turns));
-        facts.achieved.set(&SWITCH_SHARE, switches as f64 / turns.max(1) as f64);
+            .fold([0; 2], |[turns, switches], one| [turns + one.counted[0], switches + one.counted[1]]);
+        if turns > 0 {
+            facts.achieved.set(&SWITCH_SHARE, switches as f64 / turns as f64);
+        }
         facts
     }
 }
