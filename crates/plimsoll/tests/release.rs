@@ -77,6 +77,7 @@ const LINES: &[(&str, &[i32])] = &[
     ("site pages", &[0]),
     ("gate --level 1 --store none --quiet", &[0, 1, 6]),
     ("gate --level 1 --store none --format json", &[0, 1, 6]),
+    ("os --only os.syscall --op getppid --samples 1 --sample-time 10ms --store none --quiet", &[0]),
     ("steady --store none --quiet -- true", &[0]),
     ("steady --store none --repeat 2 --output steady.json -- sleep 0.1", &[0]),
     ("steady --baseline steady.json --fail-unless-steady --format bmf --output steady.bmf -- false", &[1, 6]),
