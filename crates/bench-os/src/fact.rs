@@ -20,7 +20,7 @@ pub(super) const HYPERVISOR: CaseFact<String> =
 pub(super) const BOTH_CPUS: CaseFact<Vec<usize>> =
     CaseFact::new("pair", "the CPUs of the two that wake each other");
 pub(super) const SWITCH_SHARE: CaseFact<f64> =
-    CaseFact::new("switch_share", "turns in which the first of the two gave up its CPU");
+    CaseFact::new("switch_share", "context switches of the first of the two, per turn");
 pub(super) const RESIDENT_KIB: CaseFact<u64> =
     CaseFact::new("resident_kib", "memory of the process that is copied, in KiB");
 

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::{CLEAR_TIME, FAULTS_PER_PAGE, PAGE_BYTES};
 use crate::kernel_state::KernelState;
-use crate::limit::{null_calls, per_sample, rate_ceiling};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, with_threads, words_in};
 
@@ -141,15 +140,16 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
         (RATE_METRIC, _) => {
             let threads = question.case.threads() as f64;
             let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
-            return floor.into_iter().map(|floor| rate_ceiling(floor, threads)).collect();
+            return floor.into_iter().map(|floor| crate::limit::rate_ceiling(floor, threads)).collect();
         }
-        (_, Some("mmap")) => null_calls(question, 2.0, "2 × null call"),
+        (_, Some("mmap")) => crate::limit::null_calls(question, 2.0, "2 × null call"),
         (_, Some("anonymous" | "thp")) => {
             let why = "the pages could not be cleared with the samples";
-            per_sample(question, &CLEAR_TIME, |seconds| seconds, "time to clear a page", why).resting_on_or(
-                "the time to overwrite a touched page with zeros",
-                "the kernel clears pages that are still in a cache, or clears them another way",
-            )
+            crate::limit::per_sample(question, &CLEAR_TIME, |seconds| seconds, "time to clear a page", why)
+                .resting_on_or(
+                    "the time to overwrite a touched page with zeros",
+                    "the kernel clears pages that are still in a cache, or clears them another way",
+                )
         }
         _ => {
             let why =

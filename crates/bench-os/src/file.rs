@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::{DIRECTORIES, FILE_SYSTEM};
 use crate::kernel_state::KernelState;
-use crate::limit::{null_calls, rate_ceiling};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, words_in};
 
@@ -136,12 +135,14 @@ impl Benchmark for FileNames {
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let opens = matches!(question.case.word("op"), Some("create" | "open"));
     match question.metric {
-        LATENCY_METRIC if opens => vec![null_calls(question, 2.0, "2 × null call (open, close)")],
-        LATENCY_METRIC => vec![null_calls(question, 1.0, "null call")],
+        LATENCY_METRIC if opens => {
+            vec![crate::limit::null_calls(question, 2.0, "2 × null call (open, close)")]
+        }
+        LATENCY_METRIC => vec![crate::limit::null_calls(question, 1.0, "null call")],
         _ => {
             let threads = question.case.threads() as f64;
             let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
-            floor.into_iter().map(|floor| rate_ceiling(floor, threads)).collect()
+            floor.into_iter().map(|floor| crate::limit::rate_ceiling(floor, threads)).collect()
         }
     }
 }

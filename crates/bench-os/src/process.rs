@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::RESIDENT_KIB;
 use crate::kernel_state::KernelState;
-use crate::limit::null_calls;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, words_in};
 
@@ -93,7 +92,7 @@ impl Benchmark for Process {
 /// Returns the null calls of a creation: making it, its own end, and waiting for it.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let calls = if matches!(question.case.word("op"), Some("exec" | "spawn")) { 4.0 } else { 3.0 };
-    vec![null_calls(question, calls, &format!("{calls} × null call"))]
+    vec![crate::limit::null_calls(question, calls, &format!("{calls} × null call"))]
 }
 
 /// Returns the memory of this process in KiB, whose page tables a fork copies.

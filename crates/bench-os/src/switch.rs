@@ -10,7 +10,7 @@ use plimsoll_machine::{Cpu, CpuSet, Machine};
 use plimsoll_metal::affinity;
 use plimsoll_metal::os::link::{LinkEnd, LinkKind, LinkMessage, link};
 use plimsoll_metal::os::process::FollowerProcess;
-use plimsoll_metal::usage::usage_of_thread;
+use plimsoll_metal::usage::thread_switches;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{Limit, Question};
 use plimsoll_model::plan::Group;
@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::{BOTH_CPUS, SWITCH_SHARE};
 use crate::kernel_state::KernelState;
-use crate::limit::null_calls;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, words_in};
 
@@ -137,8 +136,8 @@ impl Benchmark for Switch {
 /// the entering half of the other, as the rest happens at the same time.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     vec![match question.case.word("distance") {
-        Some("same") => null_calls(question, 2.0, "2 × null call"),
-        _ => null_calls(question, 1.0, "null call"),
+        Some("same") => crate::limit::null_calls(question, 2.0, "2 × null call"),
+        _ => crate::limit::null_calls(question, 1.0, "null call"),
     }]
 }
 
@@ -195,7 +194,7 @@ struct TurnLeader {
     near: LinkEnd,
     follower: Follower,
     turns: u64,
-    /// Turns and voluntary switches of the thread at the last reading of both.
+    /// Turns and context switches of the thread at the last reading of both.
     counted: [u64; 2],
 }
 
@@ -246,7 +245,7 @@ impl RepeatedOperation for TurnLeader {
     fn reset(&mut self) -> Result<(), CannotMeasure> {
         // Once in a while: the call takes as long as a part of a hand-over.
         if self.turns.is_multiple_of(256) {
-            self.counted = [self.turns, usage_of_thread().voluntary_switches];
+            self.counted = [self.turns, thread_switches()];
         }
         Ok(())
     }

@@ -18,7 +18,6 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_state::KernelState;
-use crate::limit::{ENTRY_UNKNOWN, null_calls};
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
 use crate::{LATENCY_METRIC, MAX_THREADS, findings, with_threads, words_in};
 
@@ -103,12 +102,12 @@ impl Benchmark for Syscall {
 /// Returns the null call as the floor of calls that do more; unknown for the rest.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     vec![match question.case.word("op") {
-        Some("read" | "write" | "clock-syscall") => null_calls(question, 1.0, "null call"),
+        Some("read" | "write" | "clock-syscall") => crate::limit::null_calls(question, 1.0, "null call"),
         Some("clock-vdso") => {
             let why = "no maker documents how long reading the processor's counter takes";
             Limit::unknown(LimitKind::Floor, why)
         }
-        _ => Limit::unknown(LimitKind::Floor, ENTRY_UNKNOWN),
+        _ => Limit::unknown(LimitKind::Floor, crate::limit::ENTRY_UNKNOWN),
     }]
 }
 

@@ -44,6 +44,7 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll history prune", "an age", "plimsoll history prune --older 1y"),
     ("plimsoll history accept", "a run", "plimsoll history accept last"),
     ("plimsoll history note", "a run and a note", "plimsoll history note last 'new memory'"),
+    ("plimsoll steady", "a command", "plimsoll steady -- make bench"),
     ("plimsoll import", "a file", "plimsoll import run.json"),
     ("plimsoll history import", "a file", "plimsoll history import run.json"),
     ("plimsoll plan check", "a plan file", "plimsoll plan check mine.toml"),
