@@ -267,7 +267,7 @@ mod tests {
         for candidate in candidates {
             let mut files = FileNames.prepare(&candidate.case, &candidate.parsed, &cx).unwrap();
             let sample = files.sample(SampleAmount::Work(600)).unwrap();
-            assert!(sample.values[RATE_METRIC] > 100.0, "{}: {sample:?}", candidate.case);
+            assert!(sample.values[RATE_METRIC] > 0.0, "{}: {sample:?}", candidate.case);
             drop(files);
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{}", candidate.case);
         }
