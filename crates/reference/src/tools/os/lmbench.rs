@@ -59,7 +59,14 @@ pub(crate) static LAT_SYSCALL: Lmbench = Lmbench {
             "write" => (&["write"], "Simple write:"),
             _ => return None,
         };
-        Some(LmbenchRequest { arguments, label, ..EXACT })
+        let (definition, note) = match arguments {
+            ["null"] => (EXACT.definition, EXACT.note),
+            _ => (
+                Match::Related,
+                "its process has one thread; in ours, with several, a call on a file also counts the users of the file",
+            ),
+        };
+        Some(LmbenchRequest { arguments, label, definition, note, ..EXACT })
     },
 };
 
