@@ -158,7 +158,7 @@ fn refused(arguments: &str) -> Option<String> {
 /// Why a reference tool cannot be got; nothing if plimsoll names the command.
 fn uninstallable(name: &str) -> Option<String> {
     let Some(tool) = plimsoll_reference::find(name) else { return Some("no reference tool".to_owned()) };
-    let how = plimsoll_reference::how_to_get(tool.tool().package);
+    let how = plimsoll_reference::how_to_get(tool.package);
     let is_command =
         ["apt-get install ", "curl -L", "git clone "].iter().any(|command| how.starts_with(command));
     (!is_command).then(|| format!("no command that installs it: {how}"))

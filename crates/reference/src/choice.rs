@@ -42,7 +42,7 @@ impl Against {
 }
 
 fn known(option: &str, name: &str) -> Result<&'static str, String> {
-    let names = || REF_TOOLS.iter().map(|p| p.tool().name);
+    let names = || REF_TOOLS.iter().map(|p| p.name);
     names().find(|known| *known == name).ok_or_else(|| {
         if ["installed", "all"].contains(&name) {
             return format!("{option} {name} and names of tools are mutually exclusive");
@@ -62,14 +62,13 @@ pub fn tools_without_cases<'a>(
     let mut speaks: BTreeMap<&str, bool> = BTreeMap::new();
     for (against, case) in asked {
         let (Against::Named(names) | Against::NamedOrQuicker(names)) = against else { continue };
-        for ref_tool in REF_TOOLS.iter().filter(|ref_tool| names.contains(&ref_tool.tool().name)) {
-            let says = pairing(*ref_tool, case, machine).is_some() || ref_tool.declines(case).is_some();
-            *speaks.entry(ref_tool.tool().name).or_default() |= says;
+        for ref_tool in REF_TOOLS.iter().filter(|ref_tool| names.contains(&ref_tool.name)) {
+            let says = pairing(ref_tool, case, machine).is_some() || (ref_tool.declines)(case).is_some();
+            *speaks.entry(ref_tool.name).or_default() |= says;
         }
     }
-    let silent =
-        REF_TOOLS.iter().map(|ref_tool| ref_tool.tool()).filter(|tool| speaks.get(tool.name) == Some(&false));
-    let reported = |tool: &super::Tool| {
+    let silent = REF_TOOLS.iter().filter(|tool| speaks.get(tool.name) == Some(&false));
+    let reported = |tool: &&RefTool| {
         format!("--against {}: it can check no case of this run, only {}", tool.name, tool.checks)
     };
     silent.map(reported).collect()
@@ -85,7 +84,7 @@ impl Choice {
     pub(super) fn scale_down(&mut self, case: &Case) {
         self.pairing.pairs = self.pairing.pairs.min(1);
         let found = self.found.as_ref().ok();
-        if let Some(seconds) = found.and_then(|found| found.ref_tool.seconds_scaled_down(case)) {
+        if let Some(seconds) = found.and_then(|found| (found.ref_tool.seconds_scaled_down)(case)) {
             self.pairing.seconds = seconds;
         }
     }
@@ -105,17 +104,16 @@ pub(super) fn choose_tools(
     case: &Case,
     machine: &Machine,
 ) -> Vec<Choice> {
-    let paired =
-        REF_TOOLS.iter().filter_map(|ref_tool| Some((*ref_tool, pairing(*ref_tool, case, machine)?)));
-    let wanted = |ref_tool: &dyn RefTool| {
-        let only = ref_tool.tool().only_with;
+    let paired = REF_TOOLS.iter().filter_map(|ref_tool| Some((*ref_tool, pairing(ref_tool, case, machine)?)));
+    let wanted = |ref_tool: &RefTool| {
+        let only = ref_tool.only_with;
         only.is_empty() || only.iter().any(|b| plan.contains(*b))
     };
-    let paired_here = paired.clone().filter(|(ref_tool, _)| wanted(*ref_tool));
+    let paired_here = paired.clone().filter(|(ref_tool, _)| wanted(ref_tool));
     match against {
         Against::NoTool => Vec::new(),
         Against::Named(names) => {
-            let named = REF_TOOLS.iter().copied().filter(|ref_tool| names.contains(&ref_tool.tool().name));
+            let named = REF_TOOLS.iter().copied().filter(|ref_tool| names.contains(&ref_tool.name));
             named.filter_map(|ref_tool| choose_named(ref_tool, search, case, machine)).collect()
         }
         Against::NamedOrQuicker(names) => {
@@ -150,8 +148,8 @@ pub(super) fn choose_tools(
 }
 
 /// Returns the metric that a tool also measures; `None` also for memory on a fixed NUMA node.
-fn pairing(ref_tool: &dyn RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
-    if of_a_node(case) { None } else { ref_tool.pairing(case, machine) }
+fn pairing(ref_tool: &RefTool, case: &Case, machine: &Machine) -> Option<Pairing> {
+    if of_a_node(case) { None } else { (ref_tool.pairing)(case, machine) }
 }
 
 fn of_a_node(case: &Case) -> bool {
@@ -160,7 +158,7 @@ fn of_a_node(case: &Case) -> bool {
 
 /// Returns a requested tool with its pairing, or why it has none; `None` if it is for other cases.
 fn choose_named(
-    ref_tool: &'static dyn RefTool,
+    ref_tool: &'static RefTool,
     search: &ProgramSearch,
     case: &Case,
     machine: &Machine,
@@ -168,25 +166,24 @@ fn choose_named(
     if let Some(pairing) = pairing(ref_tool, case, machine) {
         return Some(Choice { pairing, found: looked(ref_tool, search) });
     }
-    let declined = ref_tool.declines(case)?;
+    let declined = (ref_tool.declines)(case)?;
     let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
-    Some(Choice { pairing, found: Err(Absent { name: ref_tool.tool().name, why: why.to_owned() }) })
+    Some(Choice { pairing, found: Err(Absent { name: ref_tool.name, why: why.to_owned() }) })
 }
 
-fn there(ref_tool: &'static dyn RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
+fn there(ref_tool: &'static RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
     InstalledTool::find_programs(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
 }
 
-fn looked(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
-    let tool = ref_tool.tool();
-    InstalledTool::find_programs(ref_tool, search)
+fn looked(tool: &'static RefTool, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
+    InstalledTool::find_programs(tool, search)
         .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
 /// Returns how to make a tool usable that is unavailable because of `why`: a command or advice.
-pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
+pub fn remedy(tool: &RefTool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
         true => how_to_get(tool.package),
@@ -198,7 +195,7 @@ pub fn remedy(tool: &super::Tool, search: &ProgramSearch, why: &str) -> String {
 /// Returns one line for each program of a reference tool on the search path that is not trusted.
 pub fn untrusted_programs(search: &ProgramSearch) -> Vec<String> {
     let programs: BTreeSet<&str> =
-        REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.tool().programs.iter().copied()).collect();
+        REF_TOOLS.iter().flat_map(|ref_tool| ref_tool.programs.iter().copied()).collect();
     programs.into_iter().flat_map(|program| search.refused(program)).collect()
 }
 
@@ -257,7 +254,7 @@ mod tests {
         let machine = Machine::discover(&Root::live());
         let case = Case::of("memory.bandwidth").with_word("op", "copy").with_size("size", 1 << 30);
         let paired = |case: &Case| {
-            REF_TOOLS.iter().filter(|ref_tool| pairing(**ref_tool, case, &machine).is_some()).count()
+            REF_TOOLS.iter().filter(|ref_tool| pairing(ref_tool, case, &machine).is_some()).count()
         };
         assert!(paired(&case.clone().with_count("threads", 1)) > 1);
         assert_eq!(paired(&case.with_count("node", 0).with_count("threads", 1)), 0);
@@ -285,10 +282,7 @@ mod tests {
         let taken = |programs: &[&str], against: &Against, threads: u8| -> Vec<&'static str> {
             let (_dir, search) = installed(programs);
             let chosen = choose_tools(against, &search, &BTreeSet::new(), &case(threads), &machine);
-            chosen
-                .iter()
-                .map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.ref_tool.tool().name))
-                .collect()
+            chosen.iter().map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.ref_tool.name)).collect()
         };
         let (named, quicker) = (Against::Named(vec!["iozone"]), Against::NamedOrQuicker(vec!["iozone"]));
         let both = ["iozone", "fio"];
@@ -307,7 +301,7 @@ mod tests {
         let against = Against::NamedOrQuicker(vec!["hpcc"]);
         let chosen = choose_tools(&against, &search, &BTreeSet::new(), &case, &machine);
         let names: Vec<_> =
-            chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.tool().name)).collect();
+            chosen.iter().filter_map(|c| Some(c.found.as_ref().ok()?.ref_tool.name)).collect();
         assert_eq!(names, ["hpcc"]);
         let seconds = |is_scaled_down: bool| {
             let selection =
@@ -339,9 +333,7 @@ mod tests {
                 .iter()
                 .map(|c| {
                     (
-                        c.found
-                            .as_ref()
-                            .map_or_else(|absent| absent.name, |found| found.ref_tool.tool().name),
+                        c.found.as_ref().map_or_else(|absent| absent.name, |found| found.ref_tool.name),
                         c.pairing.pairs,
                     )
                 })

@@ -7,7 +7,7 @@ use crate::{RefTool, json};
 
 struct TextPart {
     /// `None` for a JSON document from no known tool.
-    ref_tool: Option<&'static dyn RefTool>,
+    ref_tool: Option<&'static RefTool>,
     range: Range<usize>,
     document: Option<Range<usize>>,
 }
@@ -15,8 +15,8 @@ struct TextPart {
 /// Reads all results in a text, in order: at least one. `format` names their tool; `None`: any
 /// known tool. A result that cannot be read gives one line of error; the rest is still read.
 pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>> {
-    let ref_tools: Vec<&'static dyn RefTool> =
-        readable().filter(|ref_tool| format.is_none_or(|name| ref_tool.tool().name == name)).collect();
+    let ref_tools: Vec<&'static RefTool> =
+        readable().filter(|ref_tool| format.is_none_or(|name| ref_tool.name == name)).collect();
     let parts = parts(text, &ref_tools);
     if parts.iter().all(|part| part.ref_tool.is_none()) {
         return vec![read(text, format)];
@@ -26,21 +26,21 @@ pub fn read_all(text: &str, format: Option<&str>) -> Vec<Result<Stated, String>>
         let ref_tool = part.ref_tool.ok_or_else(|| {
             unrecognised(&text[part.range.clone()], "no known tool wrote its JSON document")
         })?;
-        let stated = read(&text[part.range], Some(ref_tool.tool().name))?;
+        let stated = read(&text[part.range], Some(ref_tool.name))?;
         left = left.checked_sub(stated.figures.len()).ok_or_else(crate::stated::too_many)?;
         Ok(stated)
     });
     results.collect()
 }
 
-fn parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
+fn parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     let mut documents: Vec<TextPart> = Vec::new();
     for range in json::extents(text) {
         let document = &text[range.clone()];
-        let recognised = ref_tools.iter().copied().find(|ref_tool| ref_tool.recognises(document));
+        let recognised = ref_tools.iter().copied().find(|ref_tool| (ref_tool.results.recognises)(document));
         if let Some(last) = documents.last_mut()
             && let (Some(ref_tool), Some(before)) = (last.ref_tool, last.document.clone())
-            && ref_tool.continues(&text[before], document)
+            && (ref_tool.results.continues)(&text[before], document)
         {
             last.range.end = range.end;
             last.document = Some(range);
@@ -48,9 +48,9 @@ fn parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
             documents.push(TextPart { ref_tool: recognised, range: range.clone(), document: Some(range) });
         }
     }
-    let is_json = |ref_tool: &dyn RefTool| {
-        let name = ref_tool.tool().name;
-        documents.iter().any(|part| part.ref_tool.is_some_and(|known| known.tool().name == name))
+    let is_json = |ref_tool: &RefTool| {
+        let name = ref_tool.name;
+        documents.iter().any(|part| part.ref_tool.is_some_and(|known| known.name == name))
     };
     let mut texts: Vec<TextPart> = Vec::new();
     let mut from = 0;
@@ -72,14 +72,14 @@ fn is_object(document: &str) -> bool {
     document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
 }
 
-fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
+fn text_parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     if text.trim().is_empty() {
         return Vec::new();
     }
-    let starts = |ref_tool: &&'static dyn RefTool| -> Vec<_> {
-        ref_tool.starts(text).into_iter().map(|at| (at, Some(*ref_tool))).collect()
+    let starts = |ref_tool: &&'static RefTool| -> Vec<_> {
+        (ref_tool.results.starts)(text).into_iter().map(|at| (at, Some(*ref_tool))).collect()
     };
-    let mut starts: Vec<(usize, Option<&'static dyn RefTool>)> = ref_tools.iter().flat_map(starts).collect();
+    let mut starts: Vec<(usize, Option<&'static RefTool>)> = ref_tools.iter().flat_map(starts).collect();
     starts.sort_by_key(|(at, _)| *at);
     starts.dedup_by_key(|(at, _)| *at);
     if starts.first().is_none_or(|(at, _)| *at > 0) {
@@ -88,8 +88,8 @@ fn text_parts(text: &str, ref_tools: &[&'static dyn RefTool]) -> Vec<TextPart> {
     let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
     let pieces = starts.iter().zip(ends).map(|((start, ref_tool), end)| {
         let piece = &text[*start..end];
-        let ref_tool =
-            ref_tool.or_else(|| ref_tools.iter().copied().find(|ref_tool| ref_tool.recognises(piece)));
+        let ref_tool = ref_tool
+            .or_else(|| ref_tools.iter().copied().find(|ref_tool| (ref_tool.results.recognises)(piece)));
         TextPart { ref_tool, range: *start..end, document: None }
     });
     pieces.filter(|part| part.ref_tool.is_some()).collect()

@@ -236,11 +236,23 @@ impl ToolFigure {
         const MOST: usize = 200;
         self.achieved.set(fact, plimsoll_units::text::shown_within(&value.to_string(), MOST));
     }
+
+    /// Records the value that the tool `used` for a parameter, and that it differs if it is further
+    /// from the one of the case, `wanted`, than the share `tolerance` of it.
+    pub fn compare(&mut self, fact: &CaseFact<String>, used: f64, wanted: f64, tolerance: f64) {
+        self.record(fact, used);
+        if (used - wanted).abs() > tolerance * wanted {
+            self.differs.push(format!("it ran with {}={used} instead of {wanted}", fact.name));
+        }
+    }
 }
 
-/// Properties of a tool that do not depend on a case.
-#[derive(Clone, Copy, Debug)]
-pub struct Tool {
+/// A fact about a run of a tool, such as the version of its library, with its value.
+pub type ToolFact = (CaseFact<String>, String);
+
+/// A reference tool: its properties, and pure functions that call it and read its output.
+#[derive(Debug)]
+pub struct RefTool {
     /// Name for `--against`.
     pub name: &'static str,
     /// Subjects that it measures, in a few words.
@@ -261,11 +273,55 @@ pub struct Tool {
     pub only_with: &'static [&'static str],
     /// Part of the name of a library whose exact version is recorded.
     pub library: Option<&'static str>,
-    /// Results that [`RefTool::parse_results`] can read, in a few words; `None`: none.
-    pub results: Option<&'static str>,
+    /// Result files that can be read.
+    pub results: ResultFormat,
+    /// Returns why the tool cannot measure a case of its subsystem, if this needs an explanation.
+    pub declines: fn(&Case) -> Option<&'static str>,
+    /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
+    pub benchmark_name: fn(&Case) -> Option<&'static str>,
+    /// Returns the further figures in the tool's output for a case, such as those of a second pass.
+    pub passes: fn(&Case) -> Vec<Pass>,
+    /// Parses facts about the run from standard error; empty if it has none.
+    pub stderr_facts: fn(&str) -> Vec<ToolFact>,
+    /// Returns whether the tool writes to the test file of the case.
+    pub writes: fn(&Case) -> bool,
+    /// Returns the metric of the case that the tool measures, too; `None` if it has none.
+    pub pairing: fn(&Case, &Machine) -> Option<Pairing>,
+    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for
+    /// the case in a plan that is scaled down; `None` if it has no smaller one.
+    pub seconds_scaled_down: fn(&Case) -> Option<f64>,
+    /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
+    pub invocation: fn(&InvocationInput<'_>) -> Result<Invocation, String>,
+    /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
+    pub parse: fn(&Case, &str) -> Result<ToolFigure, String>,
 }
 
-impl Tool {
+/// How result files of a tool are recognised and read.
+#[derive(Debug)]
+pub struct ResultFormat {
+    /// Results that can be read, in a few words; empty: none.
+    pub about: &'static str,
+    /// Returns whether the text is output of this tool.
+    pub recognises: fn(&str) -> bool,
+    /// Returns the byte offsets at which this tool's results start in a text without JSON.
+    pub starts: fn(&str) -> Vec<usize>,
+    /// Returns whether the second JSON text continues the result of the first one.
+    pub continues: fn(&str, &str) -> bool,
+    /// Parses all figures of a text with one result of this tool. Fails, with one line, if invalid.
+    pub read: fn(&str) -> Result<Stated, String>,
+}
+
+impl ResultFormat {
+    const NONE: Self = Self {
+        about: "",
+        recognises: |_| false,
+        starts: |_| Vec::new(),
+        continues: |_, _| false,
+        read: |_| Err(String::new()),
+    };
+}
+
+impl RefTool {
     const NONE: Self = Self {
         name: "",
         checks: "",
@@ -277,7 +333,16 @@ impl Tool {
         port: None,
         only_with: &[],
         library: None,
-        results: None,
+        results: ResultFormat::NONE,
+        declines: |_| None,
+        benchmark_name: |_| None,
+        passes: |_| Vec::new(),
+        stderr_facts: |_| Vec::new(),
+        writes: |_| false,
+        pairing: |_, _| None,
+        seconds_scaled_down: |_| None,
+        invocation: |_| Err(String::new()),
+        parse: |_, _| Err(String::new()),
     };
 
     /// Finds the version in output: the word after `version_after`, if it starts with a digit.
@@ -289,90 +354,24 @@ impl Tool {
     }
 }
 
-/// A reference tool.
-pub trait RefTool: Sync {
-    /// Returns the properties of the tool that do not depend on a case.
-    fn tool(&self) -> &'static Tool;
-
-    /// Returns why the tool cannot measure a case of its subsystem, if this needs an explanation.
-    fn declines(&self, _: &Case) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the name of the tool's benchmark that measures the case; `None` if it has only one.
-    fn benchmark_name(&self, _: &Case) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the further figures in the tool's output for a case, such as those of a second pass.
-    fn passes(&self, _: &Case) -> Vec<Pass> {
-        Vec::new()
-    }
-
-    /// Parses facts about the run from standard error; empty if it has none.
-    fn stderr_facts(&self, _: &str) -> Vec<(CaseFact<String>, String)> {
-        Vec::new()
-    }
-
-    /// Returns whether the tool writes to the test file of the case.
-    fn writes(&self, _: &Case) -> bool {
-        false
-    }
-
-    /// Returns the metric of the case that the tool measures, too; `None` if it has none.
-    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing>;
-
-    /// Returns the expected seconds of a reading of the smaller problem that the tool solves for
-    /// the case in a plan that is scaled down; `None` if it has no smaller one.
-    fn seconds_scaled_down(&self, _: &Case) -> Option<f64> {
-        None
-    }
-
-    /// Returns how to call the tool for a case. Fails, with one line, if it cannot measure it.
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String>;
-
-    /// Parses the tool's output for the case. Fails, with one line, if the text is invalid.
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String>;
-
-    /// Returns whether the text is output of this tool.
-    fn recognises(&self, _: &str) -> bool {
-        false
-    }
-
-    /// Returns the byte offsets at which this tool's results start in a text without JSON.
-    fn starts(&self, _: &str) -> Vec<usize> {
-        Vec::new()
-    }
-
-    /// Returns whether the JSON text `_document` continues the result of the JSON text `_before`.
-    fn continues(&self, _before: &str, _document: &str) -> bool {
-        false
-    }
-
-    /// Parses all figures of a text with one result of this tool. Fails, with one line, if invalid.
-    fn parse_results(&self, _: &str) -> Result<Stated, String> {
-        Err("its results are not read".to_owned())
-    }
-}
-
 /// Returns the tool with this name, such as `fio`; `None` if there is none.
-pub fn find(name: &str) -> Option<&'static dyn RefTool> {
-    REF_TOOLS.iter().copied().find(|p| p.tool().name == name)
+pub fn find(name: &str) -> Option<&'static RefTool> {
+    REF_TOOLS.iter().copied().find(|p| p.name == name)
 }
 
 /// A tool that is installed.
 #[derive(Clone)]
 pub struct InstalledTool {
     /// The tool.
-    pub ref_tool: &'static dyn RefTool,
-    /// Paths of its programs, in the order of [`Tool::programs`]; the first is `Some`.
+    pub ref_tool: &'static RefTool,
+    /// Paths of its programs, in the order of [`RefTool::programs`]; the first is `Some`.
     pub programs: Vec<Option<PathBuf>>,
 }
 
 impl InstalledTool {
     /// Finds the programs of a tool. Fails if the first one is not installed or not trusted.
-    pub fn find_programs(ref_tool: &'static dyn RefTool, search: &ProgramSearch) -> Result<Self, String> {
-        let Tool { name, programs, directories, .. } = ref_tool.tool();
+    pub fn find_programs(ref_tool: &'static RefTool, search: &ProgramSearch) -> Result<Self, String> {
+        let RefTool { name, programs, directories, .. } = ref_tool;
         let (first, rest) = programs.split_first().ok_or("it has no program")?;
         let first = search.find(name, first, directories)?;
         let part = |program: &&str| search.find_part(name, program, directories).ok();
@@ -381,7 +380,7 @@ impl InstalledTool {
 
     /// Returns the path of the tool's program `name`; `None` if it was not found.
     pub fn program(&self, name: &str) -> Option<&Path> {
-        let at = self.ref_tool.tool().programs.iter().position(|program| *program == name)?;
+        let at = self.ref_tool.programs.iter().position(|program| *program == name)?;
         self.programs.get(at)?.as_deref()
     }
 }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, select};
+use plimsoll_units::text::shown_path;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Most bytes of output that are kept; a program that writes more is ended.
@@ -117,7 +118,7 @@ impl SelfLauncher {
     }
 
     fn start(&self, order: &ProgramOrder, end: fn() -> Stdio) -> Result<RunningProgram, ProcessError> {
-        let program = shown(&order.program);
+        let program = shown_path(&order.program);
         let cpus: Vec<String> = order.cpus.iter().map(usize::to_string).collect();
         let mut command = Command::new(&self.plimsoll);
         command
@@ -280,10 +281,6 @@ pub fn failed(done: &ProgramEnd) -> Option<String> {
         Some(lines_out) => Some(format!("{how}: {}", plimsoll_units::text::shown_within(&lines_out, 200))),
         None => Some(how),
     }
-}
-
-fn shown(path: &Path) -> String {
-    plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// Becomes another program, bound to `cpus` (empty: unchanged) and killed when its parent ends.

@@ -144,7 +144,7 @@ impl ReferenceTools {
     /// case's test file.
     pub fn writes_test_file(&self, against: &Against, case: &Case, machine: &Machine) -> bool {
         let picked = self.selection.chosen(against, case, machine);
-        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| found.ref_tool.writes(case)))
+        picked.iter().any(|choice| choice.found.as_ref().is_ok_and(|found| (found.ref_tool.writes)(case)))
     }
 
     /// Prepares the selected tools for a case, whose CPUs and test file are in `offer`. If a tool
@@ -169,7 +169,7 @@ impl ReferenceTools {
             Ok(found) => (named(found.ref_tool, case), Ok(found)),
             Err(absent) => (absent.name.to_owned(), Err(absent.why)),
         };
-        let passes = found.as_ref().map(|found| found.ref_tool.passes(case)).unwrap_or_default();
+        let passes = found.as_ref().map(|found| (found.ref_tool.passes)(case)).unwrap_or_default();
         let version = found.as_ref().ok().and_then(|found| self.version(found));
         let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
         let reported = prepared.as_ref().ok();
@@ -206,7 +206,7 @@ impl ReferenceTools {
         pairing: &Pairing,
     ) -> Result<Runs, String> {
         let through = self.through.clone().transpose()?;
-        if let Some(hung) = self.hung.borrow().get(found.ref_tool.tool().name) {
+        if let Some(hung) = self.hung.borrow().get(found.ref_tool.name) {
             return Err(hung.clone());
         }
         let server = self.server(found.ref_tool, case)?;
@@ -228,7 +228,7 @@ impl ReferenceTools {
             (through, _) => through,
         };
         let order = order(found, &invocation, &scratch, pairing.seconds.max(seconds))?;
-        let libraries = found.ref_tool.tool().library.map(|part| libraries(&order, part, &self.launcher));
+        let libraries = found.ref_tool.library.map(|part| libraries(&order, part, &self.launcher));
         let digest = sha256_of_program(&order.program);
         Ok(Runs {
             found: found.clone(),
@@ -249,8 +249,7 @@ impl ReferenceTools {
 
     /// Returns the tool's server on the host of the case's server; `None` if a server is started
     /// here or not needed. Fails if no server of this tool is named for this host.
-    fn server(&self, ref_tool: &dyn RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
-        let tool = ref_tool.tool();
+    fn server(&self, tool: &RefTool, case: &Case) -> Result<Option<RemoteServer>, String> {
         let named = self.servers.get(tool.name);
         let Some(far) = case.server() else {
             return match named {
@@ -283,11 +282,11 @@ impl ReferenceTools {
 
     /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.
     pub fn version(&mut self, found: &InstalledTool) -> Option<String> {
-        if let Some(known) = self.versions.get(found.ref_tool.tool().name) {
+        if let Some(known) = self.versions.get(found.ref_tool.name) {
             return known.clone();
         }
         let asked = ask_version(found, &self.launcher, &self.parent, &self.registry);
-        self.versions.insert(found.ref_tool.tool().name, asked.clone());
+        self.versions.insert(found.ref_tool.name, asked.clone());
         asked
     }
 }
@@ -311,9 +310,9 @@ fn enough_space(directory: &Path, bytes: u64) -> Result<(), String> {
 }
 
 /// Returns the tool's name, and which of its benchmarks measures the case: `lmbench bw_mem`.
-fn named(ref_tool: &dyn RefTool, case: &Case) -> String {
-    let name = ref_tool.tool().name;
-    ref_tool.benchmark_name(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
+fn named(ref_tool: &RefTool, case: &Case) -> String {
+    let name = ref_tool.name;
+    (ref_tool.benchmark_name)(case).map_or_else(|| name.to_owned(), |part| format!("{name} {part}"))
 }
 
 /// Returns the name of a further figure in a tool's output, also the key of its sample values.
@@ -357,7 +356,7 @@ struct Making {
 
 impl Making {
     /// Returns how to call the tool for the case; each server on this host has another port.
-    fn invocation(&self, ref_tool: &dyn RefTool) -> Result<Invocation, String> {
+    fn invocation(&self, ref_tool: &RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => ToolServerLocation::There(host, *port),
             None => ToolServerLocation::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
@@ -365,7 +364,7 @@ impl Making {
         let Making { case, machine, offer, seconds, is_scaled_down, .. } = self;
         let (seconds, is_scaled_down) = (*seconds, *is_scaled_down);
         let mut invocation =
-            ref_tool.invocation(&InvocationInput { case, machine, offer, seconds, is_scaled_down, far })?;
+            (ref_tool.invocation)(&InvocationInput { case, machine, offer, seconds, is_scaled_down, far })?;
         invocation.environment.extend(huge_pages(case));
         Ok(invocation)
     }
@@ -397,7 +396,7 @@ impl Runs {
         if !self.order.cpus.is_empty() {
             words.extend(bound(&self.order.cpus));
         }
-        words.push(plimsoll_units::text::shown_bytes(self.order.program.as_os_str().as_encoded_bytes()));
+        words.push(plimsoll_units::text::shown_path(&self.order.program));
         words.extend(
             self.order.arguments.iter().map(|a| plimsoll_units::text::shown_bytes(a.as_encoded_bytes())),
         );
@@ -464,7 +463,7 @@ impl Runs {
     /// Parses the output. Fails if the figure contradicts the tool's own work and time.
     fn plausible(&self, answer: &ToolOutput) -> Result<ToolFigure, String> {
         let case = &self.making.case;
-        let mut reading = self.found.ref_tool.parse(case, &answer.text)?;
+        let mut reading = (self.found.ref_tool.parse)(case, &answer.text)?;
         let metrics = plimsoll_bench::find(case.benchmark()).map(|benchmark| benchmark.metrics(case));
         let metric = metrics.into_iter().flatten().find(|metric| metric.name == self.metric);
         let unit = metric.ok_or_else(|| format!("the case has no metric {}", self.metric))?.unit;
@@ -486,7 +485,7 @@ impl Runs {
                 let case = self.making.case.id();
                 let why =
                     format!("was ended after {seconds:.0} s in {case} and is not started again in this run");
-                self.hung.borrow_mut().insert(self.found.ref_tool.tool().name, why);
+                self.hung.borrow_mut().insert(self.found.ref_tool.name, why);
             }
             ProcessError::Start { .. } | ProcessError::TooMuch { .. } => {}
         }
@@ -576,9 +575,9 @@ impl Prepared for Runs {
         let (answer, taken_for) = self.read_output()?;
         let ref_tool = self.found.ref_tool;
         let mut reading = self.plausible(&answer).map_err(CannotMeasure::environment)?;
-        let version = ref_tool.tool().version(&answer.text).map(|version| (fact::VERSION, version));
+        let version = ref_tool.version(&answer.text).map(|version| (fact::VERSION, version));
         let digest = self.digest.clone().map(|digest| (fact::SHA256, digest));
-        let aside = ref_tool.stderr_facts(&answer.stderr).into_iter().chain(version).chain(digest);
+        let aside = (ref_tool.stderr_facts)(&answer.stderr).into_iter().chain(version).chain(digest);
         aside.for_each(|(row, value)| reading.record(&row, value));
         self.facts.achieved = reading.achieved;
         self.facts.achieved.set_some(&fact::TAKEN_DURING_CASE, taken_for.map(|case| case.to_string()));

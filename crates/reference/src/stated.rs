@@ -1,4 +1,4 @@
-//! Reads figures from files of other tools ([`crate::RefTool::parse_results`]), each with the case
+//! Reads figures from files of other tools ([`crate::RefTool::results`]), each with the case
 //! of plimsoll that has the same figure, so that the limits of this case apply.
 
 use plimsoll_model::case::Case;
@@ -231,34 +231,38 @@ impl Stated {
     pub fn by(tool: &'static str, version: Option<&str>) -> Self {
         Self { tool, version: version.map(|v| shown_within(v, 40)), ..Self::default() }
     }
+
+    /// Returns the result, or `Err(why)` if it has no figure.
+    pub(crate) fn unless_empty(self, why: &str) -> Result<Self, String> {
+        if self.figures.is_empty() { Err(why.to_owned()) } else { Ok(self) }
+    }
 }
 
 /// Returns the names of the tools whose results can be read, such as `fio`.
 pub fn formats() -> impl Iterator<Item = &'static str> {
-    readable().map(|ref_tool| ref_tool.tool().name)
+    readable().map(|ref_tool| ref_tool.name)
 }
 
 /// Returns (name of the tool, description of its results) for each tool whose results can be read.
 pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
-    REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().results?)))
+    readable().map(|ref_tool| (ref_tool.name, ref_tool.results.about))
 }
 
-pub(crate) fn readable() -> impl Iterator<Item = &'static dyn RefTool> {
-    REF_TOOLS.iter().copied().filter(|ref_tool| ref_tool.tool().results.is_some())
+pub(crate) fn readable() -> impl Iterator<Item = &'static RefTool> {
+    REF_TOOLS.iter().copied().filter(|ref_tool| !ref_tool.results.about.is_empty())
 }
 
 /// Parses a text with one result. `format` is the name of its tool; if `None`, the tool is
 /// recognised. Fails if no known tool wrote it or its figures cannot be read.
 pub fn read(text: &str, format: Option<&str>) -> Result<Stated, String> {
     let chosen = match format {
-        Some(name) => readable().find(|ref_tool| ref_tool.tool().name == name),
-        None => readable().find(|ref_tool| ref_tool.recognises(text)),
+        Some(name) => readable().find(|ref_tool| ref_tool.name == name),
+        None => readable().find(|ref_tool| (ref_tool.results.recognises)(text)),
     };
     let what = if text.trim().is_empty() { "it is empty" } else { "no known tool wrote it" };
     let ref_tool = chosen.ok_or_else(|| unrecognised(text, what))?;
-    let stated = ref_tool
-        .parse_results(text)
-        .map_err(|why| format!("as a result of {}: {why}", ref_tool.tool().name))?;
+    let stated =
+        (ref_tool.results.read)(text).map_err(|why| format!("as a result of {}: {why}", ref_tool.name))?;
     if stated.figures.len() > MAX_FIGURES {
         return Err(too_many());
     }

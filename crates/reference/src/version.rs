@@ -26,14 +26,14 @@ pub(super) fn ask_version(
         launcher.run(&order, &never()).ok()
     };
     let program = found.programs.first()?.clone()?;
-    let arguments = found.ref_tool.tool().version_arguments;
+    let arguments = found.ref_tool.version_arguments;
     let reported = (!arguments.is_empty())
         .then(|| ask(&program, arguments.iter().map(Into::into).collect()))
         .flatten()
         // Several tools print their version only with an error message.
-        .and_then(|done| found.ref_tool.tool().version(&format!("{}\n{}", done.stdout, done.stderr)));
+        .and_then(|done| found.ref_tool.version(&format!("{}\n{}", done.stdout, done.stderr)));
     let packaged = || {
-        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.ref_tool.tool().package else {
+        let (Package::Debian(name) | Package::DebianNonFree(name)) = found.ref_tool.package else {
             return None;
         };
         program.starts_with("/usr").then_some(())?;
@@ -68,7 +68,7 @@ pub(super) fn libraries(order: &ProgramOrder, part: &str, launcher: &SelfLaunche
     let paths = done.stdout.lines().filter_map(|line| line.split_once(" => ")?.1.split_whitespace().next());
     let named = paths.filter(|path| path.contains(part));
     let real = named.filter_map(|path| std::fs::canonicalize(path).ok());
-    real.map(|path| plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())).collect()
+    real.map(|path| plimsoll_units::text::shown_path(&path)).collect()
 }
 
 #[cfg(test)]

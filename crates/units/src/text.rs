@@ -101,6 +101,11 @@ pub fn shown_bytes(bytes: &[u8]) -> String {
     shown(&String::from_utf8_lossy(head))
 }
 
+/// Sanitises a path for display, like [`shown_bytes`].
+pub fn shown_path(path: &Path) -> String {
+    shown_bytes(path.as_os_str().as_encoded_bytes())
+}
+
 /// Sanitises text for display, like [`shown`], and cuts it to `longest` characters.
 pub fn shown_within(text: &str, longest: usize) -> String {
     let mut out = String::with_capacity(text.len().min(longest));

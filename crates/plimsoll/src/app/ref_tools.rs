@@ -51,8 +51,7 @@ pub(super) fn asked(common: &Common, planned: &[Planned]) -> Result<(), Failure>
 }
 
 fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Failure> {
-    let known =
-        || REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.tool().name, ref_tool.tool().port?)));
+    let known = || REF_TOOLS.iter().filter_map(|ref_tool| Some((ref_tool.name, ref_tool.port?)));
     let read = |(name, place): &(String, String)| {
         let (_, usual) = known().find(|(known, _)| known == name).ok_or_else(|| {
             let names: Vec<&str> = known().map(|(name, _)| name).collect();
@@ -71,7 +70,7 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
         Against::parse("--reference-path", std::slice::from_ref(name)).map_err(Failure::usage)?;
     }
     for (name, path) in paths {
-        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_path(path);
         let wrong =
             |why: &str| Failure::usage(format!("--reference-path {name}={shown} must name a program: {why}"));
         match path.metadata() {
@@ -169,22 +168,21 @@ pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<Exit
     reference_tools.registry = Registry::here();
     let looked: Vec<_> = REF_TOOLS
         .iter()
-        .map(|ref_tool| (*ref_tool, InstalledTool::find_programs(*ref_tool, &search)))
+        .map(|ref_tool| (*ref_tool, InstalledTool::find_programs(ref_tool, &search)))
         .collect();
     if install != Install::No {
-        let missing =
-            looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.tool().package);
+        let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.package);
         return installed(&missing.collect::<Vec<_>>(), install);
     }
     let rows: Vec<ListedTool> = looked
         .into_iter()
         .map(|(ref_tool, found)| ListedTool {
-            name: ref_tool.tool().name,
-            checks: ref_tool.tool().checks,
+            name: ref_tool.name,
+            checks: ref_tool.checks,
             version: found.as_ref().ok().and_then(|found| reference_tools.version(found)),
             get: match &found {
-                Ok(_) => how_to_get(ref_tool.tool().package),
-                Err(why) => plimsoll_reference::remedy(ref_tool.tool(), &search, why),
+                Ok(_) => how_to_get(ref_tool.package),
+                Err(why) => plimsoll_reference::remedy(ref_tool, &search, why),
             },
             place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
         })

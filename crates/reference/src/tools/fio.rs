@@ -16,12 +16,10 @@ use plimsoll_model::job::disk::{
 use serde_json::Value;
 
 use super::super::{
-    Invocation, InvocationInput, Match, Package, Pairing, RefTool, Stated, Tool, ToolFigure, fact, json,
+    Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, ToolFigure, fact, json,
 };
 use super::{has_only_parameters, words};
 use report::FioReport;
-
-pub(super) struct Fio;
 
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
 
@@ -239,180 +237,171 @@ fn buffers(case: &DiskTransfers) -> Option<String> {
 const SHARED: &[&str] = &["--allow_file_create=0"];
 const COMMON_OPTIONS: &[&str] = &["--time_based", "--group_reporting", "--thread", "--output-format=json"];
 
-impl Fio {
-    /// Returns the call that repeats one write and fdatasync at the end of a reserved log.
-    fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let block = FsyncLoad::try_from(ask.case)?.block;
-        let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
-        arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
-        arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
-        arguments.extend(words(COMMON_OPTIONS));
-        arguments.push("--refill_buffers".to_owned());
-        let cpus = ask.offer.cpus.clone();
-        Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
-    }
+/// Returns the call that repeats one write and fdatasync at the end of a reserved log.
+fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let block = FsyncLoad::try_from(ask.case)?.block;
+    let mut arguments = words(&["--name=plimsoll", "--filename=log", "--rw=write", "--ioengine=psync"]);
+    arguments.extend(words(&["--fdatasync=1", "--fallocate=keep", &format!("--bs={block}")]));
+    arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
+    arguments.extend(words(COMMON_OPTIONS));
+    arguments.push("--refill_buffers".to_owned());
+    let cpus = ask.offer.cpus.clone();
+    Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
 }
 
 fn time(ask: &InvocationInput<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits",
     programs: &["fio"],
     package: Package::Debian("fio"),
     version_arguments: &["--version"],
     version_after: "fio-",
-    results: Some("JSON and JSON+ of 2.x and 3.x, also of fio --client"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "JSON and JSON+ of 2.x and 3.x, also of fio --client",
+        recognises: |text| text.contains("\"fio version\"") || stated::is_plain(text),
+        continues: stated::continues,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    writes,
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Fio {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn writes(case: &Case) -> bool {
+    case.benchmark() == "disk.io"
+        && DiskTransfers::try_from(case).is_ok_and(|job| job.operation != DiskOperation::Read)
+}
 
-    fn writes(&self, case: &Case) -> bool {
-        case.benchmark() == "disk.io"
-            && DiskTransfers::try_from(case).is_ok_and(|job| job.operation != DiskOperation::Read)
+fn declines(case: &Case) -> Option<&'static str> {
+    match case.benchmark() {
+        "disk.io" => job(case).and_then(|job| engine(job.case.engine)).err(),
+        "disk.fsync" => Some("its threads would share one log"),
+        _ => None,
     }
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        match case.benchmark() {
-            "disk.io" => job(case).and_then(|job| engine(job.case.engine)).err(),
-            "disk.fsync" => Some("its threads would share one log"),
-            _ => None,
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let (metric, (definition, note)) = match case.benchmark() {
+        "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
+            ("latency", (Match::Exact, "write and fdatasync together, at the end of a log of its own"))
         }
-    }
+        "disk.io" => {
+            let job = job(case).ok()?;
+            engine(job.case.engine).ok()?;
+            (
+                metric(&job.case),
+                match job.differs {
+                    Some(differs) => (Match::Related, differs),
+                    None if writes(case) => (
+                        Match::Exact,
+                        "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
+                     included",
+                    ),
+                    None => (
+                        Match::Exact,
+                        "the same file, block, depth and engine; its mean latency, submission included",
+                    ),
+                },
+            )
+        }
+        _ => return None,
+    };
+    Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (metric, (definition, note)) = match case.benchmark() {
-            "disk.fsync" if FsyncLoad::try_from(case).ok()?.threads == 1 => {
-                ("latency", (Match::Exact, "write and fdatasync together, at the end of a log of its own"))
-            }
-            "disk.io" => {
-                let job = job(case).ok()?;
-                engine(job.case.engine).ok()?;
-                (
-                    metric(&job.case),
-                    match job.differs {
-                        Some(differs) => (Match::Related, differs),
-                        None if self.writes(case) => (
-                            Match::Exact,
-                            "a file like ours, filled alike, the same block, depth and engine; its mean latency, submission \
-                         included",
-                        ),
-                        None => (
-                            Match::Exact,
-                            "the same file, block, depth and engine; its mean latency, submission included",
-                        ),
-                    },
-                )
-            }
-            _ => return None,
-        };
-        Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    if ask.case.benchmark() == "disk.fsync" {
+        return commits(ask);
     }
+    let writes = writes(ask.case);
+    let (file, from, bytes) = if writes {
+        let place = ask.offer.to_write()?;
+        (&place.file, place.offset, place.bytes)
+    } else {
+        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+        (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
+    };
+    let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
+    let FioJob { case, options, .. } = job(ask.case)?;
+    let block = case.blocks.largest();
+    let region = bytes / case.parts() / block * block;
+    let mut arguments: Vec<String> = vec![
+        "--name=plimsoll".to_owned(),
+        format!("--filename={}", file.replace(':', "\\:")),
+        format!("--size={region}"),
+        format!("--iodepth={}", case.depth),
+        format!("--numjobs={}", case.threads),
+        time(ask),
+    ];
+    if from > 0 {
+        arguments.push(format!("--offset={from}"));
+    }
+    if case.parts() > 1 {
+        arguments.push(format!("--offset_increment={region}"));
+    }
+    // Reads use the case's own file, whose content is verified.
+    arguments.extend((!writes).then(|| "--readonly".to_owned()));
+    arguments.extend(options);
+    let more = engine(case.engine)?.iter().chain(SHARED).chain(COMMON_OPTIONS);
+    arguments.extend(more.map(|option| (*option).to_owned()));
+    let cold = case.cache == CacheMode::Cold;
+    arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
+    arguments.push("--randrepeat=0".to_owned());
+    // Before the options of the job file: the last one counts.
+    arguments.extend(buffers(&case));
+    // Without a job file: no map of blocks, and data as incompressible as plimsoll's.
+    match ask.offer.job.is_empty() {
+        true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
+        false => arguments.extend(carried(&ask.offer.job)),
+    }
+    Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        if ask.case.benchmark() == "disk.fsync" {
-            return Self::commits(ask);
-        }
-        let writes = self.writes(ask.case);
-        let (file, from, bytes) = if writes {
-            let place = ask.offer.to_write()?;
-            (&place.file, place.offset, place.bytes)
-        } else {
-            let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
-            (file, 0, ask.offer.file_bytes.ok_or("the size of the test file is not known")?)
-        };
-        let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
-        let FioJob { case, options, .. } = job(ask.case)?;
-        let block = case.blocks.largest();
-        let region = bytes / case.parts() / block * block;
-        let mut arguments: Vec<String> = vec![
-            "--name=plimsoll".to_owned(),
-            format!("--filename={}", file.replace(':', "\\:")),
-            format!("--size={region}"),
-            format!("--iodepth={}", case.depth),
-            format!("--numjobs={}", case.threads),
-            time(ask),
-        ];
-        if from > 0 {
-            arguments.push(format!("--offset={from}"));
-        }
-        if case.parts() > 1 {
-            arguments.push(format!("--offset_increment={region}"));
-        }
-        // Reads use the case's own file, whose content is verified.
-        arguments.extend((!writes).then(|| "--readonly".to_owned()));
-        arguments.extend(options);
-        let more = engine(case.engine)?.iter().chain(SHARED).chain(COMMON_OPTIONS);
-        arguments.extend(more.map(|option| (*option).to_owned()));
-        let cold = case.cache == CacheMode::Cold;
-        arguments.extend(words(if cold { &["--direct=0"] } else { &["--direct=1", "--invalidate=0"] }));
-        arguments.push("--randrepeat=0".to_owned());
-        // Before the options of the job file: the last one counts.
-        arguments.extend(buffers(&case));
-        // Without a job file: no map of blocks, and data as incompressible as plimsoll's.
-        match ask.offer.job.is_empty() {
-            true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
-            false => arguments.extend(carried(&ask.offer.job)),
-        }
-        Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let report = json::documents::<FioReport>(text)?.pop().ok_or("its output is no JSON")?;
+    let job = report.jobs.first().ok_or("its JSON has no job")?;
+    if job.error != 0 {
+        return Err(format!("its job failed with errno {}", job.error));
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let report = json::documents::<FioReport>(text)?.pop().ok_or("its output is no JSON")?;
-        let job = report.jobs.first().ok_or("its JSON has no job")?;
-        if job.error != 0 {
-            return Err(format!("its job failed with errno {}", job.error));
+    if case.benchmark() == "disk.fsync" {
+        let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
+        let both = job.write.completion_ns().zip(synced.lat_ns.mean);
+        let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
+        let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
+        if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
+            reading
+                .differs
+                .push("its log began again: commits over old blocks record no new length".to_owned());
         }
-        if case.benchmark() == "disk.fsync" {
-            let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-            let both = job.write.completion_ns().zip(synced.lat_ns.mean);
-            let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
-            let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
-            if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {
-                reading
-                    .differs
-                    .push("its log began again: commits over old blocks record no new length".to_owned());
-            }
-            return Ok(reading);
-        }
-        let case = DiskTransfers::try_from(case)?;
-        let metric = metric(&case);
-        let value = match metric {
-            "latency" => job.latency_ns() * 1e-9,
-            "rate" => sum(job.read.iops, job.write.iops)?,
-            _ => sum(job.read.bw_bytes, job.write.bw_bytes)?,
-        };
-        let depth = case.depth;
-        let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
-        let reached = job.iodepth_level.get(&depth_bucket(depth)).copied().unwrap_or(0.0);
-        reading.record(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", depth_bucket(depth)));
-        // A synchronous engine has no queue depth.
-        if reached < 90.0 && case.engine != DiskEngine::Psync {
-            reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
-        }
-        for (key, asked) in differing_options(&job.options, &case) {
-            reading.differs.push(format!("its {key} was not {asked}"));
-        }
-        Ok(reading)
+        return Ok(reading);
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        text.contains("\"fio version\"") || stated::is_plain(text)
+    let case = DiskTransfers::try_from(case)?;
+    let metric = metric(&case);
+    let value = match metric {
+        "latency" => job.latency_ns() * 1e-9,
+        "rate" => sum(job.read.iops, job.write.iops)?,
+        _ => sum(job.read.bw_bytes, job.write.bw_bytes)?,
+    };
+    let depth = case.depth;
+    let mut reading = ToolFigure::of(value, job.account(metric, case.in_flight()))?;
+    let reached = job.iodepth_level.get(&depth_bucket(depth)).copied().unwrap_or(0.0);
+    reading.record(&fact::DEPTH_SHARE, format!("{reached:.0} % at {}", depth_bucket(depth)));
+    // A synchronous engine has no queue depth.
+    if reached < 90.0 && case.engine != DiskEngine::Psync {
+        reading.differs.push(format!("its queue was {depth} deep only {reached:.0} % of the time"));
     }
-
-    fn continues(&self, before: &str, document: &str) -> bool {
-        stated::continues(before, document)
+    for (key, asked) in differing_options(&job.options, &case) {
+        reading.differs.push(format!("its {key} was not {asked}"));
     }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 /// Returns fio's name of a queue depth: the largest power of two up to `depth`, or `>=64`.
@@ -464,8 +453,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_was_not_deep_enough_is_told() {
-        let reading =
-            Fio.parse(&case("op=read/pattern=random/block=4K/depth=8"), &golden::body(DEEP)).unwrap();
+        let reading = parse(&case("op=read/pattern=random/block=4K/depth=8"), &golden::body(DEEP)).unwrap();
         assert_eq!(reading.differs.len(), 1);
     }
 
@@ -558,8 +546,8 @@ mod tests {
             "op=read/pattern=same/block=4K/depth=1",
         ] {
             let case = case(id);
-            assert!(Fio.pairing(&case, &machine).is_none(), "{id}");
-            assert!(Fio.declines(&case).is_some_and(|why| !why.is_empty()), "{id}");
+            assert!(pairing(&case, &machine).is_none(), "{id}");
+            assert!(declines(&case).is_some_and(|why| !why.is_empty()), "{id}");
         }
     }
 }

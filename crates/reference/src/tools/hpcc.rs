@@ -6,15 +6,12 @@ mod stated;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::sample::CaseFact;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{hpl, number_after, stream};
-
-pub(super) struct Hpcc;
 
 const ANSWER: &str = "hpccoutf.txt";
 /// Seconds of the parts before HPL, for an order of [`ORDER_OF_BEFORE`].
@@ -108,7 +105,7 @@ fn elements(case: &Case) -> Option<u64> {
     Some(site.size / op.arrays() / WORD)
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "hpcc",
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",
     programs: &["hpcc"],
@@ -117,118 +114,102 @@ const TOOL: Tool = Tool {
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: Some("its hpccoutf.txt"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its hpccoutf.txt",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    stderr_facts: hpl::core_type,
+    declines,
+    benchmark_name,
+    pairing,
+    seconds_scaled_down: |case| stream::kernel(case).map(|_| SCALED_DOWN_SECONDS),
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Hpcc {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "memory.bandwidth")
+        .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
+}
 
-    fn stderr_facts(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
-        hpl::core_type(stderr)
-    }
+fn benchmark_name(case: &Case) -> Option<&'static str> {
+    stream::kernel(case).map(|_| "STREAM")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "memory.bandwidth")
-            .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
+fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
+    if stream::kernel(case).is_none() {
+        return hpl::pairing(case, seconds_before_hpl(case) + hpl::expected_seconds(case));
     }
-
-    fn benchmark_name(&self, case: &Case) -> Option<&'static str> {
-        stream::kernel(case).map(|_| "STREAM")
-    }
-
-    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        if stream::kernel(case).is_none() {
-            return hpl::pairing(case, seconds_before_hpl(case) + hpl::expected_seconds(case));
+    (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
+    let note = match HpccSection::of(case) {
+        HpccSection::Single => {
+            "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
         }
-        (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
-        let note = match HpccSection::of(case) {
-            HpccSection::Single => {
-                "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
-            }
-            HpccSection::Star => {
-                "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
-            }
-        };
-        Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
-    }
-
-    fn seconds_scaled_down(&self, case: &Case) -> Option<f64> {
-        stream::kernel(case).map(|_| SCALED_DOWN_SECONDS)
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let processes = processes(ask.case);
-        let max_order = if ask.is_scaled_down { MAX_STREAM_ORDER_SCALED_DOWN } else { MAX_STREAM_ORDER };
-        let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
-            // A third of each process's part of the matrix equals one array of the case.
-            Some(elements) => {
-                let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
-                let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
-                grid.with_count("n", n.min(max_order))
-            }
-            None => ask.case.clone(),
-        };
-        // An ignored line, and no further sizes for the transposition.
-        let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
-        let threads = ask.case.threads().div_ceil(processes.max(1));
-        Ok(Invocation {
-            program: "hpcc",
-            files: vec![("hpccinf.txt", input)],
-            environment: hpl::environment(ask, threads),
-            cpus: ask.offer.cpus.clone(),
-            output: Output::File(ANSWER),
-            processes,
-            answers_others: self.benchmark_name(ask.case).is_some(),
-            ..Invocation::default()
-        })
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let Some(kernel) = stream::kernel(case) else {
-            let reading = hpl::parse(case, text)?;
-            return match summary(text, "Success=")? {
-                1.0 => Ok(reading),
-                _ => Err("one of its checks failed".to_owned()),
-            };
-        };
-        let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
-        let part = HpccSection::of(case);
-        let section = section(text, part.name())?;
-        let op = kernel.name();
-        let mut reading = match part {
-            HpccSection::Single => stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?,
-            HpccSection::Star => {
-                let of_one = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
-                of_all(section, op, case.threads() as f64, &of_one)?
-            }
-        };
-        let count = summary(text, "CommWorldProcs=")?;
-        reading.record(&fact::PART, format!("{} {op}", part.name()));
-        reading.record(&fact::ELEMENTS, used);
-        reading.record(&fact::PROCESSES, count);
-        if (count - case.threads() as f64).abs() > 0.5 {
-            return Err(format!("it ran {count} processes instead of {}", case.threads()));
+        HpccSection::Star => {
+            "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
         }
-        if (used / wanted - 1.0).abs() > 0.01 {
-            reading.differs.push(format!("its arrays had {used} elements where ours have {wanted}"));
+    };
+    Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
+}
+
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let processes = processes(ask.case);
+    let max_order = if ask.is_scaled_down { MAX_STREAM_ORDER_SCALED_DOWN } else { MAX_STREAM_ORDER };
+    let order = match stream::kernel(ask.case).and_then(|_| elements(ask.case)) {
+        // A third of each process's part of the matrix equals one array of the case.
+        Some(elements) => {
+            let n = ((elements * ARRAYS * processes as u64) as f64).sqrt() as u64;
+            let grid = ask.case.clone().with_count("p", 1).with_count("q", processes as u64);
+            grid.with_count("n", n.min(max_order))
         }
-        Ok(reading)
-    }
+        None => ask.case.clone(),
+    };
+    // An ignored line, and no further sizes for the transposition.
+    let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
+    let threads = ask.case.threads().div_ceil(processes.max(1));
+    Ok(Invocation {
+        program: "hpcc",
+        files: vec![("hpccinf.txt", input)],
+        environment: hpl::environment(ask, threads),
+        cpus: ask.offer.cpus.clone(),
+        output: Output::File(ANSWER),
+        processes,
+        answers_others: benchmark_name(ask.case).is_some(),
+        ..Invocation::default()
+    })
+}
 
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let Some(kernel) = stream::kernel(case) else {
+        let reading = hpl::parse(case, text)?;
+        return match summary(text, "Success=")? {
+            1.0 => Ok(reading),
+            _ => Err("one of its checks failed".to_owned()),
+        };
+    };
+    let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
+    let part = HpccSection::of(case);
+    let section = section(text, part.name())?;
+    let op = kernel.name();
+    let mut reading = match part {
+        HpccSection::Single => stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?,
+        HpccSection::Star => {
+            let of_one = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
+            of_all(section, op, case.threads() as f64, &of_one)?
+        }
+    };
+    let count = summary(text, "CommWorldProcs=")?;
+    reading.record(&fact::PART, format!("{} {op}", part.name()));
+    reading.compare(&fact::ELEMENTS, used, wanted, 0.01);
+    reading.record(&fact::PROCESSES, count);
+    if (count - case.threads() as f64).abs() > 0.5 {
+        return Err(format!("it ran {count} processes instead of {}", case.threads()));
     }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -243,29 +224,29 @@ mod tests {
     fn its_matrix_is_chosen_so_that_its_arrays_are_as_long_as_ours() {
         let case: Case = "memory.bandwidth/op=triad/size=24000000/threads=1".parse().unwrap();
         assert_eq!(elements(&case), Some(1_000_000));
-        let differs = Hpcc.parse(&case, &golden::body(RECORDED)).unwrap().differs;
-        assert_eq!(differs, ["its arrays had 333333 elements where ours have 1000000"]);
+        let differs = parse(&case, &golden::body(RECORDED)).unwrap().differs;
+        assert_eq!(differs, ["it ran with elements=333333 instead of 1000000"]);
     }
 
     #[test]
     fn for_several_threads_it_has_a_process_for_each_and_their_sum_counts() {
         let case: Case = "memory.bandwidth/op=copy/size=10666656/threads=2".parse().unwrap();
         let text = golden::body(TWO);
-        let reading = Hpcc.parse(&case, &text).unwrap();
+        let reading = parse(&case, &text).unwrap();
         assert_eq!(reading.differs, Vec::<String>::new());
         assert_eq!(
             (reading.achieved.get(&fact::PART).as_deref(), reading.achieved.get(&fact::PROCESSES).as_deref()),
             (Some("StarSTREAM Copy"), Some("2"))
         );
-        assert_eq!((Hpcc.benchmark_name(&case), processes(&case)), (Some("STREAM"), 2));
+        assert_eq!((benchmark_name(&case), processes(&case)), (Some("STREAM"), 2));
         let one = case.clone().with_count("threads", 1);
-        assert!(Hpcc.parse(&one, &text).is_err(), "two processes are not one");
+        assert!(parse(&one, &text).is_err(), "two processes are not one");
         let four = case.with_count("threads", 4);
-        assert!(Hpcc.parse(&four, &text).unwrap_err().contains("2 processes"));
+        assert!(parse(&four, &text).unwrap_err().contains("2 processes"));
         let other = text.replace("Average Copy GB/s 42.4", "Average Copy GB/s 84.9");
-        assert!(Hpcc.parse(&four.with_count("threads", 2), &other).unwrap_err().contains("contradict"));
+        assert!(parse(&four.with_count("threads", 2), &other).unwrap_err().contains("contradict"));
         let linpack: Case = "cpu.linpack/n=1000/nb=192/threads=2".parse().unwrap();
-        assert_eq!((Hpcc.benchmark_name(&linpack), processes(&linpack)), (None, 1));
+        assert_eq!((benchmark_name(&linpack), processes(&linpack)), (None, 1));
     }
 
     #[test]
@@ -283,7 +264,7 @@ mod tests {
                 is_scaled_down,
                 far,
             };
-            Hpcc.invocation(&ask).unwrap()
+            invocation(&ask).unwrap()
         };
         let invoked = |id: &str| invoked_at(id, false);
         let order_at = |id: &str, is_scaled_down: bool| {
@@ -311,6 +292,6 @@ mod tests {
     fn a_run_of_which_a_check_failed_is_no_figure() {
         let case: Case = "cpu.linpack/n=1000/nb=192/threads=1".parse().unwrap();
         let failed = golden::body(RECORDED).replace("Success=1", "Success=0");
-        assert!(Hpcc.parse(&case, &failed).unwrap_err().contains("checks failed"));
+        assert!(parse(&case, &failed).unwrap_err().contains("checks failed"));
     }
 }

@@ -3,9 +3,8 @@
 
 use plimsoll_bench_cpu::operations;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::CaseFact;
 
-use super::super::{Account, InvocationInput, Match, Pairing, Seconds, ToolFigure, fact};
+use super::super::{Account, InvocationInput, Match, Pairing, Seconds, ToolFact, ToolFigure, fact};
 
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
@@ -97,7 +96,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
 }
 
 /// Parses the core type that OpenBLAS prints to standard error; empty if there is none.
-pub(super) fn core_type(stderr: &str) -> Vec<(CaseFact<String>, String)> {
+pub(super) fn core_type(stderr: &str) -> Vec<ToolFact> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
     core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
         .into_iter()
@@ -141,12 +140,8 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         reading.record(&fact::RESIDUAL, residual);
     }
     for (at, row) in [(1, fact::N), (2, fact::NB), (3, fact::P), (4, fact::Q)] {
-        let key = row.name;
-        let used = number(at, key)? as u64;
-        reading.record(&row, used);
-        if let Some(wanted) = case.number(key).filter(|wanted| *wanted != used) {
-            reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
-        }
+        let used = number(at, row.name)? as u64;
+        reading.compare(&row, used as f64, case.number(row.name).unwrap_or(used) as f64, 0.0);
     }
     Ok(reading)
 }
@@ -175,7 +170,7 @@ mod tests {
         assert!(parse(&case(1000), &failed).unwrap_err().contains("residual"));
         let passed = failed.replace("FAILED", "PASSED");
         assert_eq!(parse(&case(1000), &passed).unwrap().value, 10.51e9);
-        assert_eq!(parse(&case(2000), &passed).unwrap().differs, ["its n was 1000 where 2000 was asked"]);
+        assert_eq!(parse(&case(2000), &passed).unwrap().differs, ["it ran with n=1000 instead of 2000"]);
     }
 
     #[test]

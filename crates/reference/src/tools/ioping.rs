@@ -9,11 +9,9 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
 };
 use super::words;
-
-pub(super) struct Ioping;
 
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
@@ -33,70 +31,63 @@ fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     }
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "ioping",
     checks: "latency of single disk reads",
     programs: &["ioping"],
     package: Package::Debian("ioping"),
     version_arguments: &["-v"],
     version_after: "ioping ",
-    ..Tool::NONE
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Ioping {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.subsystem() == "disk")
+        .then_some("it does one read at a time, sequential or random, past the page cache")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.subsystem() == "disk")
-            .then_some("it does one read at a time, sequential or random, past the page cache")
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let (job, _) = single_read(case)?;
+    let (definition, note) = match job.engine {
+        DiskEngine::Psync => (Match::Exact, "mean of single reads of the same file"),
+        _ => (Match::Related, "one pread at a time, no io_uring"),
+    };
+    Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (job, _) = single_read(case)?;
-        let (definition, note) = match job.engine {
-            DiskEngine::Psync => (Match::Exact, "mean of single reads of the same file"),
-            _ => (Match::Related, "one pread at a time, no io_uring"),
-        };
-        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
+    let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
+    let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
+    let (job, block) = single_read(ask.case).ok_or("the case is no single read")?;
+    let working = (bytes / block * block).to_string();
+    let time = format!("{}s", ask.seconds);
+    let mut arguments =
+        words(&["-D", "-B", "-i", "0", "-w", &time, "-s", &block.to_string(), "-S", &working]);
+    if job.order == BlockOrder::Sequential {
+        arguments.push("-L".to_owned());
     }
+    arguments.push(file.to_owned());
+    Ok(Invocation { program: "ioping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let file = ask.offer.file.as_ref().ok_or("the case has no test file to share")?;
-        let file = file.to_str().ok_or("the test file's path is not UTF-8")?;
-        let bytes = ask.offer.file_bytes.ok_or("the size of the test file is not known")?;
-        let (job, block) = single_read(ask.case).ok_or("the case is no single read")?;
-        let working = (bytes / block * block).to_string();
-        let time = format!("{}s", ask.seconds);
-        let mut arguments =
-            words(&["-D", "-B", "-i", "0", "-w", &time, "-s", &block.to_string(), "-S", &working]);
-        if job.order == BlockOrder::Sequential {
-            arguments.push("-L".to_owned());
-        }
-        arguments.push(file.to_owned());
-        Ok(Invocation { program: "ioping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let mut rows = lines.map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
+    let row = rows.find_map(|row| row.ok().filter(|row| row.len() == NUMBERS));
+    let row = row.ok_or("its output has no line of ten numbers")?;
+    let (requests, time, bytes) = (row[0], row[1], row[3]);
+    if requests < 1.0 {
+        return Err("it finished no request".to_owned());
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let mut rows =
-            lines.map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
-        let row = rows.find_map(|row| row.ok().filter(|row| row.len() == NUMBERS));
-        let row = row.ok_or("its output has no line of ten numbers")?;
-        let (requests, time, bytes) = (row[0], row[1], row[3]);
-        if requests < 1.0 {
-            return Err("it finished no request".to_owned());
-        }
-        let account = Account::of(requests, Seconds::of(time * 1e-9));
-        let mut reading = ToolFigure::of(row[MEAN] * 1e-9, account)?;
-        let block = bytes * time * 1e-9 / requests;
-        reading.record(&fact::BLOCK_BYTES, block.round());
-        if let Some((_, wanted)) = single_read(case)
-            && (block / wanted as f64 - 1.0).abs() > 0.01
-        {
-            reading.differs.push(format!("its requests had {block:.0} bytes where {wanted} were asked"));
-        }
-        Ok(reading)
-    }
+    let account = Account::of(requests, Seconds::of(time * 1e-9));
+    let mut reading = ToolFigure::of(row[MEAN] * 1e-9, account)?;
+    let block = bytes * time * 1e-9 / requests;
+    let wanted = single_read(case).map_or(block, |(_, wanted)| wanted as f64);
+    reading.compare(&fact::BLOCK_BYTES, block.round(), wanted, 0.01);
+    Ok(reading)
 }

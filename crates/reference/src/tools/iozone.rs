@@ -8,12 +8,9 @@ use plimsoll_model::job::disk::{
 };
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, Pass, RefTool, Seconds, Tool, ToolFigure,
-    fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, Pass, RefTool, Seconds, ToolFigure, fact,
 };
 use super::{has_only_parameters, words};
-
-pub(super) struct Iozone;
 
 const KIB: u64 = 1024;
 const MAX_RECORD_BYTES: u64 = 16 << 20;
@@ -41,101 +38,94 @@ struct Other {
 const NEW_FILE: &str =
     "the first pass over a new file: it also makes the file longer and has its blocks allocated";
 
+/// Returns a test with iozone's `number` for it and the title of its report.
+const fn test(
+    number: &'static str,
+    (operation, order, cache): (DiskOperation, BlockOrder, CacheMode),
+    report: &'static str,
+    processes: Option<&'static str>,
+    other: Option<Other>,
+) -> IozoneTest {
+    IozoneTest { operation, order, cache, number, report, processes, other }
+}
+
 const TESTS: &[IozoneTest] = &[
-    IozoneTest {
-        operation: DiskOperation::Read,
-        order: BlockOrder::Sequential,
-        cache: CacheMode::Direct,
-        number: "1",
-        report: "Reader report",
-        processes: Some("readers"),
-        other: Some(Other {
+    test(
+        "1",
+        (DiskOperation::Read, BlockOrder::Sequential, CacheMode::Direct),
+        "Reader report",
+        Some("readers"),
+        Some(Other {
             name: "reread",
             report: "Re-Reader report",
             note: "the second pass over the same file",
         }),
-    },
-    IozoneTest {
-        operation: DiskOperation::Write,
-        order: BlockOrder::Sequential,
-        cache: CacheMode::Direct,
-        number: "0",
-        report: "Re-writer report",
-        // A second pass of writes would also sleep; the readings for reads have the first one.
-        processes: Some("initial writers"),
-        other: Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
-    },
-    IozoneTest {
-        operation: DiskOperation::Read,
-        order: BlockOrder::Random,
-        cache: CacheMode::Direct,
-        number: "2",
-        report: "Random read report",
-        processes: Some("random readers"),
-        other: None,
-    },
-    IozoneTest {
-        operation: DiskOperation::Write,
-        order: BlockOrder::Random,
-        cache: CacheMode::Direct,
-        number: "2",
-        report: "Random write report",
-        processes: Some("random writers"),
-        other: None,
-    },
-    IozoneTest {
-        operation: DiskOperation::Read,
-        order: BlockOrder::Backward,
-        cache: CacheMode::Direct,
-        number: "3",
-        report: "Backward read report",
-        processes: Some("reverse readers"),
-        other: None,
-    },
-    IozoneTest {
-        operation: DiskOperation::Write,
-        order: BlockOrder::Same,
-        cache: CacheMode::Direct,
-        number: "4",
-        report: "Record rewrite report",
-        processes: None,
-        other: None,
-    },
-    IozoneTest {
-        operation: DiskOperation::Read,
-        order: BlockOrder::Strided,
-        cache: CacheMode::Direct,
-        number: "5",
-        report: "Stride read report",
-        processes: Some("stride readers"),
-        other: None,
-    },
-    IozoneTest {
-        operation: DiskOperation::Write,
-        order: BlockOrder::Sequential,
-        cache: CacheMode::Buffered,
-        number: "6",
-        report: "Re-Fwrite report",
-        processes: None,
-        other: Some(Other {
+    ),
+    // A second pass of writes would also sleep; the readings for reads have the first one.
+    test(
+        "0",
+        (DiskOperation::Write, BlockOrder::Sequential, CacheMode::Direct),
+        "Re-writer report",
+        Some("initial writers"),
+        Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
+    ),
+    test(
+        "2",
+        (DiskOperation::Read, BlockOrder::Random, CacheMode::Direct),
+        "Random read report",
+        Some("random readers"),
+        None,
+    ),
+    test(
+        "2",
+        (DiskOperation::Write, BlockOrder::Random, CacheMode::Direct),
+        "Random write report",
+        Some("random writers"),
+        None,
+    ),
+    test(
+        "3",
+        (DiskOperation::Read, BlockOrder::Backward, CacheMode::Direct),
+        "Backward read report",
+        Some("reverse readers"),
+        None,
+    ),
+    test(
+        "4",
+        (DiskOperation::Write, BlockOrder::Same, CacheMode::Direct),
+        "Record rewrite report",
+        None,
+        None,
+    ),
+    test(
+        "5",
+        (DiskOperation::Read, BlockOrder::Strided, CacheMode::Direct),
+        "Stride read report",
+        Some("stride readers"),
+        None,
+    ),
+    test(
+        "6",
+        (DiskOperation::Write, BlockOrder::Sequential, CacheMode::Buffered),
+        "Re-Fwrite report",
+        None,
+        Some(Other {
             name: "fwrite",
             report: "Fwrite report",
             note: "the first pass over a new file, through the C library's stream and the page cache",
         }),
-    },
-    IozoneTest {
-        operation: DiskOperation::Read,
-        order: BlockOrder::Sequential,
-        cache: CacheMode::Buffered,
-        number: "7",
-        report: "Fread report",
-        processes: None,
-        other: Some(Other {
+    ),
+    test(
+        "7",
+        (DiskOperation::Read, BlockOrder::Sequential, CacheMode::Buffered),
+        "Fread report",
+        None,
+        Some(Other {
             name: "freread",
             report: "Re-Fread report",
             note: "the second pass over the same file; the C library's stream and the page cache are in the figure",
         }),
-    },
+    ),
 ];
 
 struct IozoneCase {
@@ -174,143 +164,140 @@ impl IozoneCase {
     }
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "iozone",
     checks: "disk throughput, one record at a time",
     programs: &["iozone"],
     package: Package::DebianNonFree("iozone3"),
     version_arguments: &["-v"],
     version_after: "Version $Revision: ",
-    ..Tool::NONE
+    declines,
+    pairing,
+    passes,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Iozone {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.subsystem() == "disk").then_some(
+        "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
+         backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
+         through the page cache",
+    )
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.subsystem() == "disk").then_some(
-            "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
-             backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
-             through the page cache",
-        )
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let found = IozoneCase::of(case)?;
-        let IozoneCase { test, ref job, block } = found;
-        let threads = job.threads;
-        let (definition, note) = match job.engine {
-            _ if test.cache == CacheMode::Buffered => (
-                Match::Related,
-                "fread and fwrite: the C library's stream and the page cache are in the figure",
-            ),
-            DiskEngine::Psync if threads == 1 => {
-                (Match::Exact, "bytes per second, one block at a time, on a file of its own")
-            }
-            DiskEngine::Psync
-                if (test.operation, test.order) == (DiskOperation::Write, BlockOrder::Sequential) =>
-            {
-                (Match::Related, "the sum of what its processes saw when each made a file of its own")
-            }
-            DiskEngine::Psync => (Match::Related, "the sum of what its processes saw, on files of their own"),
-            _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
-        };
-        // 1 GB/s and 0.1 ms per record, for two to four passes.
-        let passes = if test.number == "2" { 3.0 } else { 2.0 };
-        let moved = (found.file_bytes() * threads) as f64 * (passes + 1.0);
-        let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
-        let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
-        let metric = if job.is_small() { "rate" } else { "throughput" };
-        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
-    }
-
-    fn passes(&self, case: &Case) -> Vec<Pass> {
-        let found = IozoneCase::of(case).filter(|found| found.job.threads == 1);
-        let found = found.and_then(|found| Some((found.test.other.as_ref()?, found.job)));
-        let pass = |(other, job): (&Other, DiskTransfers)| {
-            let exact = (job.operation, job.cache, job.engine)
-                == (DiskOperation::Read, CacheMode::Direct, DiskEngine::Psync);
-            let definition = if exact { Match::Exact } else { Match::Related };
-            Pass { name: other.name, definition, note: other.note }
-        };
-        found.map(pass).into_iter().collect()
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let found = IozoneCase::of(ask.case).ok_or("it has no such test")?;
-        let (bytes, threads) = (found.file_bytes(), found.job.threads);
-        let IozoneCase { test, block, .. } = found;
-        let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
-        let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
-        if test.cache == CacheMode::Direct {
-            arguments.push("-I".to_owned());
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let found = IozoneCase::of(case)?;
+    let IozoneCase { test, ref job, block } = found;
+    let threads = job.threads;
+    let (definition, note) = match job.engine {
+        _ if test.cache == CacheMode::Buffered => {
+            (Match::Related, "fread and fwrite: the C library's stream and the page cache are in the figure")
         }
-        // Several processes share readings: one of sequential reads and writes, one of random ones.
-        if threads > 1 && test.number == "0" {
-            arguments.extend(words(&["-i", "1"]));
+        DiskEngine::Psync if threads == 1 => {
+            (Match::Exact, "bytes per second, one block at a time, on a file of its own")
         }
-        if test.number != "0" {
-            arguments.extend(words(&["-i", test.number]));
-        }
-        // Several processes each make a file in the current directory.
-        arguments.extend(match threads {
-            1 => words(&["-f", "iozone.tmp"]),
-            n => words(&["-t", &n.to_string()]),
-        });
-        if threads > 1 {
-            arguments.push("-+n".to_owned());
-        }
-        Ok(Invocation {
-            program: "iozone",
-            arguments,
-            cpus: ask.offer.cpus.clone(),
-            disk_bytes: bytes.saturating_mul(threads),
-            answers_others: threads > 1,
-            ..Invocation::default()
-        })
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let IozoneCase { test, job, block } = IozoneCase::of(case).ok_or("it has no such test")?;
-        if !text.contains("\niozone test complete.") {
-            return Err("its test is not complete".to_owned());
-        }
-        if let Some((_, unit)) = text.split_once("Output is in ")
-            && !unit.to_ascii_lowercase().starts_with("kbytes/sec")
+        DiskEngine::Psync
+            if (test.operation, test.order) == (DiskOperation::Write, BlockOrder::Sequential) =>
         {
-            return Err("its output is not in kBytes/sec".to_owned());
+            (Match::Related, "the sum of what its processes saw when each made a file of its own")
         }
-        let record = block / KIB;
-        let figure = |report, processes: Option<&str>| match (job.threads, processes) {
-            (1, _) | (_, None) => in_report(text, record, report),
-            (threads, Some(processes)) => of_all(text, record, threads, processes),
-        };
-        let other = test.other.as_ref().filter(|_| job.threads == 1);
-        let other = other.map(|other| (other.name, figure(other.report, None)));
-        let figure = figure(test.report, test.processes);
-        let wanted = || {
-            let (order, operation) = (test.order.word(), test.operation.word());
-            format!("its output has no {order} {operation} of records of {record} kB")
-        };
-        let figure = figure.ok_or_else(wanted)?;
-        let each = if job.is_small() { block as f64 } else { 1.0 };
-        let read = |figure: &IozoneFigure| {
-            let account =
-                Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
-            ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)
-        };
-        let mut reading = read(&figure)?;
-        let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
-        reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
-        reading.record(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
-        reading.record(&fact::BLOCK_BYTES, record * KIB);
-        if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
-            reading.differs.push("it went through the page cache".to_owned());
-        }
-        Ok(reading)
+        DiskEngine::Psync => (Match::Related, "the sum of what its processes saw, on files of their own"),
+        _ => (Match::Related, "one pread or pwrite at a time, no io_uring"),
+    };
+    // 1 GB/s and 0.1 ms per record, for two to four passes.
+    let passes = if test.number == "2" { 3.0 } else { 2.0 };
+    let moved = (found.file_bytes() * threads) as f64 * (passes + 1.0);
+    let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
+    let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
+    let metric = if job.is_small() { "rate" } else { "throughput" };
+    Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+}
+
+fn passes(case: &Case) -> Vec<Pass> {
+    let found = IozoneCase::of(case).filter(|found| found.job.threads == 1);
+    let found = found.and_then(|found| Some((found.test.other.as_ref()?, found.job)));
+    let pass = |(other, job): (&Other, DiskTransfers)| {
+        let exact = (job.operation, job.cache, job.engine)
+            == (DiskOperation::Read, CacheMode::Direct, DiskEngine::Psync);
+        let definition = if exact { Match::Exact } else { Match::Related };
+        Pass { name: other.name, definition, note: other.note }
+    };
+    found.map(pass).into_iter().collect()
+}
+
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let found = IozoneCase::of(ask.case).ok_or("it has no such test")?;
+    let (bytes, threads) = (found.file_bytes(), found.job.threads);
+    let IozoneCase { test, block, .. } = found;
+    let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
+    let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
+    if test.cache == CacheMode::Direct {
+        arguments.push("-I".to_owned());
     }
+    // Several processes share readings: one of sequential reads and writes, one of random ones.
+    if threads > 1 && test.number == "0" {
+        arguments.extend(words(&["-i", "1"]));
+    }
+    if test.number != "0" {
+        arguments.extend(words(&["-i", test.number]));
+    }
+    // Several processes each make a file in the current directory.
+    arguments.extend(match threads {
+        1 => words(&["-f", "iozone.tmp"]),
+        n => words(&["-t", &n.to_string()]),
+    });
+    if threads > 1 {
+        arguments.push("-+n".to_owned());
+    }
+    Ok(Invocation {
+        program: "iozone",
+        arguments,
+        cpus: ask.offer.cpus.clone(),
+        disk_bytes: bytes.saturating_mul(threads),
+        answers_others: threads > 1,
+        ..Invocation::default()
+    })
+}
+
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let IozoneCase { test, job, block } = IozoneCase::of(case).ok_or("it has no such test")?;
+    if !text.contains("\niozone test complete.") {
+        return Err("its test is not complete".to_owned());
+    }
+    if let Some((_, unit)) = text.split_once("Output is in ")
+        && !unit.to_ascii_lowercase().starts_with("kbytes/sec")
+    {
+        return Err("its output is not in kBytes/sec".to_owned());
+    }
+    let record = block / KIB;
+    let figure = |report, processes: Option<&str>| match (job.threads, processes) {
+        (1, _) | (_, None) => in_report(text, record, report),
+        (threads, Some(processes)) => of_all(text, record, threads, processes),
+    };
+    let other = test.other.as_ref().filter(|_| job.threads == 1);
+    let other = other.map(|other| (other.name, figure(other.report, None)));
+    let figure = figure(test.report, test.processes);
+    let wanted = || {
+        let (order, operation) = (test.order.word(), test.operation.word());
+        format!("its output has no {order} {operation} of records of {record} kB")
+    };
+    let figure = figure.ok_or_else(wanted)?;
+    let each = if job.is_small() { block as f64 } else { 1.0 };
+    let read = |figure: &IozoneFigure| {
+        let account = Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
+        ToolFigure::of(figure.kib_per_second * KIB as f64 / each, account)
+    };
+    let mut reading = read(&figure)?;
+    let other = other.and_then(|(name, figure)| Some((name, read(&figure?).ok()?)));
+    reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
+    reading.record(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
+    reading.record(&fact::BLOCK_BYTES, record * KIB);
+    if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
+        reading.differs.push("it went through the page cache".to_owned());
+    }
+    Ok(reading)
 }
 
 struct IozoneFigure {
@@ -402,18 +389,18 @@ mod tests {
             (STREAMS, of("write buffered", "64K", 1), "fwrite", 126_156.0),
             (STREAMS, of("read buffered", "64K", 1), "freread", 17_910_197.0),
         ] {
-            let stated = Iozone.passes(&case);
+            let stated = passes(&case);
             assert_eq!(stated.iter().map(|pass| pass.name).collect::<Vec<_>>(), [name]);
-            let reading = Iozone.parse(&case, &golden::body(text)).unwrap();
+            let reading = parse(&case, &golden::body(text)).unwrap();
             let records = case.number("block").unwrap() as f64 / 1024.0;
             assert_eq!(
                 reading.passes.iter().map(|(name, (value, _))| (*name, *value)).collect::<Vec<_>>(),
                 [(name, kib / records)]
             );
         }
-        assert_eq!(Iozone.passes(&of("read direct", "4K", 2)), [], "several processes make one pass");
+        assert_eq!(passes(&of("read direct", "4K", 2)), [], "several processes make one pass");
         let random: Case = "disk.io/op=read/pattern=random/block=64K/threads=1/cache=direct".parse().unwrap();
-        assert_eq!(Iozone.passes(&random), []);
+        assert_eq!(passes(&random), []);
     }
 
     #[test]
@@ -435,7 +422,7 @@ mod tests {
                 is_scaled_down: false,
                 far,
             };
-            Iozone.invocation(&ask).unwrap().arguments
+            invocation(&ask).unwrap().arguments
         };
         assert_eq!(arguments("read sequential", 2), arguments("write sequential", 2));
         assert_eq!(arguments("read random", 2), arguments("write random", 2));
@@ -446,10 +433,10 @@ mod tests {
     #[test]
     fn columns_without_tables_are_no_figure() {
         let case = "disk.io/op=read/pattern=random/block=4K/depth=1/threads=1/engine=psync".parse().unwrap();
-        let why = Iozone.parse(&case, &golden::body(WITHOUT)).unwrap_err();
+        let why = parse(&case, &golden::body(WITHOUT)).unwrap_err();
         assert!(why.contains("no random read of records of 4 kB"), "{why}");
         let operations = golden::body(WITHOUT).replace("Output is in kBytes/sec", "Output is in ops/sec");
-        assert!(Iozone.parse(&case, &operations).unwrap_err().contains("not in kBytes/sec"));
+        assert!(parse(&case, &operations).unwrap_err().contains("not in kBytes/sec"));
     }
 
     #[test]

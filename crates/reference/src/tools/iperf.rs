@@ -6,12 +6,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{Call, client_and_server, has_only_parameters, rate, words};
-
-pub(super) struct Iperf;
 
 #[derive(Clone, Copy, PartialEq)]
 enum IperfTest {
@@ -32,7 +30,7 @@ fn test(case: &Case) -> Option<IperfTest> {
     }
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "iperf",
     checks: "TCP throughput, UDP at a rate (iperf 2)",
     programs: &["iperf"],
@@ -40,96 +38,83 @@ const TOOL: Tool = Tool {
     version_arguments: &["-v"],
     version_after: "iperf version ",
     port: Some(5001),
-    results: Some("text and CSV of iperf 2, TCP and UDP"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "text and CSV of iperf 2, TCP and UDP",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Iperf {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
+        "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
+    )
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
-            "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
-        )
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (definition, note) = match test(case)? {
-            IperfTest::Up => (Match::Related, "as sent: what is on its way at the end counts"),
-            IperfTest::Down => {
-                (Match::Exact, "bits per second as received, the same message size and streams")
-            }
-            IperfTest::Datagrams => {
-                (Match::Exact, "bits per second as its server received them, at the same rate")
-            }
-        };
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let test = test(ask.case).ok_or("it has no such test")?;
-        let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
-        let streams = ask.case.number("streams").unwrap_or(1).to_string();
-        let (port, time) = (ask.far.port().to_string(), ask.seconds.to_string());
-        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-t", &time, "-l", &message]);
-        arguments.extend(words(&["-P", &streams, "-f", "b"]));
-        let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
-        let mut listens = Listens::Tcp(ask.far.port());
-        match test {
-            IperfTest::Up => {}
-            IperfTest::Down => arguments.push("-R".to_owned()),
-            IperfTest::Datagrams => {
-                let rate = rate(ask.case).ok_or("the case has no rate")?;
-                arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
-                served.push("-u".to_owned());
-                listens = Listens::Udp(ask.far.port());
-            }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let (definition, note) = match test(case)? {
+        IperfTest::Up => (Match::Related, "as sent: what is on its way at the end counts"),
+        IperfTest::Down => (Match::Exact, "bits per second as received, the same message size and streams"),
+        IperfTest::Datagrams => {
+            (Match::Exact, "bits per second as its server received them, at the same rate")
         }
-        let [near, far] = [arguments, served].map(|arguments| Call { program: "iperf", arguments });
-        Ok(client_and_server(ask, near, far, listens))
-    }
+    };
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
+}
 
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let test = test(case).ok_or("it has no such test")?;
-        let streams = case.number("streams").unwrap_or(1);
-        // The sender's own figure comes before this line.
-        let part = match test {
-            IperfTest::Datagrams => {
-                text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
-            }
-            _ => text,
-        };
-        let rows: Vec<IperfLine<'_>> = part.split_inclusive('\n').filter_map(IperfLine::of).collect();
-        let sum = rows.iter().find(|row| row.id == "SUM");
-        let single = rows.iter().filter(|row| row.id != "SUM");
-        let count = single.clone().count() as u64;
-        let row = match (streams, sum) {
-            (1, _) => single.clone().next(),
-            (_, sum) => sum,
-        };
-        let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
-        let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
-        reading.record(&fact::STREAM_COUNT, count);
-        if count != streams {
-            reading.differs.push(format!("it reported {count} streams where {streams} were asked"));
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let test = test(ask.case).ok_or("it has no such test")?;
+    let message = ask.case.number("message").ok_or("the case has no message size")?.to_string();
+    let streams = ask.case.number("streams").unwrap_or(1).to_string();
+    let (port, time) = (ask.far.port().to_string(), ask.seconds.to_string());
+    let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-t", &time, "-l", &message]);
+    arguments.extend(words(&["-P", &streams, "-f", "b"]));
+    let mut served = words(&["-s", "-B", "127.0.0.1", "-p", &port]);
+    let mut listens = Listens::Tcp(ask.far.port());
+    match test {
+        IperfTest::Up => {}
+        IperfTest::Down => arguments.push("-R".to_owned()),
+        IperfTest::Datagrams => {
+            let rate = rate(ask.case).ok_or("the case has no rate")?;
+            arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+            served.push("-u".to_owned());
+            listens = Listens::Udp(ask.far.port());
         }
-        Ok(reading)
     }
+    let [near, far] = [arguments, served].map(|arguments| Call { program: "iperf", arguments });
+    Ok(client_and_server(ask, near, far, listens))
+}
 
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let test = test(case).ok_or("it has no such test")?;
+    let streams = case.number("streams").unwrap_or(1);
+    // The sender's own figure comes before this line.
+    let part = match test {
+        IperfTest::Datagrams => {
+            text.split_once("Server Report:").ok_or("its output has no 'Server Report:'")?.1
+        }
+        _ => text,
+    };
+    let rows: Vec<IperfLine<'_>> = part.split_inclusive('\n').filter_map(IperfLine::of).collect();
+    let sum = rows.iter().find(|row| row.id == "SUM");
+    let single = rows.iter().filter(|row| row.id != "SUM");
+    let count = single.clone().count() as u64;
+    let row = match (streams, sum) {
+        (1, _) => single.clone().next(),
+        (_, sum) => sum,
+    };
+    let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
+    let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
+    reading.compare(&fact::STREAM_COUNT, count as f64, streams as f64, 0.0);
+    Ok(reading)
 }
 
 struct IperfLine<'a> {

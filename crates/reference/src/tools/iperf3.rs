@@ -7,12 +7,10 @@ use plimsoll_model::case::{Case, Value};
 use serde::Deserialize;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{Call, client_and_server, has_only_parameters, rate, whole_seconds, words};
-
-pub(super) struct Iperf3;
 
 const TCP: &[&str] = &[
     "message",
@@ -29,7 +27,7 @@ const TCP: &[&str] = &[
 const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
 const MIN_DATAGRAM_BYTES: u64 = 16;
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "iperf3",
     checks: "TCP throughput as received",
     programs: &["iperf3"],
@@ -37,107 +35,92 @@ const TOOL: Tool = Tool {
     version_arguments: &["--version"],
     version_after: "iperf ",
     port: Some(5201),
-    results: Some("JSON of 3.1 and later, TCP and UDP"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "JSON of 3.1 and later, TCP and UDP",
+        recognises: stated::recognises,
+        continues: stated::continues,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Iperf3 {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
+fn declines(case: &Case) -> Option<&'static str> {
+    match case.benchmark() {
+        "network.tcp" => Some(
+            "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss",
+        ),
+        "network.udp" => Some("it sends datagrams of 16 bytes and more, and searches for no rate"),
+        _ => None,
     }
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        match case.benchmark() {
-            "network.tcp" => Some(
-                "it reads what it receives, and takes --message, --streams, --direction, --omit, --zerocopy, --nodelay, --congestion, --window, --mss",
-            ),
-            "network.udp" => Some("it sends datagrams of 16 bytes and more, and searches for no rate"),
-            _ => None,
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let note = match case.benchmark() {
+        "network.tcp" if has_only_parameters(case, TCP) => {
+            "bits per second as received, the same message size and streams"
         }
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let note = match case.benchmark() {
-            "network.tcp" if has_only_parameters(case, TCP) => {
-                "bits per second as received, the same message size and streams"
-            }
-            "network.udp"
-                if has_only_parameters(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES =>
-            {
-                "bits per second as received, the same datagrams at the same rate"
-            }
-            _ => return None,
-        };
-        let seconds = 1.5 + warm_up_seconds(case);
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let port = ask.far.port().to_string();
-        let message = ask.case.number("message").ok_or("the case has no message size")?;
-        let streams = ask.case.number("streams").unwrap_or(1);
-        let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &whole_seconds(ask)]);
-        arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
-        match ask.case.word("direction") {
-            Some("down") => arguments.push("-R".to_owned()),
-            Some("both") => arguments.push("--bidir".to_owned()),
-            _ => {}
+        "network.udp" if has_only_parameters(case, UDP) && case.number("message")? >= MIN_DATAGRAM_BYTES => {
+            "bits per second as received, the same datagrams at the same rate"
         }
-        if ask.case.benchmark() == "network.udp" {
-            // The case's rate is for all streams, iperf3's for each stream.
-            let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
-            arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
-        }
-        arguments.extend(options(ask.case));
-        let near = Call { program: "iperf3", arguments };
-        let far = Call { program: "iperf3", arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]) };
-        Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
-    }
+        _ => return None,
+    };
+    let seconds = 1.5 + warm_up_seconds(case);
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
+}
 
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let start = text.find('{').ok_or("its output is no JSON")?;
-        let report: Iperf3Report =
-            serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
-        if let Some(error) = report.error {
-            return Err(plimsoll_units::text::shown_within(&error, 200));
-        }
-        let end = report.end.ok_or("its JSON has no end")?;
-        let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;
-        let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
-            (Some("both"), Some(back)) => back,
-            (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
-            _ => ReportSum::default(),
-        };
-        let bits = (there.bytes + back.bytes) * 8.0;
-        let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
-        let mut reading = ToolFigure::of(there.bits_per_second + back.bits_per_second, account)?;
-        let asked = [
-            (fact::MESSAGE_BYTES, report.start.test_start.blksize),
-            (fact::STREAM_COUNT, report.start.test_start.num_streams),
-        ];
-        for (row, used) in asked {
-            let key = row.name;
-            reading.record(&row, used);
-            let wanted = case.number(key).unwrap_or(used);
-            if used != wanted {
-                reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
-            }
-        }
-        Ok(reading)
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let port = ask.far.port().to_string();
+    let message = ask.case.number("message").ok_or("the case has no message size")?;
+    let streams = ask.case.number("streams").unwrap_or(1);
+    let mut arguments = words(&["-c", ask.far.host(), "-p", &port, "-J", "-t", &whole_seconds(ask)]);
+    arguments.extend(words(&["-l", &message.to_string(), "-P", &streams.to_string()]));
+    match ask.case.word("direction") {
+        Some("down") => arguments.push("-R".to_owned()),
+        Some("both") => arguments.push("--bidir".to_owned()),
+        _ => {}
     }
+    if ask.case.benchmark() == "network.udp" {
+        // The case's rate is for all streams, iperf3's for each stream.
+        let rate = rate(ask.case).map_or(0.0, |rate| rate / streams as f64);
+        arguments.extend(words(&["-u", "-b", &format!("{rate:.0}")]));
+    }
+    arguments.extend(options(ask.case));
+    let near = Call { program: "iperf3", arguments };
+    let far = Call { program: "iperf3", arguments: words(&["-s", "-B", "127.0.0.1", "-p", &port]) };
+    Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
+}
 
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let start = text.find('{').ok_or("its output is no JSON")?;
+    let report: Iperf3Report =
+        serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
+    if let Some(error) = report.error {
+        return Err(plimsoll_units::text::shown_within(&error, 200));
     }
-
-    fn continues(&self, before: &str, document: &str) -> bool {
-        stated::continues(before, document)
+    let end = report.end.ok_or("its JSON has no end")?;
+    let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;
+    let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
+        (Some("both"), Some(back)) => back,
+        (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
+        _ => ReportSum::default(),
+    };
+    let bits = (there.bytes + back.bytes) * 8.0;
+    let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
+    let mut reading = ToolFigure::of(there.bits_per_second + back.bits_per_second, account)?;
+    let asked = [
+        (fact::MESSAGE_BYTES, report.start.test_start.blksize),
+        (fact::STREAM_COUNT, report.start.test_start.num_streams),
+    ];
+    for (row, used) in asked {
+        reading.compare(&row, used as f64, case.number(row.name).unwrap_or(used) as f64, 0.0);
     }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 /// Returns the warm-up in whole seconds for iperf3's `-O`; 0 without a warm-up.
@@ -215,16 +198,16 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let one = Iperf3.parse(&case(128 << 10, 1), &golden::body(ONE)).unwrap();
+        let one = parse(&case(128 << 10, 1), &golden::body(ONE)).unwrap();
         assert!(one.value > 1e8 && one.differs.is_empty(), "{one:?}");
-        let two = Iperf3.parse(&case(1 << 20, 2), &golden::body(TWO)).unwrap();
+        let two = parse(&case(1 << 20, 2), &golden::body(TWO)).unwrap();
         assert!(two.value > 1e8 && two.differs.is_empty(), "{two:?}");
-        assert_eq!(Iperf3.parse(&case(8, 8), &golden::body(ONE)).unwrap().differs.len(), 2);
+        assert_eq!(parse(&case(8, 8), &golden::body(ONE)).unwrap().differs.len(), 2);
     }
 
     #[test]
     fn its_own_error_is_told() {
-        let why = Iperf3.parse(&case(1, 1), "{\"start\":{},\"error\":\"error - unable to connect\"}");
+        let why = parse(&case(1, 1), "{\"start\":{},\"error\":\"error - unable to connect\"}");
         assert_eq!(why.unwrap_err(), "error - unable to connect");
     }
 }

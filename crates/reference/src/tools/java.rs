@@ -6,12 +6,10 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure,
     ToolServerLocation, fact,
 };
 use super::has_only_parameters;
-
-pub(super) struct Java;
 
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
@@ -19,7 +17,7 @@ const FILE: u64 = 64 << 20;
 /// Seconds for the runtime, the compiler, and the loops before they are compiled.
 const START: f64 = 2.0;
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "java",
     checks: "the same loops in Java: arithmetic, file and TCP transfers",
     programs: &["java"],
@@ -28,7 +26,11 @@ const TOOL: Tool = Tool {
     version_after: "openjdk ",
     // It must be named, as no plan has such a benchmark: it measures another language.
     only_with: &["java"],
-    ..Tool::NONE
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
 const TRANSFERS: &[&str] = &["write:sequential", "read:sequential", "write:random", "read:random"];
@@ -112,97 +114,80 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     }
 }
 
-impl RefTool for Java {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    matches!(case.benchmark(), "cpu.peak" | "disk.io" | "network.tcp").then_some(
+        "it has sums of i32 and f64, fma and mix of f64; psync reads and writes in order or at random; TCP in one \
+         direction on this machine",
+    )
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        matches!(case.benchmark(), "cpu.peak" | "disk.io" | "network.tcp").then_some(
-            "it has sums of i32 and f64, fma and mix of f64; psync reads and writes in order or at random; TCP in one \
-             direction on this machine",
-        )
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let JavaArguments { metric, .. } = asked(case)?;
+    let note = match case.benchmark() {
+        "cpu.peak" => "Java: its numbers lie in the first cache, and its compiler chooses the instructions",
+        "disk.io" => "Java: FileChannel on a file of its own",
+        _ => "Java: both ends in one process, sockets of its library",
+    };
+    Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let JavaArguments { metric, .. } = asked(case)?;
-        let note = match case.benchmark() {
-            "cpu.peak" => {
-                "Java: its numbers lie in the first cache, and its compiler chooses the instructions"
-            }
-            "disk.io" => "Java: FileChannel on a file of its own",
-            _ => "Java: both ends in one process, sockets of its library",
-        };
-        Some(Pairing { metric, definition: Match::Related, note, seconds: START, pairs: 1 })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let JavaArguments { words: mut arguments, file, .. } = asked(ask.case).ok_or("it has no such loop")?;
+    if ask.case.benchmark() == "network.tcp" && matches!(ask.far, ToolServerLocation::There(..)) {
+        return Err(
+            "its client and server are one process, but the case's server is on another machine".to_owned()
+        );
     }
+    // Waits for the compiler, so that compiled code is measured also on a busy machine.
+    arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);
+    arguments.push(format!("seconds={}", ask.seconds));
+    let near = ask.offer.cpus.iter().chain(&ask.offer.far_cpus).copied();
+    let mut cpus: Vec<usize> = near.collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(Invocation {
+        program: "java",
+        arguments,
+        files: vec![(SOURCE.0, SOURCE.1.to_owned())],
+        cpus,
+        answers_others: true,
+        disk_bytes: file.map_or(0, |file| file.bytes),
+        ..Invocation::default()
+    })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let JavaArguments { words: mut arguments, file, .. } =
-            asked(ask.case).ok_or("it has no such loop")?;
-        if ask.case.benchmark() == "network.tcp" && matches!(ask.far, ToolServerLocation::There(..)) {
-            return Err("its client and server are one process, but the case's server is on another machine"
-                .to_owned());
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let JavaArguments { of_case, metric, threads, file, .. } = asked(case).ok_or("it has no such loop")?;
+    let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
+    let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
+    let word = |key: &str| {
+        let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    };
+    let number = |key: &str| {
+        let text = word(key).ok_or_else(|| format!("its line has no {key}"))?;
+        let shown = || format!("its {key} is '{}'", plimsoll_units::text::shown_within(text, 40));
+        text.parse::<f64>().map_err(|_| shown())
+    };
+    let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
+    let (work, seconds) = (number("work")? * block, number("seconds")?);
+    let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
+    for row in [fact::RUNTIME, fact::WORKING_SET_BYTES, fact::MESSAGE_BYTES, fact::BLOCK_BYTES] {
+        if let Some(value) = word(row.name) {
+            reading.record(&row, value);
         }
-        // Waits for the compiler, so that compiled code is measured also on a busy machine.
-        arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);
-        arguments.push(format!("seconds={}", ask.seconds));
-        let near = ask.offer.cpus.iter().chain(&ask.offer.far_cpus).copied();
-        let mut cpus: Vec<usize> = near.collect();
-        cpus.sort_unstable();
-        cpus.dedup();
-        Ok(Invocation {
-            program: "java",
-            arguments,
-            files: vec![(SOURCE.0, SOURCE.1.to_owned())],
-            cpus,
-            answers_others: true,
-            disk_bytes: file.map_or(0, |file| file.bytes),
-            ..Invocation::default()
-        })
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let JavaArguments { of_case, metric, threads, file, .. } =
-            asked(case).ok_or("it has no such loop")?;
-        let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
-        let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
-        let word = |key: &str| {
-            let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
-            pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
-        };
-        let number = |key: &str| {
-            let text = word(key).ok_or_else(|| format!("its line has no {key}"))?;
-            let shown = || format!("its {key} is '{}'", plimsoll_units::text::shown_within(text, 40));
-            text.parse::<f64>().map_err(|_| shown())
-        };
-        let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
-        let (work, seconds) = (number("work")? * block, number("seconds")?);
-        let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;
-        for row in [
-            fact::THREAD_COUNT,
-            fact::RUNTIME,
-            fact::WORKING_SET_BYTES,
-            fact::MESSAGE_BYTES,
-            fact::BLOCK_BYTES,
-        ] {
-            if let Some(value) = word(row.name) {
-                reading.record(&row, value);
-            }
-        }
-        if (number("threads")? - threads as f64).abs() > 0.5 {
-            reading.differs.push(format!("it had {} threads where {threads} were asked", number("threads")?));
-        }
-        let Some(JavaFile { job, .. }) = file else { return Ok(reading) };
-        let used = word("size").and_then(|size| size.parse::<u64>().ok());
-        if let Some((asked, used)) = job.size.zip(used).filter(|(asked, used)| asked != used) {
-            reading.differs.push(format!("its file had {used} bytes where {asked} were asked"));
-        }
-        if word("direct") == Some("false") && job.cache != CacheMode::Buffered {
-            reading.differs.push("it went through the page cache".to_owned());
-        }
-        Ok(reading)
+    reading.compare(&fact::THREAD_COUNT, number("threads")?, threads as f64, 0.0);
+    let Some(JavaFile { job, .. }) = file else { return Ok(reading) };
+    let used = word("size").and_then(|size| size.parse::<u64>().ok());
+    if let Some((asked, used)) = job.size.zip(used).filter(|(asked, used)| asked != used) {
+        reading.differs.push(format!("its file had {used} bytes where {asked} were asked"));
     }
+    if word("direct") == Some("false") && job.cache != CacheMode::Buffered {
+        reading.differs.push("it went through the page cache".to_owned());
+    }
+    Ok(reading)
 }
 
 #[cfg(test)]

@@ -9,12 +9,10 @@ use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream};
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{last_level_bytes, number_after, word_after};
-
-pub(super) struct LikwidBench;
 
 /// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
 const PEAK_SECONDS: f64 = 1.3;
@@ -94,88 +92,71 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(MIN_ITERATIONS)
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "likwid-bench",
     checks: "f64 and f32 fma peak, memory bandwidth",
     programs: &["likwid-bench"],
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
-    results: Some("text of likwid-bench"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "text of likwid-bench",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for LikwidBench {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
+    kernel(case, machine)?;
+    let (metric, seconds) = match case.benchmark() {
+        "cpu.peak" => ("rate", PEAK_SECONDS),
+        _ => ("bandwidth", MEMORY_SECONDS),
+    };
+    let note = "the kernel with the same arrays and instruction set";
+    Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        kernel(case, machine)?;
-        let (metric, seconds) = match case.benchmark() {
-            "cpu.peak" => ("rate", PEAK_SECONDS),
-            _ => ("bandwidth", MEMORY_SECONDS),
-        };
-        let note = "the kernel with the same arrays and instruction set";
-        Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
+    let threads = ask.case.threads();
+    let bytes = match MemoryStream::of(ask.case) {
+        Ok(stream) => stream.site.total(),
+        Err(_) => (PEAK_BYTES * threads) as u64,
+    };
+    // -W: each thread first touches its own part, as in plimsoll.
+    let work = format!("N:{bytes}B:{threads}");
+    let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
+    let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
+    Ok(Invocation {
+        program: "likwid-bench",
+        arguments,
+        cpus: ask.offer.cpus.clone(),
+        output: Output::Stdout,
+        ..Invocation::default()
+    })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let kernel = kernel(ask.case, ask.machine).ok_or("it has no such kernel")?;
-        let threads = ask.case.threads();
-        let bytes = match MemoryStream::of(ask.case) {
-            Ok(stream) => stream.site.total(),
-            Err(_) => (PEAK_BYTES * threads) as u64,
-        };
-        // -W: each thread first touches its own part, as in plimsoll.
-        let work = format!("N:{bytes}B:{threads}");
-        let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
-        let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
-        Ok(Invocation {
-            program: "likwid-bench",
-            arguments,
-            cpus: ask.offer.cpus.clone(),
-            output: Output::Stdout,
-            ..Invocation::default()
-        })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let (label, work) = match case.benchmark() {
+        "cpu.peak" => ("MFlops/s:", "Number of Flops:"),
+        _ => ("MByte/s:", "Data volume (Byte):"),
+    };
+    let figure = number_after(text, label)? * 1e6;
+    let seconds = Seconds::printed(word_after(text, "Time:")?)?;
+    let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
+    if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
+        reading.compare(&fact::THREAD_COUNT, used as f64, case.threads() as f64, 0.0);
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let (label, work) = match case.benchmark() {
-            "cpu.peak" => ("MFlops/s:", "Number of Flops:"),
-            _ => ("MByte/s:", "Data volume (Byte):"),
-        };
-        let figure = number_after(text, label)? * 1e6;
-        let seconds = Seconds::printed(word_after(text, "Time:")?)?;
-        let mut reading = ToolFigure::of(figure, Account::of(number_after(text, work)?, seconds))?;
-        let threads = case.threads();
-        if let Ok(used) = number_after(text, "Using ").and_then(|_| used_threads(text)) {
-            reading.record(&fact::THREAD_COUNT, used);
-            if used != threads {
-                reading.differs.push(format!("it used {used} threads where {threads} were asked"));
-            }
-        }
-        if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
-            reading.record(&fact::WORKING_SET_BYTES, bytes);
-            let wanted = stream.site.total() as f64;
-            if (bytes / wanted - 1.0).abs() > 0.01 {
-                reading.differs.push(format!("it worked on {bytes} bytes where {wanted} were asked"));
-            }
-        }
-        Ok(reading)
+    if let (Ok(bytes), Ok(stream)) = (number_after(text, "Size (Byte):"), MemoryStream::of(case)) {
+        reading.compare(&fact::WORKING_SET_BYTES, bytes, stream.site.total() as f64, 0.01);
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 fn used_threads(text: &str) -> Result<usize, String> {
@@ -209,17 +190,17 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let peak = LikwidBench.parse(&peak(), &golden::body(PEAK)).unwrap();
+        let peak = parse(&peak(), &golden::body(PEAK)).unwrap();
         assert_eq!(peak.value, 54_247.48e6);
         assert_eq!((peak.achieved.get(&fact::THREAD_COUNT).as_deref(), peak.differs.len()), (Some("2"), 0));
-        let copied = LikwidBench.parse(&copy(), &golden::body(COPY)).unwrap();
+        let copied = parse(&copy(), &golden::body(COPY)).unwrap();
         assert_eq!((copied.value, copied.differs.len()), (21_319.77e6, 0));
     }
 
     #[test]
     fn what_it_did_otherwise_is_told() {
         let larger = copy().with_size("size", 1 << 30).with_count("threads", 4);
-        let differs = LikwidBench.parse(&larger, &golden::body(COPY)).unwrap().differs;
+        let differs = parse(&larger, &golden::body(COPY)).unwrap().differs;
         assert_eq!(differs.len(), 2, "{differs:?}");
     }
 

@@ -30,36 +30,36 @@ use plimsoll_model::sample::Offer;
 use super::{Invocation, InvocationInput, Listens, RefTool, ServerProgram};
 
 /// All reference tools, in the order of subsystems.
-pub const REF_TOOLS: &[&dyn RefTool] = &[
-    &likwid::LikwidBench,
-    &xhpl::Xhpl,
-    &hpcc::Hpcc,
-    &xlinpack::Xlinpack,
-    &sysbench::Sysbench,
-    &openssl::Openssl,
-    &stream::StreamBenchmark,
-    &pmbw::Pmbw,
-    &bw_mem::BwMem,
-    &lat_mem_rd::LatMemRd,
-    &mbw::Mbw,
-    &fio::Fio,
-    &iozone::Iozone,
-    &ioping::Ioping,
-    &iperf3::Iperf3,
-    &iperf::Iperf,
-    &netperf::Netperf,
-    &sockperf::Sockperf,
-    &ping::Ping,
-    &os::perf::Perf,
+pub const REF_TOOLS: &[&RefTool] = &[
+    &likwid::TOOL,
+    &xhpl::TOOL,
+    &hpcc::TOOL,
+    &xlinpack::TOOL,
+    &sysbench::TOOL,
+    &openssl::TOOL,
+    &stream::TOOL,
+    &pmbw::TOOL,
+    &bw_mem::TOOL,
+    &lat_mem_rd::TOOL,
+    &mbw::TOOL,
+    &fio::TOOL,
+    &iozone::TOOL,
+    &ioping::TOOL,
+    &iperf3::TOOL,
+    &iperf::TOOL,
+    &netperf::TOOL,
+    &sockperf::TOOL,
+    &ping::TOOL,
+    &os::perf::TOOL,
     &os::lmbench::LAT_SYSCALL,
     &os::lmbench::LAT_PIPE,
     &os::lmbench::LAT_CTX,
     &os::lmbench::LAT_PROC,
     &os::lmbench::LAT_PAGEFAULT,
-    &os::cyclictest::Cyclictest,
-    &java::Java,
-    &osu::OSU_LATENCY,
-    &osu::OSU_BANDWIDTH,
+    &os::cyclictest::TOOL,
+    &java::TOOL,
+    &osu::LATENCY,
+    &osu::BANDWIDTH,
     &osu::ALLREDUCE,
     &osu::BARRIER,
 ];
@@ -153,7 +153,7 @@ fn last_level_bytes(machine: &plimsoll_machine::Machine) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Package, Tool};
+    use super::super::{Package, RefTool};
     use super::*;
 
     #[test]
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_tool_says_what_it_checks() {
-        let mut names: Vec<_> = REF_TOOLS.iter().map(|p| p.tool().name).collect();
+        let mut names: Vec<_> = REF_TOOLS.iter().map(|p| p.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), REF_TOOLS.len());
-        assert!(REF_TOOLS.iter().all(|p| !p.tool().checks.is_empty() && !p.tool().programs.is_empty()));
-        assert!(REF_TOOLS.iter().all(|p| p.tool().package != Package::Source("")));
+        assert!(REF_TOOLS.iter().all(|p| !p.checks.is_empty() && !p.programs.is_empty()));
+        assert!(REF_TOOLS.iter().all(|p| p.package != Package::Source("")));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_version_begins_with_a_digit_after_its_lead() {
-        let tool = |version_after| Tool { version_after, ..Tool::NONE };
+        let tool = |version_after| RefTool { version_after, ..RefTool::NONE };
         assert_eq!(tool("iperf ").version("iperf 3.12 (cJSON)").as_deref(), Some("3.12"));
         assert_eq!(tool("iperf ").version("iperf failed"), None);
         assert_eq!(tool("").version("3.12"), None);

@@ -6,12 +6,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, ToolServerLocation, fact,
 };
 use super::{Call, client_and_server, has_only_parameters, whole_seconds, words};
-
-pub(super) struct Netperf;
 
 #[derive(Clone, Copy, PartialEq)]
 enum NetperfTest {
@@ -48,7 +46,7 @@ fn value(text: &str, key: &str) -> Result<f64, String> {
     value.parse().map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "netperf",
     checks: "TCP throughput of one stream, TCP and UDP round trips",
     programs: &["netperf", "netserver"],
@@ -56,97 +54,86 @@ const TOOL: Tool = Tool {
     version_arguments: &["-V"],
     version_after: "Netperf version ",
     port: Some(12_865),
-    results: Some("text: tables, KEY=VALUE and CSV"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "text: tables, KEY=VALUE and CSV",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Netperf {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.subsystem() == "network")
+        .then_some("it has one TCP stream in one direction, and single round trips by TCP and UDP that block")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.subsystem() == "network").then_some(
-            "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
-        )
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let (metric, note) = match test(case)? {
-            NetperfTest::Up | NetperfTest::Down => {
-                ("goodput", "bits per second as received, the same message size")
-            }
-            NetperfTest::TcpRoundTrip | NetperfTest::UdpRoundTrip => {
-                ("rtt", "mean of whole round trips, as their number in a second gives it")
-            }
-        };
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric, definition: Match::Exact, note, seconds: 1.3, pairs })
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let test = test(ask.case).ok_or("it has no such test")?;
-        let message = ask.case.number("message").ok_or("the case has no message size")?;
-        let (name, option, size) = match test {
-            NetperfTest::Up => ("TCP_STREAM", "-m", message.to_string()),
-            // The server sends.
-            NetperfTest::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
-            NetperfTest::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
-            NetperfTest::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
-        };
-        let keys = match test {
-            NetperfTest::Up | NetperfTest::Down => {
-                "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
-                 ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
-            }
-            _ => {
-                "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE,ELAPSED_TIME,\
-                 LOCAL_BYTES_RECVD"
-            }
-        };
-        let port = ask.far.port().to_string();
-        let mut arguments =
-            words(&["-H", ask.far.host(), "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
-        if matches!(ask.far, ToolServerLocation::Here(_)) {
-            arguments.insert(0, "-4".to_owned());
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let (metric, note) = match test(case)? {
+        NetperfTest::Up | NetperfTest::Down => {
+            ("goodput", "bits per second as received, the same message size")
         }
-        arguments.extend(words(&["--", option, &size, "-k", keys]));
-        let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
-        let (near, far) =
-            (Call { program: "netperf", arguments }, Call { program: "netserver", arguments: served });
-        Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let test = test(case).ok_or("it has no such test")?;
-        let (figure, factor, moved, key) = match test {
-            NetperfTest::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
-            NetperfTest::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
-            _ => ("RT_LATENCY", 1e-6, "LOCAL_BYTES_RECVD", "REQUEST_SIZE"),
-        };
-        let amount = match test {
-            NetperfTest::Up | NetperfTest::Down => value(text, moved)? * 8.0,
-            _ => value(text, moved)? / value(text, "RESPONSE_SIZE")?,
-        };
-        let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
-        let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
-        let used = value(text, key)?;
-        reading.record(&fact::MESSAGE_BYTES, used);
-        if let Some(wanted) = case.number("message").filter(|wanted| (used - *wanted as f64).abs() > 0.5) {
-            reading.differs.push(format!("its messages had {used} bytes where {wanted} were asked"));
+        NetperfTest::TcpRoundTrip | NetperfTest::UdpRoundTrip => {
+            ("rtt", "mean of whole round trips, as their number in a second gives it")
         }
-        Ok(reading)
-    }
+    };
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric, definition: Match::Exact, note, seconds: 1.3, pairs })
+}
 
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let test = test(ask.case).ok_or("it has no such test")?;
+    let message = ask.case.number("message").ok_or("the case has no message size")?;
+    let (name, option, size) = match test {
+        NetperfTest::Up => ("TCP_STREAM", "-m", message.to_string()),
+        // The server sends.
+        NetperfTest::Down => ("TCP_MAERTS", "-m", format!(",{message}")),
+        NetperfTest::TcpRoundTrip => ("TCP_RR", "-r", format!("{message},{message}")),
+        NetperfTest::UdpRoundTrip => ("UDP_RR", "-r", format!("{message},{message}")),
+    };
+    let keys = match test {
+        NetperfTest::Up | NetperfTest::Down => {
+            "REMOTE_RECV_THROUGHPUT,LOCAL_RECV_THROUGHPUT,LOCAL_SEND_SIZE,REMOTE_SEND_SIZE,THROUGHPUT,\
+             ELAPSED_TIME,REMOTE_BYTES_RECVD,LOCAL_BYTES_RECVD"
+        }
+        _ => {
+            "RT_LATENCY,MEAN_LATENCY,P50_LATENCY,P99_LATENCY,REQUEST_SIZE,RESPONSE_SIZE,ELAPSED_TIME,\
+             LOCAL_BYTES_RECVD"
+        }
+    };
+    let port = ask.far.port().to_string();
+    let mut arguments =
+        words(&["-H", ask.far.host(), "-p", &port, "-l", &whole_seconds(ask), "-t", name, "-P", "0"]);
+    if matches!(ask.far, ToolServerLocation::Here(_)) {
+        arguments.insert(0, "-4".to_owned());
     }
+    arguments.extend(words(&["--", option, &size, "-k", keys]));
+    let served = words(&["-D", "-4", "-L", "127.0.0.1", "-p", &port]);
+    let (near, far) =
+        (Call { program: "netperf", arguments }, Call { program: "netserver", arguments: served });
+    Ok(client_and_server(ask, near, far, Listens::Tcp(ask.far.port())))
+}
 
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let test = test(case).ok_or("it has no such test")?;
+    let (figure, factor, moved, key) = match test {
+        NetperfTest::Up => ("REMOTE_RECV_THROUGHPUT", 1e6, "REMOTE_BYTES_RECVD", "LOCAL_SEND_SIZE"),
+        NetperfTest::Down => ("LOCAL_RECV_THROUGHPUT", 1e6, "LOCAL_BYTES_RECVD", "REMOTE_SEND_SIZE"),
+        _ => ("RT_LATENCY", 1e-6, "LOCAL_BYTES_RECVD", "REQUEST_SIZE"),
+    };
+    let amount = match test {
+        NetperfTest::Up | NetperfTest::Down => value(text, moved)? * 8.0,
+        _ => value(text, moved)? / value(text, "RESPONSE_SIZE")?,
+    };
+    let account = Account::of(amount, Seconds::printed(word(text, "ELAPSED_TIME")?)?);
+    let mut reading = ToolFigure::of(value(text, figure)? * factor, account)?;
+    let used = value(text, key)?;
+    let wanted = case.number("message").map_or(used, |wanted| wanted as f64);
+    reading.compare(&fact::MESSAGE_BYTES, used, wanted, 0.0);
+    Ok(reading)
 }

@@ -5,14 +5,11 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
-    ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
 };
 use super::{has_only_parameters, whole_seconds, words};
 
-pub(super) struct Openssl;
-
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "openssl",
     checks: "AES, SHA-256, ChaCha20-Poly1305",
     programs: &["openssl"],
@@ -20,7 +17,10 @@ const TOOL: Tool = Tool {
     version_arguments: &["version"],
     version_after: "OpenSSL ",
     library: Some("libcrypto"),
-    ..Tool::NONE
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
 const SEALED: &[&str] = &["aes-128-gcm", "chacha20-poly1305"];
@@ -45,54 +45,41 @@ fn bytes(text: &str) -> Option<f64> {
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)
 }
 
-impl RefTool for Openssl {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let known = has_only_parameters(case, &["op", "block", "affinity", "threads"]);
+    (case.benchmark() == "cpu.crypto" && known).then_some(())?;
+    let note = "the same calls on blocks as long, by OpenSSL's own code";
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known = has_only_parameters(case, &["op", "block", "affinity", "threads"]);
-        (case.benchmark() == "cpu.crypto" && known).then_some(())?;
-        let note = "the same calls on blocks as long, by OpenSSL's own code";
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let (case, seconds) = (ask.case, whole_seconds(ask));
+    let op = case.word("op").unwrap_or_default();
+    let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());
+    let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);
+    arguments.extend(words(&["-bytes", &block.to_string()]));
+    if case.threads() > 1 {
+        arguments.extend(words(&["-multi", &threads]));
     }
+    arguments.extend(words(&["-evp", op]));
+    arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
+    let (cpus, output) = (ask.offer.cpus.clone(), Output::Stderr);
+    Ok(Invocation { program: "openssl", arguments, cpus, output, ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let (case, seconds) = (ask.case, whole_seconds(ask));
-        let op = case.word("op").unwrap_or_default();
-        let (block, threads) = (case.number("block").unwrap_or_default(), case.threads().to_string());
-        let mut arguments = words(&["speed", "-elapsed", "-mr", "-seconds", &seconds]);
-        arguments.extend(words(&["-bytes", &block.to_string()]));
-        if case.threads() > 1 {
-            arguments.extend(words(&["-multi", &threads]));
-        }
-        arguments.extend(words(&["-evp", op]));
-        arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
-        let (cpus, output) = (ask.offer.cpus.clone(), Output::Stderr);
-        Ok(Invocation { program: "openssl", arguments, cpus, output, ..Invocation::default() })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let block = case.number("block").unwrap_or_default() as f64;
+    let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
+    let counts: Vec<CallCount> = text.split_inclusive('\n').filter_map(counted).collect::<Result<_, _>>()?;
+    let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
+    if processes != case.threads() {
+        return Err(format!("it reported results of {processes} processes: {} were started", case.threads()));
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let block = case.number("block").unwrap_or_default() as f64;
-        let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
-        let counts: Vec<CallCount> =
-            text.split_inclusive('\n').filter_map(counted).collect::<Result<_, _>>()?;
-        let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
-        if processes != case.threads() {
-            return Err(format!(
-                "it reported results of {processes} processes: {} were started",
-                case.threads()
-            ));
-        }
-        let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
-        let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
-        let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
-        reading.record(&fact::BLOCK_BYTES, used);
-        reading.record(&fact::PROCESSES, processes);
-        if used != block {
-            reading.differs.push(format!("its block was {used} where {block} was asked"));
-        }
-        Ok(reading)
-    }
+    let rate: f64 = counts.iter().map(|counted| counted.calls * used / counted.seconds.value()).sum();
+    let amount: f64 = counts.iter().map(|counted| counted.calls * used).sum();
+    let mut reading = ToolFigure::of(rate, Account::of(amount, first.seconds))?;
+    reading.compare(&fact::BLOCK_BYTES, used, block, 0.0);
+    reading.record(&fact::PROCESSES, processes);
+    Ok(reading)
 }

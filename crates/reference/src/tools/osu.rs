@@ -4,62 +4,83 @@
 mod stated;
 
 use plimsoll_bench_mpi::WINDOW;
-use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
+use crate::documents::line_starts;
+
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool, ToolFigure,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds, ToolFigure,
 };
 
-pub(super) struct Osu {
-    tool: &'static Tool,
+/// A program of the OSU micro-benchmarks.
+struct Osu {
+    program: &'static [&'static str; 1],
+    checks: &'static str,
     benchmark: &'static str,
     metric: &'static str,
     title: &'static str,
 }
 
-const fn tool(programs: &'static [&'static str; 1], checks: &'static str) -> Tool {
-    const COMMAND: &str = "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make";
-    let package = Package::Source(COMMAND);
-    // It needs MPI to print its version, which is above its results.
-    Tool {
-        name: programs[0],
-        checks,
-        programs,
-        package,
+const PROGRAMS: [Osu; 4] = [
+    Osu {
+        program: &["osu_latency"],
+        checks: "MPI latency between machines",
+        benchmark: "mpi.latency",
+        metric: "latency",
+        title: "# OSU MPI Latency Test",
+    },
+    Osu {
+        program: &["osu_bw"],
+        checks: "MPI bandwidth between machines",
+        benchmark: "mpi.bandwidth",
+        metric: "throughput",
+        title: "# OSU MPI Bandwidth Test",
+    },
+    Osu {
+        program: &["osu_allreduce"],
+        checks: "MPI all-reduce over all machines",
+        benchmark: "mpi.allreduce",
+        metric: "time",
+        title: "# OSU MPI Allreduce Latency Test",
+    },
+    Osu {
+        program: &["osu_barrier"],
+        checks: "MPI barrier over all machines",
+        benchmark: "mpi.barrier",
+        metric: "time",
+        title: "# OSU MPI Barrier Latency Test",
+    },
+];
+
+pub(super) const LATENCY: RefTool = tool::<0>();
+pub(super) const BANDWIDTH: RefTool = tool::<1>();
+pub(super) const ALLREDUCE: RefTool = tool::<2>();
+pub(super) const BARRIER: RefTool = tool::<3>();
+
+/// Returns the reference tool for the program at `INDEX` of [`PROGRAMS`].
+const fn tool<const INDEX: usize>() -> RefTool {
+    RefTool {
+        name: PROGRAMS[INDEX].program[0],
+        checks: PROGRAMS[INDEX].checks,
+        programs: PROGRAMS[INDEX].program,
+        package: Package::Source(
+            "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make",
+        ),
+        // It needs MPI to print its version, which is above its results.
         version_after: " Test v",
-        results: Some("its text"),
-        ..Tool::NONE
+        pairing: |case, _| PROGRAMS[INDEX].pairing(case),
+        invocation: |ask| PROGRAMS[INDEX].invocation(ask),
+        parse: |case, text| PROGRAMS[INDEX].parse(case, text),
+        results: ResultFormat {
+            about: "its text",
+            recognises: |text| text.lines().any(|line| PROGRAMS[INDEX].is_heading(line)),
+            starts: |text| line_starts(text, |line| PROGRAMS[INDEX].is_heading(line)),
+            read: |text| PROGRAMS[INDEX].read(text),
+            ..ResultFormat::NONE
+        },
+        ..RefTool::NONE
     }
 }
-
-pub(super) static OSU_LATENCY: Osu = Osu {
-    tool: &tool(&["osu_latency"], "MPI latency between machines"),
-    benchmark: "mpi.latency",
-    metric: "latency",
-    title: "# OSU MPI Latency Test",
-};
-
-pub(super) static OSU_BANDWIDTH: Osu = Osu {
-    tool: &tool(&["osu_bw"], "MPI bandwidth between machines"),
-    benchmark: "mpi.bandwidth",
-    metric: "throughput",
-    title: "# OSU MPI Bandwidth Test",
-};
-
-pub(super) static ALLREDUCE: Osu = Osu {
-    tool: &tool(&["osu_allreduce"], "MPI all-reduce over all machines"),
-    benchmark: "mpi.allreduce",
-    metric: "time",
-    title: "# OSU MPI Allreduce Latency Test",
-};
-
-pub(super) static BARRIER: Osu = Osu {
-    tool: &tool(&["osu_barrier"], "MPI barrier over all machines"),
-    benchmark: "mpi.barrier",
-    metric: "time",
-    title: "# OSU MPI Barrier Latency Test",
-};
 
 impl Osu {
     fn is_barrier(&self) -> bool {
@@ -79,14 +100,8 @@ impl Osu {
         let times = (MOVED / each).clamp(10, 1000);
         (times, (times / 10).max(2))
     }
-}
 
-impl RefTool for Osu {
-    fn tool(&self) -> &'static Tool {
-        self.tool
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+    fn pairing(&self, case: &Case) -> Option<Pairing> {
         (case.benchmark() == self.benchmark).then_some(())?;
         let (definition, note) = match case.word("type") {
             Some("f64") => (Match::Related, "it sums numbers of 4 bytes"),
@@ -105,7 +120,7 @@ impl RefTool for Osu {
         if let Some(bytes) = ask.case.number("message") {
             arguments.extend(["-m".to_owned(), format!("{bytes}:{bytes}")]);
         }
-        let program = self.tool.programs.first().copied().ok_or("it has no program")?;
+        let program = self.program[0];
         Ok(Invocation { program, arguments, ..Invocation::default() })
     }
 
@@ -143,23 +158,11 @@ impl RefTool for Osu {
         }
         Ok(reading)
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        self.recognises_text(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        self.starts_in(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        self.read(text)
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_machine::Root;
+    use plimsoll_machine::{Machine, Root};
     use plimsoll_model::sample::Offer;
 
     use super::super::golden;
@@ -168,7 +171,7 @@ mod tests {
 
     const SUMS: &str = include_str!("../../tests/fixtures/peers/osu-documented-allreduce.txt");
 
-    fn words(osu: &Osu, case: &str) -> String {
+    fn words(tool: &RefTool, case: &str) -> String {
         let machine = Machine::discover(&Root::at("/nonexistent"));
         let (case, offer) = (case.parse().unwrap(), Offer::default());
         let ask = InvocationInput {
@@ -179,25 +182,24 @@ mod tests {
             is_scaled_down: false,
             far: ToolServerLocation::Here(1),
         };
-        osu.invocation(&ask).unwrap().arguments.join(" ")
+        (tool.invocation)(&ask).unwrap().arguments.join(" ")
     }
 
     #[test]
     fn it_is_asked_for_one_size_and_less_often_for_a_large_one() {
-        assert_eq!(words(&OSU_LATENCY, "mpi.latency/message=8"), "-i 1000 -x 100 -m 8:8");
-        assert_eq!(words(&OSU_LATENCY, "mpi.latency/message=4M"), "-i 16 -x 2 -m 4194304:4194304");
-        assert_eq!(words(&OSU_BANDWIDTH, "mpi.bandwidth/message=4M"), "-i 10 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&LATENCY, "mpi.latency/message=8"), "-i 1000 -x 100 -m 8:8");
+        assert_eq!(words(&LATENCY, "mpi.latency/message=4M"), "-i 16 -x 2 -m 4194304:4194304");
+        assert_eq!(words(&BANDWIDTH, "mpi.bandwidth/message=4M"), "-i 10 -x 2 -m 4194304:4194304");
         assert_eq!(words(&BARRIER, "mpi.barrier"), "-i 1000 -x 100");
     }
 
     #[test]
     fn each_stands_beside_its_own_benchmark_and_is_itself() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        for osu in [&OSU_LATENCY, &OSU_BANDWIDTH, &ALLREDUCE, &BARRIER] {
-            assert_eq!(osu.tool().name, osu.tool.name);
+        for (tool, osu) in [LATENCY, BANDWIDTH, ALLREDUCE, BARRIER].iter().zip(PROGRAMS) {
             let case = Case::of(osu.benchmark);
-            assert_eq!(osu.pairing(&case, &machine).unwrap().definition, Match::Exact);
-            assert_eq!(osu.pairing(&Case::of("network.tcp"), &machine), None);
+            assert_eq!((tool.pairing)(&case, &machine).unwrap().definition, Match::Exact);
+            assert_eq!((tool.pairing)(&Case::of("network.tcp"), &machine), None);
         }
     }
 
@@ -205,9 +207,9 @@ mod tests {
     fn another_type_of_number_is_told() {
         let case = "mpi.allreduce/type=f32/message=8".parse().unwrap();
         let text = golden::body(SUMS);
-        assert_eq!(ALLREDUCE.parse(&case, &text).unwrap().differs, Vec::<String>::new());
+        assert_eq!((ALLREDUCE.parse)(&case, &text).unwrap().differs, Vec::<String>::new());
         let other = text.replace("MPI_FLOAT", "MPI_CHAR");
-        assert_eq!(ALLREDUCE.parse(&case, &other).unwrap().differs, ["it summed MPI_CHAR"]);
-        assert!(OSU_LATENCY.parse(&case, &text).unwrap_err().contains("OSU MPI Latency Test"));
+        assert_eq!((ALLREDUCE.parse)(&case, &other).unwrap().differs, ["it summed MPI_CHAR"]);
+        assert!((LATENCY.parse)(&case, &text).unwrap_err().contains("OSU MPI Latency Test"));
     }
 }

@@ -7,12 +7,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{has_only_parameters, words};
-
-pub(super) struct Ping;
 
 /// Echoes per reading: a fifth of a second at the interval of 2 ms.
 const ECHOES: &str = "100";
@@ -22,100 +20,87 @@ const MIN_TIMED_PAYLOAD_BYTES: u64 = 16;
 
 const MAX_PAYLOAD_BYTES: u64 = 65_507;
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "ping",
     checks: "round trips by ICMP echo",
     programs: &["ping"],
     package: Package::Debian("iputils-ping"),
     version_arguments: &["-V"],
     version_after: "iputils ",
-    results: Some("its text, of iputils, busybox, inetutils and the BSDs"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its text, of iputils, busybox, inetutils and the BSDs",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Ping {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let known = has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
+    (case.benchmark() == "network.latency" && known).then_some(())?;
+    let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
+    let (definition, note) = match case.word("protocol")? {
+        "icmp" if message < MIN_TIMED_PAYLOAD_BYTES => {
+            (Match::Related, "its smallest message with a time has 16 bytes")
+        }
+        "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
+        "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
+        "icmp" => (Match::Related, "one echo at a time"),
+        _ => (Match::Related, "the kernel answers an echo, no process does"),
+    };
+    Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let known =
-            has_only_parameters(case, &["protocol", "message", "streams", "mode", "server", "affinity"]);
-        (case.benchmark() == "network.latency" && known).then_some(())?;
-        let message = case.number("message").filter(|message| *message <= MAX_PAYLOAD_BYTES)?;
-        let (definition, note) = match case.word("protocol")? {
-            "icmp" if message < MIN_TIMED_PAYLOAD_BYTES => {
-                (Match::Related, "its smallest message with a time has 16 bytes")
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let message = ask.case.number("message").ok_or("the case has no message size")?;
+    let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
+    // iputils allows intervals from 2 ms without privileges.
+    let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
+    Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+}
+
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let whole = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let Counts { sent, received } = whole()
+        .find_map(Counts::of)
+        .ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
+    let payload = whole().find_map(payload);
+    if received == 0 {
+        return Err(format!("no echo came back: {sent} sent, 0 received"));
+    }
+    let Some(line) = whole().find_map(times) else {
+        return Err(match payload {
+            Some(bytes) if bytes < MIN_TIMED_PAYLOAD_BYTES => {
+                format!(
+                    "it prints no times for messages of {bytes} B: they begin at {MIN_TIMED_PAYLOAD_BYTES} B"
+                )
             }
-            "icmp" if case.word("mode") == Some("poll") => (Match::Related, "it sleeps until the echo comes"),
-            "icmp" if case.number("streams").unwrap_or(1) == 1 => (Match::Exact, "mean of ICMP echoes"),
-            "icmp" => (Match::Related, "one echo at a time"),
-            _ => (Match::Related, "the kernel answers an echo, no process does"),
-        };
-        Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+            _ => format!(
+                "its output cannot be read: {received} of {sent} echoes came back, and it has no line 'min/avg/max'"
+            ),
+        });
+    };
+    let [least, mean, most] = line?;
+    if !(least <= mean && mean <= most) {
+        return Err(format!(
+            "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
+        ));
     }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let message = ask.case.number("message").ok_or("the case has no message size")?;
-        let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
-        // iputils allows intervals from 2 ms without privileges.
-        let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
-        Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    // An echo may leave before the last one is back, so only one is known to fit the lifetime.
+    let mut reading = ToolFigure::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
+    if received < sent {
+        reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let whole = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let Counts { sent, received } = whole()
-            .find_map(Counts::of)
-            .ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
-        let payload = whole().find_map(payload);
-        if received == 0 {
-            return Err(format!("no echo came back: {sent} sent, 0 received"));
-        }
-        let Some(line) = whole().find_map(times) else {
-            return Err(match payload {
-                Some(bytes) if bytes < MIN_TIMED_PAYLOAD_BYTES => {
-                    format!(
-                        "it prints no times for messages of {bytes} B: they begin at {MIN_TIMED_PAYLOAD_BYTES} B"
-                    )
-                }
-                _ => format!(
-                    "its output cannot be read: {received} of {sent} echoes came back, and it has no line 'min/avg/max'"
-                ),
-            });
-        };
-        let [least, mean, most] = line?;
-        if !(least <= mean && mean <= most) {
-            return Err(format!(
-                "its mean {mean} ms is not between its minimum {least} ms and maximum {most} ms"
-            ));
-        }
-        // An echo may leave before the last one is back, so only one is known to fit the lifetime.
-        let mut reading = ToolFigure::of(mean * 1e-3, Account::of(1.0, Seconds::OF_ITS_LIFE))?;
-        if received < sent {
-            reading.differs.push(format!("it lost {} of {sent} packets", sent - received));
-        }
-        if let Some(bytes) = payload {
-            reading.record(&fact::MESSAGE_BYTES, bytes);
-        }
-        let wanted = case.number("message");
-        if let Some((used, wanted)) = payload.zip(wanted).filter(|(used, wanted)| used != wanted) {
-            reading.differs.push(format!("its messages had {used} bytes where ours have {wanted}"));
-        }
-        Ok(reading)
+    if let Some(bytes) = payload {
+        let wanted = case.number("message").unwrap_or(bytes);
+        reading.compare(&fact::MESSAGE_BYTES, bytes as f64, wanted as f64, 0.0);
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 struct Counts {
@@ -172,7 +157,7 @@ mod tests {
     #[test]
     fn recorded_output_is_read() {
         for (recording, bytes) in [(SMALL, 56), (LARGE, 8192)] {
-            let reading = Ping.parse(&case(bytes), &golden::body(recording)).unwrap();
+            let reading = parse(&case(bytes), &golden::body(recording)).unwrap();
             assert!(
                 reading.value > 1e-7 && reading.value < 1e-2 && reading.differs.is_empty(),
                 "{reading:?}"
@@ -189,7 +174,7 @@ mod tests {
         assert_eq!(all.len(), 6);
         for text in all {
             let (about, text) = text.split_once('\n').unwrap();
-            let reading = Ping.parse(&case(56), text).expect(about);
+            let reading = parse(&case(56), text).expect(about);
             assert!((reading.value - 58e-6).abs() < 1e-12, "{about}: {reading:?}");
             assert!(reading.differs.is_empty(), "{about}: {reading:?}");
             assert_eq!(reading.achieved.get(&fact::MESSAGE_BYTES).as_deref(), Some("56"), "{about}");
@@ -199,8 +184,8 @@ mod tests {
     #[test]
     fn loss_is_told_and_each_lack_of_a_figure_has_its_own_cause() {
         let some = golden::body(SMALL).replace("100 received, 0%", "93 received, 7%");
-        assert_eq!(Ping.parse(&case(56), &some).unwrap().differs, ["it lost 7 of 100 packets"]);
-        let why = |text: &str| Ping.parse(&case(1), text).unwrap_err();
+        assert_eq!(parse(&case(56), &some).unwrap().differs, ["it lost 7 of 100 packets"]);
+        let why = |text: &str| parse(&case(1), text).unwrap_err();
         let silent = "100 packets transmitted, 0 received, 100% packet loss, time 200ms\n";
         assert_eq!(why(silent), "no echo came back: 100 sent, 0 received");
         let small = "PING 127.0.0.1 (127.0.0.1) 1(29) bytes of data.\n\n--- 127.0.0.1 ping statistics ---\n20 packets \
@@ -216,7 +201,7 @@ mod tests {
     #[test]
     fn a_message_too_small_for_a_time_is_sent_with_16_bytes_and_only_related() {
         let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
-        let definition = |m| Ping.pairing(&case(m), &machine).unwrap().definition;
+        let definition = |m| pairing(&case(m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
         let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
         let far = super::super::super::ToolServerLocation::Here(1);
@@ -228,8 +213,8 @@ mod tests {
             is_scaled_down: false,
             far,
         };
-        assert!(Ping.invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
-        let differs = Ping.parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
-        assert_eq!(differs, ["its messages had 16 bytes where ours have 1"]);
+        assert!(invocation(&ask).unwrap().arguments.join(" ").contains("-s 16 "));
+        let differs = parse(&case, &golden::body(SMALL).replace("56(84)", "16(44)")).unwrap().differs;
+        assert_eq!(differs, ["it ran with message=16 instead of 1"]);
     }
 }

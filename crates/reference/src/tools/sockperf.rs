@@ -7,12 +7,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure,
 };
 use super::{Call, client_and_server, has_only_parameters, number_after, whole_seconds, word_after, words};
-
-pub(super) struct Sockperf;
 
 const HEADER_BYTES: u64 = 14;
 
@@ -37,7 +35,7 @@ fn account(text: &str) -> Result<Account, String> {
     Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.scale_lower_bound(BUSY)))
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "sockperf",
     checks: "TCP and UDP round trips",
     programs: &["sockperf"],
@@ -45,74 +43,66 @@ const TOOL: Tool = Tool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
-    results: Some("its text"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its text",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Sockperf {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "network.latency")
+        .then_some("it has single blocking round trips by TCP and UDP, without a load")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "network.latency")
-            .then_some("it has single blocking round trips by TCP and UDP, without a load")
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    protocol(case)?;
+    let (definition, note) = match case.number("message")? {
+        ..HEADER_BYTES => (Match::Related, "its smallest message has 14 bytes"),
+        _ => (Match::Exact, "mean of whole round trips, the same message"),
+    };
+    Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        protocol(case)?;
-        let (definition, note) = match case.number("message")? {
-            ..HEADER_BYTES => (Match::Related, "its smallest message has 14 bytes"),
-            _ => (Match::Exact, "mean of whole round trips, the same message"),
-        };
-        Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::DEFAULT_PAIRS })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
+    let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
+    let port = ask.far.port().to_string();
+    let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
+    let mut arguments =
+        words(&["pp", "-i", ask.far.host(), "-p", &port, "--full-rtt", "-m", &message.to_string()]);
+    arguments.extend(words(&["-t", &whole_seconds(ask)]));
+    arguments.extend(words(tcp));
+    let listens = if protocol == "tcp" { Listens::Tcp } else { Listens::Udp };
+    let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
+    served.extend(words(tcp));
+    let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
+    Ok(client_and_server(ask, near, far, listens(ask.far.port())))
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let protocol = protocol(ask.case).ok_or("it has no such round trip")?;
-        let message = ask.case.number("message").unwrap_or(HEADER_BYTES).max(HEADER_BYTES);
-        let port = ask.far.port().to_string();
-        let tcp: &[&str] = if protocol == "tcp" { &["--tcp"] } else { &[] };
-        let mut arguments =
-            words(&["pp", "-i", ask.far.host(), "-p", &port, "--full-rtt", "-m", &message.to_string()]);
-        arguments.extend(words(&["-t", &whole_seconds(ask)]));
-        arguments.extend(words(tcp));
-        let listens = if protocol == "tcp" { Listens::Tcp } else { Listens::Udp };
-        let mut served = words(&["sr", "-i", "127.0.0.1", "-p", &port]);
-        served.extend(words(tcp));
-        let [near, far] = [arguments, served].map(|arguments| Call { program: "sockperf", arguments });
-        Ok(client_and_server(ask, near, far, listens(ask.far.port())))
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let line = text.lines().find(|line| line.contains("Summary: Round trip is "));
+    let line = line.ok_or("its output has no 'Summary: Round trip is'")?;
+    if !line.contains("usec") {
+        return Err("its summary is cut off".to_owned());
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let line = text.lines().find(|line| line.contains("Summary: Round trip is "));
-        let line = line.ok_or("its output has no 'Summary: Round trip is'")?;
-        if !line.contains("usec") {
-            return Err("its summary is cut off".to_owned());
-        }
-        let mut reading = ToolFigure::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
-        if let Ok(lost) = number_after(text, "dropped messages = ")
-            && lost > 0.0
-        {
-            reading.differs.push(format!("it lost {lost} messages"));
-        }
-        if case.number("message").is_some_and(|m| m < HEADER_BYTES) {
-            reading.differs.push(format!("its messages had {HEADER_BYTES} bytes"));
-        }
-        Ok(reading)
+    let mut reading = ToolFigure::of(number_after(line, "Round trip is ")? * 1e-6, account(text)?)?;
+    if let Ok(lost) = number_after(text, "dropped messages = ")
+        && lost > 0.0
+    {
+        reading.differs.push(format!("it lost {lost} messages"));
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
+    if case.number("message").is_some_and(|m| m < HEADER_BYTES) {
+        reading.differs.push(format!("its messages had {HEADER_BYTES} bytes"));
     }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -129,17 +119,17 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let tcp = Sockperf.parse(&case("tcp", 14), &golden::body(TCP)).unwrap();
+        let tcp = parse(&case("tcp", 14), &golden::body(TCP)).unwrap();
         assert!(tcp.value > 1e-6 && tcp.value < 1e-2 && tcp.differs.is_empty(), "{tcp:?}");
-        let udp = Sockperf.parse(&case("udp", 1024), &golden::body(UDP)).unwrap();
+        let udp = parse(&case("udp", 1024), &golden::body(UDP)).unwrap();
         assert!(udp.value > 1e-6 && udp.value < 1e-2, "{udp:?}");
-        assert_eq!(Sockperf.parse(&case("tcp", 1), &golden::body(TCP)).unwrap().differs.len(), 1);
+        assert_eq!(parse(&case("tcp", 1), &golden::body(TCP)).unwrap().differs.len(), 1);
     }
 
     #[test]
     fn a_message_below_its_header_is_only_related() {
         let machine = Machine::discover(&plimsoll_machine::Root::at("/nonexistent"));
-        let definition = |m| Sockperf.pairing(&case("tcp", m), &machine).unwrap().definition;
+        let definition = |m| pairing(&case("tcp", m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(14)), (Match::Related, Match::Exact));
     }
 }

@@ -7,12 +7,10 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
 use super::{number_after, word_after, words};
-
-pub(super) struct Sysbench;
 
 const LARGEST_PRIME: u64 = 10_000;
 
@@ -29,75 +27,61 @@ fn remainders(largest: u64) -> u64 {
     (3..largest).map(tried).sum()
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "sysbench",
     checks: "integer remainders (related to cpu.peak --op div)",
     programs: &["sysbench"],
     package: Package::Debian("sysbench"),
     version_arguments: &["--version"],
     version_after: "sysbench ",
-    results: Some("text of cpu, memory and fileio"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "text of cpu, memory and fileio",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Sysbench {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "cpu.peak").then_some("its events are integer remainders: compare it with --op div")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "cpu.peak")
-            .then_some("its events are integer remainders: compare it with --op div")
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let asked = case.word("op") == Some("div") && case.number("chains").is_none();
+    (case.benchmark() == "cpu.peak" && asked).then_some(())?;
+    let note = "events × 117 526 integer remainders each, as its loops take them";
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let asked = case.word("op") == Some("div") && case.number("chains").is_none();
-        (case.benchmark() == "cpu.peak" && asked).then_some(())?;
-        let note = "events × 117 526 integer remainders each, as its loops take them";
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
+    let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
+    let arguments =
+        words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
+    let cpus = ask.offer.cpus.clone();
+    Ok(Invocation { program: "sysbench", arguments, cpus, ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let prime = format!("--cpu-max-prime={LARGEST_PRIME}");
-        let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
-        let arguments =
-            words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
-        let cpus = ask.offer.cpus.clone();
-        Ok(Invocation { program: "sysbench", arguments, cpus, ..Invocation::default() })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let events = number_after(text, "events per second:")?;
+    let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
+    let total = number_after(text, "total number of events:")? * remainders(LARGEST_PRIME) as f64;
+    let mut reading = ToolFigure::of(events * remainders(LARGEST_PRIME) as f64, Account::of(total, seconds))?;
+    for (row, label, wanted) in [
+        (fact::THREAD_COUNT, "Number of threads:", case.threads() as u64),
+        (fact::LARGEST_NUMBER, "Prime numbers limit:", LARGEST_PRIME),
+    ] {
+        let used = number_after(text, label)?;
+        reading.compare(&row, used, wanted as f64, 0.0);
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let events = number_after(text, "events per second:")?;
-        let seconds = Seconds::printed(word_after(text, "total time:")?.trim_end_matches('s'))?;
-        let total = number_after(text, "total number of events:")? * remainders(LARGEST_PRIME) as f64;
-        let mut reading =
-            ToolFigure::of(events * remainders(LARGEST_PRIME) as f64, Account::of(total, seconds))?;
-        for (row, label, wanted) in [
-            (fact::THREAD_COUNT, "Number of threads:", case.threads() as u64),
-            (fact::LARGEST_NUMBER, "Prime numbers limit:", LARGEST_PRIME),
-        ] {
-            let used = number_after(text, label)?;
-            let key = row.name;
-            reading.record(&row, used);
-            if (used - wanted as f64).abs() > 0.5 {
-                reading.differs.push(format!("its {key} was {used} where {wanted} was asked"));
-            }
-        }
-        Ok(reading)
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 #[cfg(test)]

@@ -4,14 +4,11 @@ mod stated;
 
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::CaseFact;
 
-use super::super::{Invocation, InvocationInput, Package, Pairing, RefTool, Stated, Tool, ToolFigure};
+use super::super::{Invocation, InvocationInput, Package, Pairing, RefTool, ResultFormat, ToolFigure};
 use super::hpl;
 
-pub(super) struct Xhpl;
-
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "xhpl",
     checks: "dense linear system (HPL)",
     programs: &["xhpl"],
@@ -22,46 +19,34 @@ const TOOL: Tool = Tool {
     version_after: "HPLinpack ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: Some("its HPL.out"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its HPL.out",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    stderr_facts: hpl::core_type,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Xhpl {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    hpl::pairing(case, 10.0 + hpl::expected_seconds(case))
+}
 
-    fn stderr_facts(&self, stderr: &str) -> Vec<(CaseFact<String>, String)> {
-        hpl::core_type(stderr)
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    Ok(Invocation {
+        program: "xhpl",
+        files: vec![("HPL.dat", hpl::input(ask.case)?)],
+        environment: hpl::environment(ask, ask.case.threads()),
+        cpus: ask.offer.cpus.clone(),
+        ..Invocation::default()
+    })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        hpl::pairing(case, 10.0 + hpl::expected_seconds(case))
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        Ok(Invocation {
-            program: "xhpl",
-            files: vec![("HPL.dat", hpl::input(ask.case)?)],
-            environment: hpl::environment(ask, ask.case.threads()),
-            cpus: ask.offer.cpus.clone(),
-            ..Invocation::default()
-        })
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        hpl::parse(case, text)
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    hpl::parse(case, text)
 }

@@ -6,11 +6,9 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
 };
 use super::hpl;
-
-pub(super) struct Xlinpack;
 
 const INPUT: &str = "lininput_plimsoll";
 /// Alignment of arrays in KiB, as in its sample file.
@@ -29,7 +27,7 @@ fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }
 
-const TOOL: Tool = Tool {
+pub(super) const TOOL: RefTool = RefTool {
     name: "xlinpack",
     checks: "dense linear system (Intel MKL)",
     programs: &["xlinpack_xeon64"],
@@ -39,72 +37,66 @@ const TOOL: Tool = Tool {
     version_arguments: &["-v"],
     version_after: "LINPACK Benchmark version ",
     only_with: hpl::BENCHMARKS,
-    ..Tool::NONE
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Xlinpack {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let pairing = hpl::pairing(case, 10.0 + hpl::expected_seconds(case))?;
+    let note = "× (2/3·N + 3/2) ÷ (2/3·N + 2), its count of operations; it chooses its blocks";
+    Some(Pairing { definition: Match::Scaled, note, ..pairing })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let pairing = hpl::pairing(case, 10.0 + hpl::expected_seconds(case))?;
-        let note = "× (2/3·N + 3/2) ÷ (2/3·N + 2), its count of operations; it chooses its blocks";
-        Some(Pairing { definition: Match::Scaled, note, ..pairing })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let n = ask.case.number("n").ok_or("the case has no n")?;
+    let (lda, threads) = (leading(n), ask.case.threads().to_string());
+    let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";
+    let file = format!(
+        "{title}1 # number of tests\n{n} # problem sizes\n{lda} # leading dimensions\n1 # times to run a test\n{ALIGNMENT} # alignment values (in KBytes)\n"
+    );
+    Ok(Invocation {
+        program: "xlinpack_xeon64",
+        arguments: vec![INPUT.to_owned()],
+        files: vec![(INPUT, file)],
+        environment: vec![
+            ("OMP_NUM_THREADS", threads.clone()),
+            ("MKL_NUM_THREADS", threads),
+            ("KMP_AFFINITY", "nowarnings,compact".to_owned()),
+        ],
+        // Prompts: data or help, equations, leading dimension, trials, alignment, continue.
+        stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
+        cpus: ask.offer.cpus.clone(),
+        ..Invocation::default()
+    })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let n = ask.case.number("n").ok_or("the case has no n")?;
-        let (lda, threads) = (leading(n), ask.case.threads().to_string());
-        let title = "one case\nIntel(R) Optimized LINPACK Benchmark data\n";
-        let file = format!(
-            "{title}1 # number of tests\n{n} # problem sizes\n{lda} # leading dimensions\n1 # times to run a test\n{ALIGNMENT} # alignment values (in KBytes)\n"
-        );
-        Ok(Invocation {
-            program: "xlinpack_xeon64",
-            arguments: vec![INPUT.to_owned()],
-            files: vec![(INPUT, file)],
-            environment: vec![
-                ("OMP_NUM_THREADS", threads.clone()),
-                ("MKL_NUM_THREADS", threads),
-                ("KMP_AFFINITY", "nowarnings,compact".to_owned()),
-            ],
-            // Prompts: data or help, equations, leading dimension, trials, alignment, continue.
-            stdin: Some(format!("data\n{n}\n{lda}\n1\n{ALIGNMENT}\nno\n")),
-            cpus: ask.offer.cpus.clone(),
-            ..Invocation::default()
-        })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
+    let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
+    let wanted = case.number("n");
+    let whole = table.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let rows = whole.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
+    let of_case = |words: &Vec<&str>| {
+        let n = words.first().and_then(|w| w.parse::<u64>().ok());
+        words.len() == COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
+    };
+    let words = rows.find(of_case).ok_or("its table has no line of this order")?;
+    match words.last() {
+        Some(&"pass") => {}
+        _ => return Err("its residual check failed".to_owned()),
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let table = text.split_once("Residual(norm)").map(|(_, rest)| rest);
-        let table = table.ok_or("its output has no table (Size LDA Align. Time(s) GFlops Residual)")?;
-        let wanted = case.number("n");
-        let whole = table.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let rows = whole.map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
-        let of_case = |words: &Vec<&str>| {
-            let n = words.first().and_then(|w| w.parse::<u64>().ok());
-            words.len() == COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
-        };
-        let words = rows.find(of_case).ok_or("its table has no line of this order")?;
-        match words.last() {
-            Some(&"pass") => {}
-            _ => return Err("its residual check failed".to_owned()),
-        }
-        let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
-        let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
-        let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
-        let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
-        reading.record(&fact::N, n);
-        if let Ok(threads) = super::number_after(text, "Number of threads:") {
-            reading.record(&fact::THREAD_COUNT, threads);
-            if (threads - case.threads() as f64).abs() > 0.5 {
-                reading.differs.push(format!("it used {threads} threads"));
-            }
-        }
-        Ok(reading)
+    let number = |at: usize| words.get(at).and_then(|w| w.parse::<f64>().ok());
+    let (n, rate) = (number(0).unwrap_or(0.0), number(4).ok_or("its GFlops are no number")?);
+    let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
+    let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
+    reading.record(&fact::N, n);
+    if let Ok(threads) = super::number_after(text, "Number of threads:") {
+        reading.compare(&fact::THREAD_COUNT, threads, case.threads() as f64, 0.0);
     }
+    Ok(reading)
 }
 
 #[cfg(test)]

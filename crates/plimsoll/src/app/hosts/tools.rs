@@ -149,10 +149,10 @@ impl OnMachines<'_> {
         reference_tools.registry = plimsoll_system::leftover::Registry::here();
         reference_tools.through = Some(Ok(through));
         let machine = &self.prepared.machine;
-        let of_case = |ref_tool: &&&dyn RefTool| {
-            TOOLS.contains(&ref_tool.tool().name) && ref_tool.pairing(case, machine).is_some()
+        let of_case = |ref_tool: &&&RefTool| {
+            TOOLS.contains(&ref_tool.name) && (ref_tool.pairing)(case, machine).is_some()
         };
-        let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.tool().name).collect();
+        let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.name).collect();
         let mut why = Vec::new();
         for mut tool in
             reference_tools.prepare_tools(&Against::Named(tools), case, machine, &Offer::default())

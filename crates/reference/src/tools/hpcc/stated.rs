@@ -61,10 +61,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     if let Some(why) = failed {
         stated.figures.iter_mut().for_each(|figure| figure.void = Some(why.clone()));
     }
-    match stated.figures.is_empty() {
-        true => Err("its summary has no figure".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("its summary has no figure")
 }
 
 fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> StatedFigure {

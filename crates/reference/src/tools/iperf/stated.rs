@@ -48,10 +48,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut run = IperfRows::default();
     text.lines().map(str::trim).for_each(|line| run.add(line));
     stated.figures = run.figures();
-    match stated.figures.is_empty() {
-        true => Err("it has no line of a whole test in bits or bytes a second".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no line of a whole test in bits or bytes a second")
 }
 
 #[derive(Default)]

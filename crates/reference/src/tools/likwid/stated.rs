@@ -18,10 +18,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
     stated.figures = figures(text)?;
-    match stated.figures.is_empty() {
-        true => Err("it has no figure".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no figure")
 }
 
 fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {

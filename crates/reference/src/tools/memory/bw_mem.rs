@@ -9,11 +9,8 @@ use plimsoll_model::job::MemoryStream;
 
 use crate::tools::words;
 use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
-    ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
 };
-
-pub(crate) struct BwMem;
 
 pub(crate) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
@@ -43,73 +40,67 @@ pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
 
-const TOOL: Tool = Tool {
+pub(crate) const TOOL: RefTool = RefTool {
     name: "bw_mem",
     checks: "memory read, write, copy (lmbench)",
     programs: &["bw_mem"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    ..Tool::NONE
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for BwMem {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy")
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    let operation = operation(case).filter(|operation| operation.bytes > MIN_WORKING_SET_BYTES)?;
+    let note = match operation.arrays {
+        1 => "a loop in C, one number at a time: the compiler decides",
+        _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
+    };
+    Some(Pairing {
+        metric: "bandwidth",
+        definition: Match::Related,
+        note,
+        seconds: 1.0,
+        pairs: Pairing::DEFAULT_PAIRS,
+    })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        let operation = operation(case).filter(|operation| operation.bytes > MIN_WORKING_SET_BYTES)?;
-        let note = match operation.arrays {
-            1 => "a loop in C, one number at a time: the compiler decides",
-            _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
-        };
-        Some(Pairing {
-            metric: "bandwidth",
-            definition: Match::Related,
-            note,
-            seconds: 1.0,
-            pairs: Pairing::DEFAULT_PAIRS,
-        })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let operation = operation(ask.case).ok_or("it has no such operation")?;
+    if operation.bytes <= MIN_WORKING_SET_BYTES {
+        return Err("its areas are larger than 512 bytes".to_owned());
     }
+    let size = operation.bytes.to_string();
+    let threads = ask.case.threads().to_string();
+    Ok(Invocation {
+        program: "bw_mem",
+        arguments: words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]),
+        environment: environment((ask.seconds * 200_000.0) as u64),
+        cpus: ask.offer.cpus.clone(),
+        output: Output::Stderr,
+        ..Invocation::default()
+    })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let operation = operation(ask.case).ok_or("it has no such operation")?;
-        if operation.bytes <= MIN_WORKING_SET_BYTES {
-            return Err("its areas are larger than 512 bytes".to_owned());
-        }
-        let size = operation.bytes.to_string();
-        let threads = ask.case.threads().to_string();
-        Ok(Invocation {
-            program: "bw_mem",
-            arguments: words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]),
-            environment: environment((ask.seconds * 200_000.0) as u64),
-            cpus: ask.offer.cpus.clone(),
-            output: Output::Stderr,
-            ..Invocation::default()
-        })
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
-        let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let mut pairs = line
-            .filter_map(|line| line.split_once(' '))
-            .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
-        let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
-        // Each process passes its arrays at least once; no time is printed.
-        let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
-        let mut reading =
-            ToolFigure::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
-        reading.record(&fact::WORKING_SET_BYTES, size * 1e6);
-        let wanted = bytes as f64;
-        // The size is printed with two decimals, or three digits below that.
-        if (size * 1e6 - wanted).abs() > 0.01 * wanted + 5e3 {
-            reading.differs.push(format!("it worked on {} bytes where {wanted} were asked", size * 1e6));
-        }
-        Ok(reading)
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
+    let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let mut pairs = line
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
+    let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;
+    // Each process passes its arrays at least once; no time is printed.
+    let pass = size * 1e6 * (arrays as usize * case.threads()) as f64;
+    let mut reading = ToolFigure::of(rate * 1e6 * arrays as f64, Account::of(pass, Seconds::OF_ITS_LIFE))?;
+    // The size is printed with two decimals, or three digits below that.
+    let wanted = bytes as f64;
+    reading.compare(&fact::WORKING_SET_BYTES, size * 1e6, wanted, 0.01 + 5e3 / wanted);
+    Ok(reading)
 }

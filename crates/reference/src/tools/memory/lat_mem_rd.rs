@@ -13,11 +13,9 @@ use crate::tools::bw_mem::{DIRECTORIES, environment};
 use crate::tools::last_level_bytes;
 use crate::tools::words;
 use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
-
-pub(crate) struct LatMemRd;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
@@ -46,95 +44,85 @@ fn seconds(area: u64) -> f64 {
     2.7 + 0.23 * mib.log2() + mib / 60.0
 }
 
-const TOOL: Tool = Tool {
+pub(crate) const TOOL: RefTool = RefTool {
     name: "lat_mem_rd",
     checks: "memory latency, random order (lmbench)",
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    results: Some("its text"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its text",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for LatMemRd {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "memory.latency")
+        .then_some("it has one chase, in ordinary pages or transparent huge ones")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "memory.latency")
-            .then_some("it has one chase, in ordinary pages or transparent huge ones")
-    }
-
-    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        let chase = PointerChase::of(case).filter(|chase| chase.chases == 1)?;
-        matches!(chase.site.pages, Pages::Small | Pages::Thp).then_some(())?;
-        let seconds = seconds(area(&chase, machine));
-        let (definition, note) = match chase.site.size {
-            size if TLB_REACH_BYTES < size && size <= SMALL_WORKING_SET && chase.site.pages == Pages::Thp => {
-                (Match::Related, "in ordinary pages, for its area is smaller than a huge one")
-            }
-            size if size <= SMALL_WORKING_SET || chase.group as u64 >= size => {
-                (Match::Exact, "dependent loads in random order")
-            }
-            _ => (
-                Match::Related,
-                "random over the whole area, where ours leaves a group of 64 pages only when done",
-            ),
-        };
-        Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
-        let stride = stride(size);
-        // The working set is whole MiB; all smaller sizes are lines of its output.
-        let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();
-        Ok(Invocation {
-            program: "lat_mem_rd",
-            arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
-            environment: environment(CALIBRATION_MICROS),
-            cpus: ask.offer.cpus.clone(),
-            output: Output::Stderr,
-            ..Invocation::default()
-        })
-    }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
-        let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
-        let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
-        let rows = whole.lines().filter_map(|line| line.split_once(' ')).filter_map(|(mib, ns)| {
-            Some((mib.parse::<f64>().ok()? * BYTES_PER_MIB, ns.parse::<f64>().ok()?))
-        });
-        let near = |bytes: f64| (bytes / wanted - 1.0).abs();
-        let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
-        let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
-        // Listed sizes are an eighth to a half apart; the case's may be larger than all of them.
-        let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
-        let (bytes, ns) =
-            nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / BYTES_PER_MIB))?;
-        // It passes the working set at least once and prints no time.
-        let places = bytes / stride(bytes as u64) as f64;
-        let mut reading = ToolFigure::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
-        reading.record(&fact::WORKING_SET_BYTES, bytes.round());
-        if near(bytes) > 0.01 {
-            reading.differs.push(format!("its area had {} bytes where ours has {wanted}", bytes.round()));
+fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
+    let chase = PointerChase::of(case).filter(|chase| chase.chases == 1)?;
+    matches!(chase.site.pages, Pages::Small | Pages::Thp).then_some(())?;
+    let seconds = seconds(area(&chase, machine));
+    let (definition, note) = match chase.site.size {
+        size if TLB_REACH_BYTES < size && size <= SMALL_WORKING_SET && chase.site.pages == Pages::Thp => {
+            (Match::Related, "in ordinary pages, for its area is smaller than a huge one")
         }
-        Ok(reading)
-    }
+        size if size <= SMALL_WORKING_SET || chase.group as u64 >= size => {
+            (Match::Exact, "dependent loads in random order")
+        }
+        _ => (
+            Match::Related,
+            "random over the whole area, where ours leaves a group of 64 pages only when done",
+        ),
+    };
+    Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let size = area(&PointerChase::of(ask.case).ok_or("it has no such loads")?, ask.machine);
+    let stride = stride(size);
+    // The working set is whole MiB; all smaller sizes are lines of its output.
+    let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();
+    Ok(Invocation {
+        program: "lat_mem_rd",
+        arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
+        environment: environment(CALIBRATION_MICROS),
+        cpus: ask.offer.cpus.clone(),
+        output: Output::Stderr,
+        ..Invocation::default()
+    })
+}
 
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let wanted = PointerChase::of(case).ok_or("it has no such loads")?.site.size as f64;
+    let (_, table) = text.split_once("\"stride=").ok_or("its output has no '\"stride='")?;
+    let whole = table.strip_suffix("\n\n").ok_or("its output is cut off")?;
+    let rows = whole
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(mib, ns)| Some((mib.parse::<f64>().ok()? * BYTES_PER_MIB, ns.parse::<f64>().ok()?)));
+    let near = |bytes: f64| (bytes / wanted - 1.0).abs();
+    let beyond = rows.clone().all(|(bytes, _)| bytes < wanted);
+    let nearest = rows.min_by(|a, b| near(a.0).total_cmp(&near(b.0)));
+    // Listed sizes are an eighth to a half apart; the case's may be larger than all of them.
+    let nearest = nearest.filter(|(bytes, _)| near(*bytes) < 0.2 || beyond);
+    let (bytes, ns) =
+        nearest.ok_or_else(|| format!("its output has no line of {} MiB", wanted / BYTES_PER_MIB))?;
+    // It passes the working set at least once and prints no time.
+    let places = bytes / stride(bytes as u64) as f64;
+    let mut reading = ToolFigure::of(ns * 1e-9, Account::of(places, Seconds::OF_ITS_LIFE))?;
+    reading.compare(&fact::WORKING_SET_BYTES, bytes.round(), wanted, 0.01);
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -148,10 +136,10 @@ mod tests {
     #[test]
     fn the_largest_of_its_areas_stands_beside_one_beyond_them_and_it_is_told() {
         let text = golden::body(RECORDED);
-        let read = |size: u64| LatMemRd.parse(&Case::of("memory.latency").with_size("size", size), &text);
+        let read = |size: u64| parse(&Case::of("memory.latency").with_size("size", size), &text);
         assert_eq!(read(16 << 20).map(|reading| reading.differs), Ok(Vec::new()));
         let differs = read(512 << 20).map(|reading| reading.differs);
-        assert_eq!(differs, Ok(vec!["its area had 16777216 bytes where ours has 536870912".to_owned()]));
+        assert_eq!(differs, Ok(vec!["it ran with size=16777216 instead of 536870912".to_owned()]));
         // No line is near enough.
         assert!(read(700).is_err());
     }

@@ -9,11 +9,9 @@ use plimsoll_model::job::MemoryStream;
 
 use crate::tools::{number_after, word_after};
 use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
-
-pub(crate) struct Mbw;
 
 const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
@@ -25,64 +23,55 @@ fn array_mib(case: &Case) -> Option<u64> {
     Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)
 }
 
-const TOOL: Tool = Tool {
+pub(crate) const TOOL: RefTool = RefTool {
     name: "mbw",
     checks: "memory copy by memcpy, one thread",
     programs: &["mbw"],
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
-    results: Some("its text"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its text",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Mbw {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    array_mib(case).filter(|_| case.threads() == 1)?;
+    let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        array_mib(case).filter(|_| case.threads() == 1)?;
-        let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
+    let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
+    Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
-        let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
-        Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let line = text.lines().find(|line| line.starts_with("AVG") && line.contains("MEMCPY"));
+    let line = line.ok_or("its output has no line AVG … MEMCPY")?;
+    if !line.trim_end().ends_with(" MiB/s") {
+        return Err("the line AVG is cut off".to_owned());
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let line = text.lines().find(|line| line.starts_with("AVG") && line.contains("MEMCPY"));
-        let line = line.ok_or("its output has no line AVG … MEMCPY")?;
-        if !line.trim_end().ends_with(" MiB/s") {
-            return Err("the line AVG is cut off".to_owned());
-        }
-        let mib = number_after(line, "MiB:")?;
-        let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
-        let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
-        let mut reading =
-            ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * BOTH_WAYS, account)?;
-        reading.record(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
-        if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
-            reading.differs.push(format!("its arrays had {mib} MiB"));
-        }
-        Ok(reading)
+    let mib = number_after(line, "MiB:")?;
+    let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
+    let account = Account::of(mib * BYTES_PER_MIB as f64 * BOTH_WAYS, seconds);
+    let mut reading =
+        ToolFigure::of(number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * BOTH_WAYS, account)?;
+    reading.record(&fact::WORKING_SET_BYTES, mib * 2.0 * BYTES_PER_MIB as f64);
+    if array_mib(case).is_some_and(|wanted| (mib - wanted as f64).abs() > 0.5) {
+        reading.differs.push(format!("its arrays had {mib} MiB"));
     }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -99,9 +88,9 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let reading = Mbw.parse(&case(512 * BYTES_PER_MIB), &golden::body(COPY)).unwrap();
+        let reading = parse(&case(512 * BYTES_PER_MIB), &golden::body(COPY)).unwrap();
         assert_eq!(reading.value, 7_172.516 * BYTES_PER_MIB as f64 * 2.0);
         assert!(reading.differs.is_empty());
-        assert_eq!(Mbw.parse(&case(512 * BYTES_PER_MIB), &golden::body(SMALL)).unwrap().differs.len(), 1);
+        assert_eq!(parse(&case(512 * BYTES_PER_MIB), &golden::body(SMALL)).unwrap().differs.len(), 1);
     }
 }

@@ -10,11 +10,8 @@ use plimsoll_units::quantity::{Quantity, Unit};
 use crate::tools::last_level_bytes;
 use crate::tools::words;
 use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool,
-    ToolFigure, fact,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
 };
-
-pub(crate) struct Pmbw;
 
 const ANSWER: &str = "stats.txt";
 
@@ -119,7 +116,7 @@ fn allocated(area: u64, threads: u64) -> u64 {
     part.saturating_mul(threads).next_power_of_two()
 }
 
-const TOOL: Tool = Tool {
+pub(crate) const TOOL: RefTool = RefTool {
     name: "pmbw",
     checks: "memory reads and writes, latency of a random walk",
     programs: &["pmbw"],
@@ -127,87 +124,80 @@ const TOOL: Tool = Tool {
     // It prints its version only with results.
     version_arguments: &["-h"],
     version_after: "version=",
-    ..Tool::NONE
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for Pmbw {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
+        .then_some("it has scans that read or write, and one walk at a time")
+}
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
-            .then_some("it has scans that read or write, and one walk at a time")
-    }
-
-    fn pairing(&self, case: &Case, machine: &Machine) -> Option<Pairing> {
-        let walk = PmbwWalk::of(case)?;
-        let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
-        let beyond = area > last_level_bytes(machine).unwrap_or(u64::MAX);
-        let (metric, definition, note) = match case.word("op") {
-            _ if case.benchmark() == "memory.block" => {
-                let metric = if is_time(case) { "latency" } else { "throughput" };
-                (metric, Match::Related, walk.difference_note())
-            }
-            Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
-            Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
-            Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
-            None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
-        };
-        let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
-        Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
-    }
-
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let kernel = PmbwWalk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
-        let area = nearest(area(ask.case));
-        let allocated = allocated(area, ask.case.threads() as u64);
-        if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
-            let allocated = Quantity::new(allocated as f64, Unit::Byte);
-            return Err(format!("it allocates {allocated} for this size, more than half of the memory"));
+fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
+    let walk = PmbwWalk::of(case)?;
+    let area = Some(area(case)).filter(|bytes| *bytes > 0)?;
+    let beyond = area > last_level_bytes(machine).unwrap_or(u64::MAX);
+    let (metric, definition, note) = match case.word("op") {
+        _ if case.benchmark() == "memory.block" => {
+            let metric = if is_time(case) { "latency" } else { "throughput" };
+            (metric, Match::Related, walk.difference_note())
         }
-        // It allocates half of this limit.
-        let (limit, area) = ((2 * allocated).to_string(), area.to_string());
-        let threads = ask.case.threads().to_string();
-        let arguments =
-            ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &limit];
-        let mut arguments = words(&arguments);
-        arguments.extend(words(&["-o", ANSWER]));
-        Ok(Invocation {
-            program: "pmbw",
-            arguments,
-            cpus: ask.offer.cpus.clone(),
-            output: Output::File(ANSWER),
-            ..Invocation::default()
-        })
-    }
+        Some("read") => ("bandwidth", Match::Exact, "the same bytes read, by loads of 16 or 32 bytes"),
+        Some(_) if beyond => ("bandwidth", Match::Related, "its stores do not go past the caches"),
+        Some(_) => ("bandwidth", Match::Exact, "the same bytes written, by stores of 16 or 32 bytes"),
+        None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
+    };
+    let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
+    Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let operation = PmbwWalk::of(case).ok_or("it has no such kernel")?.lead();
-        let wanted = area(case);
-        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
-        let mut ours = results.filter(|r| {
-            let is = |key, wanted: usize| number(r, key).is_ok_and(|n| n as usize == wanted);
-            r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation))
-                && is("nthreads", case.threads())
-        });
-        let measured = nearest(wanted);
-        let result = ours.find(|r| number(r, "areasize").is_ok_and(|n| n as u64 == measured));
-        let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
-        let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
-        // The time of an access is divided by the number of threads.
-        let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
-        let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
-        let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
-        let used = number(&result, "areasize")?;
-        reading.record(&fact::WORKING_SET_BYTES, used);
-        reading.record(&fact::THREAD_COUNT, number(&result, "nthreads")?);
-        if (used / wanted as f64 - 1.0).abs() > 0.01 {
-            reading.differs.push(format!("it worked on {used} bytes where {wanted} were asked"));
-        }
-        Ok(reading)
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let kernel = PmbwWalk::of(ask.case).ok_or("it has no such kernel")?.kernel(ask.machine);
+    let area = nearest(area(ask.case));
+    let allocated = allocated(area, ask.case.threads() as u64);
+    if ask.machine.memory.total_bytes.is_some_and(|memory| allocated > memory / 2) {
+        let allocated = Quantity::new(allocated as f64, Unit::Byte);
+        return Err(format!("it allocates {allocated} for this size, more than half of the memory"));
     }
+    // It allocates half of this limit.
+    let (limit, area) = ((2 * allocated).to_string(), area.to_string());
+    let threads = ask.case.threads().to_string();
+    let arguments = ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &limit];
+    let mut arguments = words(&arguments);
+    arguments.extend(words(&["-o", ANSWER]));
+    Ok(Invocation {
+        program: "pmbw",
+        arguments,
+        cpus: ask.offer.cpus.clone(),
+        output: Output::File(ANSWER),
+        ..Invocation::default()
+    })
+}
+
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let operation = PmbwWalk::of(case).ok_or("it has no such kernel")?.lead();
+    let wanted = area(case);
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
+    let mut ours = results.filter(|r| {
+        let is = |key, wanted: usize| number(r, key).is_ok_and(|n| n as usize == wanted);
+        r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation)) && is("nthreads", case.threads())
+    });
+    let measured = nearest(wanted);
+    let result = ours.find(|r| number(r, "areasize").is_ok_and(|n| n as u64 == measured));
+    let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
+    let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
+    // The time of an access is divided by the number of threads.
+    let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
+    let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
+    let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
+    let used = number(&result, "areasize")?;
+    reading.compare(&fact::WORKING_SET_BYTES, used, wanted as f64, 0.01);
+    reading.record(&fact::THREAD_COUNT, number(&result, "nthreads")?);
+    Ok(reading)
 }
 
 fn fields(line: &str) -> Vec<(&str, &str)> {

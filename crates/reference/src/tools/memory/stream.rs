@@ -11,11 +11,9 @@ use plimsoll_units::quantity::Unit;
 
 use crate::tools::number_after;
 use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Stated, Tool,
+    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
     ToolFigure, fact,
 };
-
-pub(crate) struct StreamBenchmark;
 
 pub(crate) struct StreamTableKernel {
     row: &'static str,
@@ -99,7 +97,7 @@ impl StreamRow {
     }
 }
 
-const TOOL: Tool = Tool {
+pub(crate) const TOOL: RefTool = RefTool {
     name: "stream",
     checks: "memory copy, scale, add, triad",
     programs: &["stream"],
@@ -108,67 +106,49 @@ const TOOL: Tool = Tool {
     ),
     // It has no arguments, and would start to measure.
     version_after: "$Revision: ",
-    results: Some("its text"),
-    ..Tool::NONE
+    results: ResultFormat {
+        about: "its text",
+        recognises: stated::recognises,
+        starts: stated::starts,
+        read: stated::read,
+        ..ResultFormat::NONE
+    },
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
 };
 
-impl RefTool for StreamBenchmark {
-    fn tool(&self) -> &'static Tool {
-        &TOOL
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    kernel(case)?;
+    let note = "bytes ÷ the mean time of its repetitions, arrays of the size it was compiled for";
+    Some(Pairing {
+        metric: "bandwidth",
+        definition: Match::Related,
+        note,
+        seconds: 3.0,
+        pairs: Pairing::DEFAULT_PAIRS,
+    })
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        kernel(case)?;
-        let note = "bytes ÷ the mean time of its repetitions, arrays of the size it was compiled for";
-        Some(Pairing {
-            metric: "bandwidth",
-            definition: Match::Related,
-            note,
-            seconds: 3.0,
-            pairs: Pairing::DEFAULT_PAIRS,
-        })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let environment =
+        vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
+    Ok(Invocation { program: "stream", environment, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let environment =
-            vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
-        Ok(Invocation {
-            program: "stream",
-            environment,
-            cpus: ask.offer.cpus.clone(),
-            ..Invocation::default()
-        })
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let kernel = kernel(case).ok_or("it has no such kernel")?;
+    let elements = number_after(text, "Array size = ")?;
+    let mut reading = StreamRow::of(text, &kernel, elements, 1e6)?.mean()?;
+    if !text.contains("\nSolution Validates") {
+        return Err("its solution does not validate".to_owned());
     }
-
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let kernel = kernel(case).ok_or("it has no such kernel")?;
-        let elements = number_after(text, "Array size = ")?;
-        let mut reading = StreamRow::of(text, &kernel, elements, 1e6)?.mean()?;
-        if !text.contains("\nSolution Validates") {
-            return Err("its solution does not validate".to_owned());
-        }
-        reading.record(&fact::ELEMENTS, elements);
-        // Without OpenMP it prints no threads.
-        let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
-        reading.record(&fact::THREAD_COUNT, threads);
-        if (threads - case.threads() as f64).abs() > 0.5 {
-            let thread = if threads > 1.0 { "threads" } else { "thread" };
-            reading.differs.push(format!("it used {threads} {thread} where ours has {}", case.threads()));
-        }
-        Ok(reading)
-    }
-
-    fn recognises(&self, text: &str) -> bool {
-        stated::recognises(text)
-    }
-
-    fn starts(&self, text: &str) -> Vec<usize> {
-        stated::starts(text)
-    }
-
-    fn parse_results(&self, text: &str) -> Result<Stated, String> {
-        stated::read(text)
-    }
+    reading.record(&fact::ELEMENTS, elements);
+    // Without OpenMP it prints no threads.
+    let threads = number_after(text, "Number of Threads counted = ").unwrap_or(1.0);
+    reading.compare(&fact::THREAD_COUNT, threads, case.threads() as f64, 0.0);
+    Ok(reading)
 }
 
 #[cfg(test)]
@@ -188,7 +168,7 @@ mod tests {
 
     #[test]
     fn recorded_output_is_read() {
-        let value = |op| StreamBenchmark.parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
+        let value = |op| parse(&case(op, 2), &golden::body(TWO)).unwrap().value;
         assert_eq!(value("copy"), 80000000.0 * 16.0 / 0.022_752);
         assert_eq!(value("triad"), 80000000.0 * 24.0 / 0.039_182);
     }
@@ -216,17 +196,16 @@ mod tests {
 
     #[test]
     fn other_threads_than_ours_are_told_also_by_a_build_that_has_one_only() {
-        let differs = |recording, threads| {
-            StreamBenchmark.parse(&case("add", threads), &golden::body(recording)).unwrap().differs
-        };
-        assert_eq!(differs(TWO, 1), ["it used 2 threads where ours has 1"]);
-        assert_eq!(differs(SERIAL, 2), ["it used 1 thread where ours has 2"]);
+        let differs =
+            |recording, threads| parse(&case("add", threads), &golden::body(recording)).unwrap().differs;
+        assert_eq!(differs(TWO, 1), ["it ran with threads=2 instead of 1"]);
+        assert_eq!(differs(SERIAL, 2), ["it ran with threads=1 instead of 2"]);
         assert_eq!(differs(SERIAL, 1), Vec::<String>::new());
     }
 
     #[test]
     fn a_solution_that_does_not_validate_is_no_figure() {
         let failed = golden::body(TWO).replace("Solution Validates", "Failed Validation");
-        assert!(StreamBenchmark.parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
+        assert!(parse(&case("copy", 2), &failed).unwrap_err().contains("validate"));
     }
 }

@@ -69,10 +69,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         }
         [] => table(text, banner),
     };
-    match stated.figures.is_empty() {
-        true => Err("it has no figure; netperf's -- -k prints keys that can be read".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no figure; netperf's -- -k prints keys that can be read")
 }
 
 /// Returns whether a line is a banner: `MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0

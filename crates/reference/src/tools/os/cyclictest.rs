@@ -5,21 +5,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 
 use crate::tools::{has_only_parameters, number_after, words};
-use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
-};
-
-pub(crate) struct Cyclictest;
-
-const CYCLICTEST_TOOL: Tool = Tool {
-    name: "cyclictest",
-    checks: "wake-up latency (rt-tests)",
-    programs: &["cyclictest"],
-    package: Package::Debian("rt-tests"),
-    version_arguments: &["--help"],
-    version_after: "cyclictest V ",
-    ..Tool::NONE
-};
+use crate::{Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure};
 
 /// Returns the interval of a case in microseconds, if it is measured as cyclictest does it.
 fn interval_micros(case: &Case) -> Option<f64> {
@@ -30,44 +16,51 @@ fn interval_micros(case: &Case) -> Option<f64> {
     }
 }
 
-impl RefTool for Cyclictest {
-    fn tool(&self) -> &'static Tool {
-        &CYCLICTEST_TOOL
-    }
+pub(crate) const TOOL: RefTool = RefTool {
+    name: "cyclictest",
+    checks: "wake-up latency (rt-tests)",
+    programs: &["cyclictest"],
+    package: Package::Debian("rt-tests"),
+    version_arguments: &["--help"],
+    version_after: "cyclictest V ",
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
+};
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        interval_micros(case)?;
-        has_only_parameters(case, &["op", "interval", "affinity", "threads"]).then_some(())?;
-        (case.threads() == 1).then_some(())?;
-        let note = "the same sleep at the same interval; it rounds its mean down to microseconds";
-        let pairs = Pairing::DEFAULT_PAIRS;
-        Some(Pairing { metric: "latency", definition: Match::Exact, note, seconds: 1.0, pairs })
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    interval_micros(case)?;
+    has_only_parameters(case, &["op", "interval", "affinity", "threads"]).then_some(())?;
+    (case.threads() == 1).then_some(())?;
+    let note = "the same sleep at the same interval; it rounds its mean down to microseconds";
+    let pairs = Pairing::DEFAULT_PAIRS;
+    Some(Pairing { metric: "latency", definition: Match::Exact, note, seconds: 1.0, pairs })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let interval = interval_micros(ask.case).ok_or("it has no such sleep")?;
-        let loops = (ask.seconds * 1e6 / interval).max(100.0) as u64;
-        // --laptop leaves the idle states of the CPUs as they are.
-        let mut arguments = words(&["-q", "--laptop", "-t", "1", "-i", &interval.to_string()]);
-        arguments.extend(words(&["-l", &loops.to_string()]));
-        if ask.case.word("op") == Some("fifo") {
-            arguments.extend(words(&["-p", "1"]));
-        }
-        let cpus = ask.offer.cpus.clone();
-        Ok(Invocation { program: "cyclictest", arguments, cpus, ..Invocation::default() })
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let interval = interval_micros(ask.case).ok_or("it has no such sleep")?;
+    let loops = (ask.seconds * 1e6 / interval).max(100.0) as u64;
+    // --laptop leaves the idle states of the CPUs as they are.
+    let mut arguments = words(&["-q", "--laptop", "-t", "1", "-i", &interval.to_string()]);
+    arguments.extend(words(&["-l", &loops.to_string()]));
+    if ask.case.word("op") == Some("fifo") {
+        arguments.extend(words(&["-p", "1"]));
     }
+    let cpus = ask.offer.cpus.clone();
+    Ok(Invocation { program: "cyclictest", arguments, cpus, ..Invocation::default() })
+}
 
-    fn parse(&self, _: &Case, text: &str) -> Result<ToolFigure, String> {
-        let [count, least, mean, most] =
-            ["C:", "Min:", "Avg:", "Max:"].map(|label| number_after(text, label));
-        let (count, least, mean, most) = (count?, least?, mean?, most?);
-        if !(least <= mean && mean <= most) {
-            return Err(format!("its mean {mean} is not between its minimum {least} and maximum {most}"));
-        }
-        ToolFigure::of(mean * 1e-6, Account::of(count, Seconds::OF_ITS_LIFE))
+fn parse(_: &Case, text: &str) -> Result<ToolFigure, String> {
+    let [count, least, mean, most] = ["C:", "Min:", "Avg:", "Max:"].map(|label| number_after(text, label));
+    let (count, least, mean, most) = (count?, least?, mean?, most?);
+    if !(least <= mean && mean <= most) {
+        return Err(format!("its mean {mean} is not between its minimum {least} and maximum {most}"));
     }
+    ToolFigure::of(mean * 1e-6, Account::of(count, Seconds::OF_ITS_LIFE))
 }

@@ -1,20 +1,20 @@
 //! The small programs of lmbench that time one request to the kernel each, in microseconds.
 
-use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use crate::tools::memory::bw_mem::{DIRECTORIES, environment};
 use crate::tools::{has_only_parameters, words};
 use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
+    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure,
 };
 
 /// Microseconds that it repeats a request at least, so that it needs no calibration.
 const REPEATED_MICROS: u64 = 100_000;
 
 /// A program of lmbench.
-pub(crate) struct Lmbench {
-    tool: &'static Tool,
+struct Lmbench {
+    program: &'static [&'static str; 1],
+    checks: &'static str,
     /// Returns its request for a case, if it has one.
     request: fn(&Case) -> Option<LmbenchRequest>,
 }
@@ -41,119 +41,111 @@ const EXACT: LmbenchRequest = LmbenchRequest {
     takes_file: false,
 };
 
-const LMBENCH_PROGRAM: Tool =
-    Tool { directories: DIRECTORIES, package: Package::DebianNonFree("lmbench"), ..Tool::NONE };
-
-pub(crate) static LAT_SYSCALL: Lmbench = Lmbench {
-    tool: &Tool {
-        name: "lat_syscall",
+const PROGRAMS: [Lmbench; 5] = [
+    Lmbench {
+        program: &["lat_syscall"],
         checks: "getppid, read, write (lmbench)",
-        programs: &["lat_syscall"],
-        ..LMBENCH_PROGRAM
+        request: |case| {
+            let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
+            let (arguments, label): (&[_], _) = match case.word("op").filter(|_| is_single)? {
+                "getppid" => (&["null"], "Simple syscall:"),
+                "read" => (&["read"], "Simple read:"),
+                "write" => (&["write"], "Simple write:"),
+                _ => return None,
+            };
+            let (definition, note) = match arguments {
+                ["null"] => (EXACT.definition, EXACT.note),
+                _ => (
+                    Match::Related,
+                    "its process has one thread; in ours, with several, a call on a file also counts the users of the file",
+                ),
+            };
+            Some(LmbenchRequest { arguments, label, definition, note, ..EXACT })
+        },
     },
-    request: |case| {
-        let is_single = case.benchmark() == "os.syscall" && case.threads() == 1;
-        let (arguments, label): (&[_], _) = match case.word("op").filter(|_| is_single)? {
-            "getppid" => (&["null"], "Simple syscall:"),
-            "read" => (&["read"], "Simple read:"),
-            "write" => (&["write"], "Simple write:"),
-            _ => return None,
-        };
-        let (definition, note) = match arguments {
-            ["null"] => (EXACT.definition, EXACT.note),
-            _ => (
-                Match::Related,
-                "its process has one thread; in ours, with several, a call on a file also counts the users of the file",
-            ),
-        };
-        Some(LmbenchRequest { arguments, label, definition, note, ..EXACT })
-    },
-};
-
-pub(crate) static LAT_PIPE: Lmbench = Lmbench {
-    tool: &Tool {
-        name: "lat_pipe",
+    Lmbench {
+        program: &["lat_pipe"],
         checks: "hand-over by pipes (lmbench)",
-        programs: &["lat_pipe"],
-        ..LMBENCH_PROGRAM
+        request: |case| {
+            let (definition, note) = match pipe_distance(case)? {
+                "same" => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+                _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
+            };
+            Some(LmbenchRequest { label: "Pipe latency:", times: 2.0, definition, note, ..EXACT })
+        },
     },
-    request: |case| {
-        let (definition, note) = match pipe_distance(case)? {
-            "same" => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
-            _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
-        };
-        Some(LmbenchRequest { label: "Pipe latency:", times: 2.0, definition, note, ..EXACT })
-    },
-};
-
-pub(crate) static LAT_CTX: Lmbench = Lmbench {
-    tool: &Tool {
-        name: "lat_ctx",
+    Lmbench {
+        program: &["lat_ctx"],
         checks: "context switch (lmbench)",
-        programs: &["lat_ctx"],
-        ..LMBENCH_PROGRAM
+        request: |case| {
+            (pipe_distance(case)? == "same").then_some(LmbenchRequest {
+                arguments: &["-s", "0", "2"],
+                label: "\n2 ",
+                definition: Match::Related,
+                note: "it subtracts the time of the pipes",
+                ..EXACT
+            })
+        },
     },
-    request: |case| {
-        (pipe_distance(case)? == "same").then_some(LmbenchRequest {
-            arguments: &["-s", "0", "2"],
-            label: "\n2 ",
-            definition: Match::Related,
-            note: "it subtracts the time of the pipes",
-            ..EXACT
-        })
-    },
-};
-
-pub(crate) static LAT_PROC: Lmbench = Lmbench {
-    tool: &Tool {
-        name: "lat_proc",
+    Lmbench {
+        program: &["lat_proc"],
         checks: "fork and exit (lmbench)",
-        programs: &["lat_proc"],
-        ..LMBENCH_PROGRAM
+        request: |case| {
+            let is_fork = case.benchmark() == "os.process" && case.word("op") == Some("fork");
+            is_fork.then_some(LmbenchRequest {
+                arguments: &["fork"],
+                label: "Process fork+exit:",
+                definition: Match::Related,
+                note: "its process is small: a fork copies the page tables of its parent",
+                ..EXACT
+            })
+        },
     },
-    request: |case| {
-        let is_fork = case.benchmark() == "os.process" && case.word("op") == Some("fork");
-        is_fork.then_some(LmbenchRequest {
-            arguments: &["fork"],
-            label: "Process fork+exit:",
-            definition: Match::Related,
-            note: "its process is small: a fork copies the page tables of its parent",
-            ..EXACT
-        })
-    },
-};
-
-pub(crate) static LAT_PAGEFAULT: Lmbench = Lmbench {
-    tool: &Tool {
-        name: "lat_pagefault",
+    Lmbench {
+        program: &["lat_pagefault"],
         checks: "page of a cached file (lmbench)",
-        programs: &["lat_pagefault"],
-        ..LMBENCH_PROGRAM
+        request: |case| {
+            let is_file =
+                case.benchmark() == "os.fault" && case.word("op") == Some("file") && case.threads() == 1;
+            is_file.then_some(LmbenchRequest {
+                label: "microseconds",
+                definition: Match::Related,
+                note: "the same file, in random order; it maps the file again each time and subtracts that",
+                takes_file: true,
+                ..EXACT
+            })
+        },
     },
-    request: |case| {
-        let is_file =
-            case.benchmark() == "os.fault" && case.word("op") == Some("file") && case.threads() == 1;
-        is_file.then_some(LmbenchRequest {
-            label: "microseconds",
-            definition: Match::Related,
-            note: "the same file, in random order; it maps the file again each time and subtracts that",
-            takes_file: true,
-            ..EXACT
-        })
-    },
-};
+];
+
+pub(crate) const LAT_SYSCALL: RefTool = tool::<0>();
+pub(crate) const LAT_PIPE: RefTool = tool::<1>();
+pub(crate) const LAT_CTX: RefTool = tool::<2>();
+pub(crate) const LAT_PROC: RefTool = tool::<3>();
+pub(crate) const LAT_PAGEFAULT: RefTool = tool::<4>();
+
+/// Returns the reference tool for the program at `INDEX` of [`PROGRAMS`].
+const fn tool<const INDEX: usize>() -> RefTool {
+    RefTool {
+        name: PROGRAMS[INDEX].program[0],
+        checks: PROGRAMS[INDEX].checks,
+        programs: PROGRAMS[INDEX].program,
+        directories: DIRECTORIES,
+        package: Package::DebianNonFree("lmbench"),
+        pairing: |case, _| PROGRAMS[INDEX].pairing(case),
+        invocation: |ask| PROGRAMS[INDEX].invocation(ask),
+        parse: |case, text| PROGRAMS[INDEX].parse(case, text),
+        ..RefTool::NONE
+    }
+}
 
 fn pipe_distance(case: &Case) -> Option<&str> {
     let is_pipe = case.benchmark() == "os.switch" && case.word("op") == Some("pipe");
     (is_pipe && case.word("between") == Some("processes")).then(|| case.word("distance"))?
 }
 
-impl RefTool for Lmbench {
-    fn tool(&self) -> &'static Tool {
-        self.tool
-    }
-
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
+impl Lmbench {
+    fn pairing(&self, case: &Case) -> Option<Pairing> {
         let request = (self.request)(case)?;
         let known = ["op", "threads", "affinity", "between", "distance"];
         has_only_parameters(case, &known).then_some(())?;
@@ -172,7 +164,7 @@ impl RefTool for Lmbench {
         let mut cpus = ask.offer.cpus.clone();
         cpus.dedup();
         Ok(Invocation {
-            program: self.tool.programs[0],
+            program: self.program[0],
             arguments,
             environment: environment(REPEATED_MICROS),
             cpus,

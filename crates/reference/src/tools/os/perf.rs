@@ -4,21 +4,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 
 use crate::tools::{has_only_parameters, word_after, words};
-use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, Tool, ToolFigure,
-};
-
-pub(crate) struct Perf;
-
-const PERF_TOOL: Tool = Tool {
-    name: "perf",
-    checks: "system calls, switches by pipe (perf bench)",
-    programs: &["perf"],
-    package: Package::Debian("linux-perf"),
-    version_arguments: &["--version"],
-    version_after: "perf version ",
-    ..Tool::NONE
-};
+use crate::{Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure};
 
 /// One of its benchmarks.
 struct PerfBench {
@@ -54,44 +40,52 @@ fn bench(case: &Case) -> Option<PerfBench> {
     }
 }
 
-impl RefTool for Perf {
-    fn tool(&self) -> &'static Tool {
-        &PERF_TOOL
-    }
+pub(crate) const TOOL: RefTool = RefTool {
+    name: "perf",
+    checks: "system calls, switches by pipe (perf bench)",
+    programs: &["perf"],
+    package: Package::Debian("linux-perf"),
+    version_arguments: &["--version"],
+    version_after: "perf version ",
+    declines,
+    pairing,
+    invocation,
+    parse,
+    ..RefTool::NONE
+};
 
-    fn declines(&self, case: &Case) -> Option<&'static str> {
-        let has_some = ["os.syscall", "os.switch"].contains(&case.benchmark());
-        has_some.then_some("it has getppid on one thread, and pipes")
-    }
+fn declines(case: &Case) -> Option<&'static str> {
+    let has_some = ["os.syscall", "os.switch"].contains(&case.benchmark());
+    has_some.then_some("it has getppid on one thread, and pipes")
+}
 
-    fn pairing(&self, case: &Case, _: &Machine) -> Option<Pairing> {
-        bench(case)?;
-        has_only_parameters(case, &["op", "threads", "affinity", "between", "distance"]).then_some(())?;
-        let (definition, note) = match case.word("distance") {
-            None => (Match::Exact, "the same call in a loop"),
-            Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
-            _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
-        };
-        Some(Pairing { metric: "latency", definition, note, seconds: 0.5, pairs: Pairing::DEFAULT_PAIRS })
-    }
+fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
+    bench(case)?;
+    has_only_parameters(case, &["op", "threads", "affinity", "between", "distance"]).then_some(())?;
+    let (definition, note) = match case.word("distance") {
+        None => (Match::Exact, "the same call in a loop"),
+        Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
+        _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
+    };
+    Some(Pairing { metric: "latency", definition, note, seconds: 0.5, pairs: Pairing::DEFAULT_PAIRS })
+}
 
-    fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
-        let bench = bench(ask.case).ok_or("it has no such loop")?;
-        let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
-        let mut arguments = words(bench.words);
-        arguments.extend(words(&["-l", &loops]));
-        let mut cpus = ask.offer.cpus.clone();
-        cpus.dedup();
-        Ok(Invocation { program: "perf", arguments, cpus, ..Invocation::default() })
-    }
+fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
+    let bench = bench(ask.case).ok_or("it has no such loop")?;
+    let loops = ((ask.seconds * bench.pace) as u64).max(1000).to_string();
+    let mut arguments = words(bench.words);
+    arguments.extend(words(&["-l", &loops]));
+    let mut cpus = ask.offer.cpus.clone();
+    cpus.dedup();
+    Ok(Invocation { program: "perf", arguments, cpus, ..Invocation::default() })
+}
 
-    fn parse(&self, case: &Case, text: &str) -> Result<ToolFigure, String> {
-        let bench = bench(case).ok_or("it has no such loop")?;
-        let count = number_before(text, bench.counted)?;
-        let micros = number_before(text, " usecs/op\n")?;
-        let seconds = Seconds::printed(word_after(text, "Total time:")?)?;
-        ToolFigure::of(micros * 1e-6 / bench.times, Account::of(count * bench.times, seconds))
-    }
+fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
+    let bench = bench(case).ok_or("it has no such loop")?;
+    let count = number_before(text, bench.counted)?;
+    let micros = number_before(text, " usecs/op\n")?;
+    let seconds = Seconds::printed(word_after(text, "Total time:")?)?;
+    ToolFigure::of(micros * 1e-6 / bench.times, Account::of(count * bench.times, seconds))
 }
 
 /// Parses the number before `label`, the last word there.

@@ -3,13 +3,12 @@
 use plimsoll_units::quantity::Unit;
 
 use super::Osu;
-use crate::documents::line_starts;
 use crate::plausible::BoundedEvent;
 use crate::stated::{Stated, StatedFigure};
 
 impl Osu {
     /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`.
-    fn is_heading(&self, line: &str) -> bool {
+    pub(super) fn is_heading(&self, line: &str) -> bool {
         let name = self.title.trim_start_matches("# OSU MPI");
         line.strip_prefix("# OSU MPI").is_some_and(|rest| {
             let rest = rest.trim_start_matches(|c: char| c == '-' || c.is_ascii_alphanumeric());
@@ -17,23 +16,12 @@ impl Osu {
         })
     }
 
-    pub(super) fn recognises_text(&self, text: &str) -> bool {
-        text.lines().any(|line| self.is_heading(line))
-    }
-
-    pub(super) fn starts_in(&self, text: &str) -> Vec<usize> {
-        line_starts(text, |line| self.is_heading(line))
-    }
-
     pub(super) fn read(&self, text: &str) -> Result<Stated, String> {
-        let mut stated = Stated::by(self.tool.name, self.tool.version(text).as_deref());
+        let mut stated = Stated::by(self.program[0], super::LATENCY.version(text).as_deref());
         let below = text.lines().skip_while(|line| !self.is_heading(line));
         let rows = below.take_while(|line| !line.starts_with("# OSU ") || self.is_heading(line));
         stated.figures = rows.filter_map(|line| self.figure(line)).collect();
-        match stated.figures.is_empty() {
-            true => Err("it has no line of a size and a figure".to_owned()),
-            false => Ok(stated),
-        }
+        stated.unless_empty("it has no line of a size and a figure")
     }
 
     /// Parses the figure of a line: message size (not for a barrier), then MB/s or µs.
@@ -62,27 +50,29 @@ impl Osu {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BARRIER, OSU_BANDWIDTH, OSU_LATENCY};
+    use super::super::PROGRAMS;
 
     #[test]
     fn each_program_reads_its_own_lines() {
+        let [latency, bandwidth, _, barrier_program] = PROGRAMS;
+        let is_of = |osu: &super::Osu, text: &str| text.lines().any(|line| osu.is_heading(line));
         let text = "# OSU MPI-CUDA Bandwidth Test v5.6.2\n# Size      Bandwidth (MB/s)\n1     2.34\n4194304   11702.55\n";
-        assert!(OSU_BANDWIDTH.recognises_text(text) && !OSU_LATENCY.recognises_text(text));
-        let figures = OSU_BANDWIDTH.read(text).unwrap().figures;
+        assert!(is_of(&bandwidth, text) && !is_of(&latency, text));
+        let figures = bandwidth.read(text).unwrap().figures;
         assert_eq!((figures.len(), figures[1].value), (2, 11_702.55e6));
         let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n             8.32\n";
-        assert!(BARRIER.recognises_text(barrier) && !OSU_LATENCY.recognises_text(barrier));
+        assert!(is_of(&barrier_program, barrier) && !is_of(&latency, barrier));
         let full =
             "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)   Min Latency(us)\n 8.32 1.5 9.1 1000\n";
         for text in [barrier, full] {
-            let figure = BARRIER.read(text).unwrap().figures.remove(0);
+            let figure = barrier_program.read(text).unwrap().figures.remove(0);
             assert!((figure.value - 8.32e-6).abs() < 1e-12 && figure.name == "time", "{figure:?}");
         }
         let validated =
             "# OSU MPI Bandwidth Test v7.5\n# Datatype: MPI_CHAR.\n1  0.95  Pass\n2  1.90  Fail\n";
         let other = "# OSU MPI Bi-Directional Bandwidth Test v7.5\n1  1.80\n";
-        let figures = OSU_BANDWIDTH.read(&format!("{validated}{other}")).unwrap().figures;
+        let figures = bandwidth.read(&format!("{validated}{other}")).unwrap().figures;
         assert_eq!(figures.iter().map(|figure| figure.void.is_some()).collect::<Vec<_>>(), [false, true]);
-        assert!(!OSU_BANDWIDTH.recognises_text("# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
+        assert!(!is_of(&bandwidth, "# OSU MPI Bi-Directional Bandwidth Test v5.8\n"));
     }
 }

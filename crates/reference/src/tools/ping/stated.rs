@@ -23,10 +23,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let mut stated = Stated::by(TOOL.name, None);
     let figures: Result<Vec<StatedFigure>, String> = summaries(text).iter().map(figure).collect();
     stated.figures = figures?;
-    match stated.figures.is_empty() {
-        true => Err("it has no statistics below its echoes".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no statistics below its echoes")
 }
 
 struct PingSummary {

@@ -35,10 +35,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         let none = StatedFigure::new("latency", 0.0, Unit::Second, Err(NO_ECHO.to_owned()));
         stated.figures.push(StatedFigure { void: Some("no message came back".to_owned()), ..none });
     }
-    match stated.figures.is_empty() {
-        true => Err("it has no line 'Summary:' with a figure".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no line 'Summary:' with a figure")
 }
 
 /// Returns the figure `name` with the mean time of `event` in µs, checked by the counts in `text`.

@@ -49,10 +49,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         _ if text.contains("Doing ") && text.contains("Block size ") => fileio(text, &general)?,
         _ => return Err("its test is none of cpu, memory and fileio".to_owned()),
     };
-    if stated.figures.is_empty() {
-        return Err("it has no figure".to_owned());
-    }
-    Ok(stated)
+    stated.unless_empty("it has no figure")
 }
 
 struct General {

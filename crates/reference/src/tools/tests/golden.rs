@@ -130,7 +130,7 @@ pub(super) fn body(recording: &str) -> String {
 
 /// A recording with everything that a test needs.
 struct Heard {
-    ref_tool: &'static dyn RefTool,
+    ref_tool: &'static RefTool,
     case: Case,
     text: String,
     good: ToolFigure,
@@ -143,7 +143,7 @@ fn heard() -> impl Iterator<Item = Heard> {
         let case: Case = recording.case.parse().expect(recording.case);
         let text = body(recording.text);
         let about = format!("{} beside {}", recording.tool, recording.case);
-        let good = ref_tool.parse(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
+        let good = (ref_tool.parse)(&case, &text).unwrap_or_else(|why| panic!("{about}: {why}"));
         Heard { ref_tool, case, text, good, about }
     })
 }
@@ -159,7 +159,8 @@ fn every_recording_gives_its_figure_and_what_was_asked() {
 fn unit(heard: &Heard) -> Unit {
     let machine = Machine::discover(&Root::at("/nonexistent"));
     // The kernel of some tools depends on the machine; the metric does not.
-    let metric = heard.ref_tool.pairing(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
+    let metric =
+        (heard.ref_tool.pairing)(&heard.case, &machine).map_or("bandwidth", |pairing| pairing.metric);
     let metrics = plimsoll_bench::find(heard.case.benchmark()).unwrap().metrics(&heard.case);
     metrics.iter().find(|m| m.name == metric).unwrap_or(&metrics[0]).unit
 }
@@ -197,7 +198,7 @@ const ONE_SIDED: &[&str] = &[
 fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
     for heard in heard() {
         let ToolFigure { value, account, .. } = &heard.good;
-        let (unit, tool) = (unit(&heard), heard.ref_tool.tool().name);
+        let (unit, tool) = (unit(&heard), heard.ref_tool.name);
         // A time with one digit is too coarse (hpcc on arrays of 3 MB).
         if tool == "hpcc" && account.seconds.rounding() > 0.3 {
             continue;
@@ -219,8 +220,8 @@ fn a_figure_of_another_column_or_unit_contradicts_work_and_time() {
 #[test]
 fn every_tool_has_two_recordings_with_their_heads() {
     for ref_tool in REF_TOOLS {
-        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == ref_tool.tool().name).collect();
-        assert!(own.len() >= 2, "{}", ref_tool.tool().name);
+        let own: Vec<_> = RECORDINGS.iter().filter(|r| r.tool == ref_tool.name).collect();
+        assert!(own.len() >= 2, "{}", ref_tool.name);
         for recording in own {
             let mut lines = recording.text.lines();
             assert!(lines.next().is_some_and(|l| l.starts_with("# ")), "{}", recording.case);
@@ -232,7 +233,7 @@ fn every_tool_has_two_recordings_with_their_heads() {
 /// Checks that a text gives an error or the same figure.
 #[track_caller]
 fn no_other_figure(heard: &Heard, text: &str, how: &str) {
-    match heard.ref_tool.parse(&heard.case, text) {
+    match (heard.ref_tool.parse)(&heard.case, text) {
         Ok(reading) => {
             let same = (reading.value / heard.good.value - 1.0).abs() < 1e-12;
             assert!(same, "{}, {how}: {} for {}", heard.about, reading.value, heard.good.value);
@@ -273,7 +274,7 @@ fn empty_foreign_or_senseless_output_gives_a_line_and_no_figure() {
             "Segmentation fault (core dumped)\n",
             &endless,
         ] {
-            let why = heard.ref_tool.parse(&heard.case, text).expect_err(&heard.about);
+            let why = (heard.ref_tool.parse)(&heard.case, text).expect_err(&heard.about);
             assert!(!why.is_empty() && !why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about);
         }
     }
@@ -302,7 +303,7 @@ fn figures_that_are_none_are_refused() {
                     if number { word.replacen(digits, nonsense, 1) } else { word.to_owned() }
                 })
                 .collect();
-            match heard.ref_tool.parse(&heard.case, &text) {
+            match (heard.ref_tool.parse)(&heard.case, &text) {
                 Ok(reading) => assert!(reading.value.is_finite() && reading.value > 0.0, "{}", heard.about),
                 Err(why) => assert!(!why.contains(|c: char| c.is_control()), "{}: {why:?}", heard.about),
             }
@@ -316,7 +317,7 @@ proptest::proptest! {
     fn any_text_is_survived(text in "(\\PC|\n|[0-9.]{1,9}|MByte/s:|RESULT\t|WR1 |Gflops|SUM|bits/sec|\"stride=|AVG){0,60}") {
         for recording in RECORDINGS {
             let case: Case = recording.case.parse().unwrap();
-            match find(recording.tool).unwrap().parse(&case, &text) {
+            match (find(recording.tool).unwrap().parse)(&case, &text) {
                 Ok(reading) => proptest::prop_assert!(reading.value.is_finite() && reading.value > 0.0),
                 Err(why) => proptest::prop_assert!(!why.is_empty()),
             }

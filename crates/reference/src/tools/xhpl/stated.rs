@@ -45,10 +45,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             last.void = Some("its residual check failed".to_owned());
         }
     }
-    match stated.figures.is_empty() {
-        true => Err("it has no line of result (T/V N NB P Q Time Gflops)".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("it has no line of result (T/V N NB P Q Time Gflops)")
 }
 
 /// Parses a result line, split into words. If `is_accelerated`, the figure has no limit.

@@ -33,10 +33,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
         })
         .collect();
-    match stated.figures.is_empty() {
-        true => Err("its table has no line of MiB and nanoseconds".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("its table has no line of MiB and nanoseconds")
 }
 
 #[cfg(test)]

@@ -50,10 +50,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });
         stated.figures.push(figure);
     }
-    match stated.figures.is_empty() {
-        true => Err("its table has no whole line".to_owned()),
-        false => Ok(stated),
-    }
+    stated.unless_empty("its table has no whole line")
 }
 
 impl BestRepetition {
