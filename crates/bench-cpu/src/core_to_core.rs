@@ -15,6 +15,7 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
+use plimsoll_model::job::find_word;
 use plimsoll_model::limit::{Limit, LimitKind, Question};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{
@@ -56,12 +57,9 @@ impl Benchmark for CoreToCore {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let all: Vec<&str> = HANDOVER_METHODS.iter().map(|(name, _)| *name).collect();
         let candidate = |op: &String| {
-            let Some((name, exchange)) = HANDOVER_METHODS.iter().find(|(name, _)| name == op) else {
-                let (op, all) = (plimsoll_units::text::shown(op), all.join(", "));
-                return Err(format!("op must be one of {all}: '{op}' is not"));
-            };
+            let (name, exchange) = find_word("op", op, HANDOVER_METHODS)?;
             let case = Case::of(self.name()).with_word("op", name);
-            Ok(Candidate::new(case, enough(machine)).parsed(exchange))
+            Ok(Candidate::new(case, enough(machine)).parsed(&exchange))
         };
         group.words_of("op", &all, &all).iter().map(candidate).collect()
     }

@@ -16,10 +16,7 @@ pub(crate) fn distribution(metric: &str, times: &Times) -> sample::Histogram {
 /// Returns the path of the target device, or else "a test file in DIR", for messages.
 pub(crate) fn path_of(cx: &Context<'_>) -> String {
     match &cx.options.target {
-        Some(target) => plimsoll_units::text::shown_bytes(target.device.as_os_str().as_encoded_bytes()),
-        None => format!(
-            "a test file in {}",
-            plimsoll_units::text::shown_bytes(cx.options.dir.as_os_str().as_encoded_bytes())
-        ),
+        Some(target) => plimsoll_units::text::shown_path(&target.device),
+        None => format!("a test file in {}", plimsoll_units::text::shown_path(&cx.options.dir)),
     }
 }

@@ -55,7 +55,8 @@ fn flush_op(flush: Flush) -> RequestKind {
 /// Prepares the file for another pass.
 pub type Renew = Box<dyn FnMut() -> Result<(), LoadError>>;
 
-/// Options of a load.
+/// Options of a load; by default a closed loop without flushes or checks.
+#[derive(Default)]
 pub struct LoadOptions {
     /// When data is flushed.
     pub flush: Flush,
@@ -69,20 +70,6 @@ pub struct LoadOptions {
     pub files: Vec<Arc<TestFile>>,
     /// End of the budget, for additional checks.
     pub until: Option<Instant>,
-}
-
-impl LoadOptions {
-    /// Returns the options of a closed loop without flushes or checks.
-    pub fn closed_loop() -> Self {
-        LoadOptions {
-            flush: Flush::Never,
-            schedule: None,
-            renew: None,
-            ledger: None,
-            files: Vec::new(),
-            until: None,
-        }
-    }
 }
 
 /// A load of transfers from one source. Errors contain the first failed transfer with its offset.

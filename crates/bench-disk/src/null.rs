@@ -104,7 +104,7 @@ fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, 
         engine,
         source,
         TestData::new(seed, "null"),
-        LoadOptions::closed_loop(),
+        LoadOptions::default(),
         TransferTally::empty(Directions::Together),
     ))
 }

@@ -11,6 +11,7 @@ use plimsoll_metal::block::{
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
+use super::block::BLOCK_OPS;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
 use super::latency::{self, Chasing, MemoryLatency};
@@ -24,13 +25,11 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::{MemorySite, find_word};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount, WrongAnswerSource};
 use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
 
-const LOAD_OPS: &[(&str, BlockOp)] =
-    &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 /// Bytes between two waits.
 const BURST: usize = 4096;
 /// Bursts between two checks of the stop flag, if there is no wait between bursts.
@@ -95,9 +94,10 @@ impl Benchmark for LoadedLatency {
         let all = machine.most_threads().max(2) as u64;
         let threads = counts_in_range(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
-        for op in group.words_of("op", &["read"], &LOAD_OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+        for op in
+            group.words_of("op", &["read"], &BLOCK_OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>())
         {
-            let draws = find(&op)?;
+            let (_, draws) = find_word("op", &op, BLOCK_OPS)?;
             for pages in pages(machine, group)? {
                 for size in sizes(
                     machine,
@@ -154,14 +154,6 @@ struct LoadedJob {
     draws: BlockOp,
     delays: Vec<Duration>,
     site: MemorySite,
-}
-
-fn find(word: &str) -> Result<BlockOp, String> {
-    let found = LOAD_OPS.iter().find(|(name, _)| *name == word).map(|(_, op)| *op);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = LOAD_OPS.iter().map(|(name, _)| *name).collect();
-        format!("op must be one of {1}: '{0}' is not", plimsoll_units::text::shown(word), names.join(", "))
-    })
 }
 
 fn possible(machine: &Machine, threads: u64) -> Result<(), CannotMeasure> {
@@ -497,7 +489,7 @@ mod tests {
             .unwrap();
             return;
         }
-        for (op, draws) in LOAD_OPS {
+        for (op, draws) in BLOCK_OPS {
             let case = Case::of("memory.loaded-latency")
                 .with_word("op", op)
                 .with_size("size", 4 << 20)

@@ -121,7 +121,8 @@ impl Gate {
             proofs: proofs.into_iter().cloned().collect(),
             proven: CpuSet::default(),
             before: usual.iter().find_map(|usual| usual.health().cloned()),
-            shares: may_share(machine),
+            shares: machine.virtualisation.is_virtual != Some(false)
+                || machine.virtualisation.container.is_some(),
             quota,
             usual: usual.to_vec(),
             machine: machine.clone(),
@@ -276,11 +277,6 @@ fn is_failed(measurement: &Measurement) -> bool {
 /// Returns whether nothing unseen can have used the measured resource (such as a disk or link).
 fn is_alone(measurement: &Measurement, machine: &Machine) -> bool {
     (plimsoll_bench::subsystem_of(&measurement.case).is_alone)(measurement, machine)
-}
-
-/// Returns whether the hardware may be shared: true unless exclusive use is certain.
-fn may_share(machine: &Machine) -> bool {
-    machine.virtualisation.is_virtual != Some(false) || machine.virtualisation.container.is_some()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Errors of a history, each in one printable line with a remedy.
 
+use plimsoll_units::text::shown_path;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Reason why a history cannot be used.
@@ -117,11 +117,11 @@ impl StoreError {
     }
 
     pub(super) fn refused(directory: &Path, why: impl Into<String>) -> Self {
-        Self::Refused { directory: name(directory), why: why.into() }
+        Self::Refused { directory: shown_path(directory), why: why.into() }
     }
 
     pub(super) fn not_writable(path: &Path, error: &io::Error) -> Self {
-        Self::NotWritable { directory: name(path), why: reason(error) }
+        Self::NotWritable { directory: shown_path(path), why: reason(error) }
     }
 
     pub(super) fn not_readable(path: &Path, error: &io::Error) -> Self {
@@ -129,15 +129,15 @@ impl StoreError {
             io::ErrorKind::PermissionDenied => "run as its owner",
             _ => "'dmesg' shows errors of its disk",
         };
-        Self::NotReadable { file: name(path), why: format!("{}; {advice}", reason(error)) }
+        Self::NotReadable { file: shown_path(path), why: format!("{}; {advice}", reason(error)) }
     }
 
     pub(super) fn damaged(file: &Path, why: impl Into<String>) -> Self {
-        Self::Damaged { file: name(file), why: why.into() }
+        Self::Damaged { file: shown_path(file), why: why.into() }
     }
 
     pub(super) fn unused(file: &Path, why: impl Into<String>) -> Self {
-        Self::Unused { file: name(file), why: why.into() }
+        Self::Unused { file: shown_path(file), why: why.into() }
     }
 
     /// Returns the error for an ID prefix `wanted` that fits all `ids`; it lists three at most.
@@ -158,8 +158,4 @@ pub(super) fn reason(error: &io::Error) -> String {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("{why} (make room there)"),
         _ => plimsoll_units::text::shown(why),
     }
-}
-
-pub(super) fn name(path: &Path) -> String {
-    plimsoll_units::text::shown_bytes(path.as_os_str().as_bytes())
 }

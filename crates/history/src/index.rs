@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::CaseCounts;
 use super::documents::{self, DocumentFile, Listing, RUNS_DIRECTORY, UnreadDocument, replace_atomically};
-use super::error::{StoreError, name};
+use super::error::StoreError;
 use super::unfinished::{self, UnfinishedRun};
+use plimsoll_units::text::shown_path;
 
 /// Format version of the index file; other versions are ignored.
 const FORM: &str = "plimsoll.index/1";
@@ -167,7 +168,7 @@ impl Index {
             if found.completeness() > known.completeness() {
                 std::mem::swap(known, &mut found);
             }
-            let why = format!("it holds the same run as {}; delete one of them", name(&known.path));
+            let why = format!("it holds the same run as {}; delete one of them", shown_path(&known.path));
             self.problems.push(StoreError::unused(&found.path, why));
         }
         self.series = stored.series;

@@ -455,7 +455,7 @@ impl Store {
     fn no_such(&self, wanted: &str) -> StoreError {
         StoreError::NoSuchRun {
             wanted: plimsoll_units::text::shown_within(wanted, 40),
-            directory: error::name(&self.directory),
+            directory: plimsoll_units::text::shown_path(&self.directory),
         }
     }
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use plimsoll_system::links::LinkError;
 use plimsoll_system::trust::{find_exposed, is_writable_by_others, owners};
 
-use super::error::{StoreError, name};
+use super::error::StoreError;
+use plimsoll_units::text::shown_path;
 
 const HISTORY_FILE_NAMES: [&str; 7] =
     ["runs", "notes.json", "index.json", "unfinished", "unconfirmed", "watch", "steady"];
@@ -100,7 +101,7 @@ impl Location {
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
             LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => {
-                StoreError::Missing { directory: name(directory) }
+                StoreError::Missing { directory: shown_path(directory) }
             }
             LinkError::Failed(e) => self.not_made(&e),
         })?;
@@ -110,7 +111,7 @@ impl Location {
         if is_root && !is_own {
             return Err(refused(format!(
                 "{} belongs to user {owner}, and root would leave files there; run as that user, or use --store DIR with a directory of root's own, or --store none",
-                name(&real)
+                shown_path(&real)
             )));
         }
         // On some machines users' project directories are below a world-writable one.
@@ -119,7 +120,7 @@ impl Location {
         if let Some(exposed) = exposed {
             return Err(refused(format!(
                 "other users can write {}, and could exchange the history; use --store DIR with a directory that only you can write, or --store none",
-                name(exposed)
+                shown_path(exposed)
             )));
         }
         let planted = HISTORY_FILE_NAMES.iter().map(|file| real.join(file)).find_map(|file| {
@@ -129,7 +130,7 @@ impl Location {
         match planted.filter(|_| is_writable_by_others(&real, &found, is_root)) {
             Some((file, owner)) => Err(refused(format!(
                 "{} belongs to user {owner}, who may have put it there; use another --store DIR",
-                name(&file)
+                shown_path(&file)
             ))),
             None => Ok(real),
         }
@@ -148,7 +149,7 @@ impl Location {
     }
 
     fn not_made(&self, error: &io::Error) -> StoreError {
-        let directory = name(self.directory());
+        let directory = shown_path(self.directory());
         let why = match (self, error.kind()) {
             (Self::Named(_), ErrorKind::NotFound) => "the directory above it does not exist",
             (_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => "a file is in its place",

@@ -10,9 +10,8 @@ pub use io::IoLimit;
 
 use super::root::{ReadError, Root, garbled};
 use super::{CpuSet, Survey};
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 use serde::{Deserialize, Serialize};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Limit in bytes from which it means "none" (version 1 writes the largest page-aligned i64).
@@ -100,7 +99,7 @@ impl Cgroup {
         let mut found = Self { io: io::limits(s.root), ..Self::default() };
         if let Some(groups) = &cpu {
             found.cpu_version = Some(groups.version);
-            found.group = groups.dirs.first().map(|dir| name_of(dir));
+            found.group = groups.dirs.first().map(|dir| shown_path(dir));
             found.cpu_quota = cpu_quota(s, groups);
             found.throttling = throttling(s.root, groups);
         }
@@ -199,7 +198,7 @@ fn quota_v1(root: &Root, dir: &Path) -> Result<Option<CpuQuota>, ReadError> {
 }
 
 fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
-    (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: name_of(dir) })
+    (quota_us > 0 && period_us > 0).then(|| CpuQuota { quota_us, period_us, group: shown_path(dir) })
 }
 
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
@@ -231,7 +230,7 @@ fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLi
         limit_bytes,
         usage_bytes: root.number(dir.join(usage)).ok(),
         reclaimable_bytes: stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok()),
-        group: name_of(dir),
+        group: shown_path(dir),
     }))
 }
 
@@ -263,10 +262,6 @@ fn effective_cpus(s: &mut Survey, groups: &Groups) -> Option<CpuSet> {
         }
     }
     None
-}
-
-fn name_of(dir: &Path) -> String {
-    shown_bytes(dir.as_os_str().as_bytes())
 }
 
 #[cfg(test)]

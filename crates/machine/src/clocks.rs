@@ -37,10 +37,6 @@ pub enum ReferenceClock {
 impl ReferenceClock {
     const ALL: [Self; 4] = [Self::Kernel, Self::Counter, Self::Wall, Self::Rtc];
 
-    fn is_continuous(self) -> bool {
-        self == Self::Kernel
-    }
-
     /// Returns the largest error of a reading of this clock in s.
     fn uncertainty(self) -> f64 {
         if self == Self::Rtc { 1.0 } else { 2.0 * MAX_READ_SECONDS }
@@ -225,7 +221,7 @@ fn compare_rates(reference: ReferenceClock, readings: &[ClockReading]) -> Option
     if (advanced - span).abs() <= margin(span, advanced) {
         return (margin(span, advanced) < 0.3 * span).then_some(ClockPace::Same);
     }
-    if reference.is_continuous() {
+    if reference == ReferenceClock::Kernel {
         return Some(ClockPace::Differs(span / advanced));
     }
     const PARTS: usize = 3;

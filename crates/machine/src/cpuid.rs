@@ -1,11 +1,13 @@
 //! Raw CPUID (Intel 325462, volume 2A, CPUID; AMD 24594, appendix E): identifying leaves without
 //! per-CPU values (APIC IDs), so that identical CPUs have one table. Leaf 3 (serial) is never read.
 
+#[cfg(any(test, feature = "testing"))]
+mod fixture;
 mod meaning;
 mod text;
 
 #[cfg(any(test, feature = "testing"))]
-pub use meaning::with_features;
+pub use fixture::with_features;
 pub use meaning::{Geometry, Signature, is_identifying_feature};
 pub use text::{BadText, parse, write};
 

@@ -3,6 +3,8 @@
 mod counters;
 mod energy;
 mod fault;
+#[cfg(test)]
+mod fixture;
 mod link;
 mod sensor;
 mod smart;

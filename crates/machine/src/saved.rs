@@ -10,6 +10,7 @@ use super::cpuid;
 use super::root::{CPUINFO_CAP, FILE_CAP, Root};
 use super::virtualisation::{BANNER, FIRST_NAMESPACES, is_gvisor, namespace};
 use super::{Machine, smbios};
+use plimsoll_units::text::shown_path;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -272,11 +273,11 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
         return archive::write(to, &content);
     }
     if to.extension().is_some_and(|end| OTHER_ARCHIVES.iter().any(|known| end == *known)) {
-        return Err(SavedError::Archive(shown(to)));
+        return Err(SavedError::Archive(shown_path(to)));
     }
-    let failed = |path: &Path, cause: io::Error| SavedError::File { path: shown(path), cause };
+    let failed = |path: &Path, cause: io::Error| SavedError::File { path: shown_path(path), cause };
     match std::fs::create_dir(to) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown(to))),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
         made => made.map_err(|e| failed(to, e))?,
     }
     let place = |path: &Path| {
@@ -299,8 +300,9 @@ pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError>
 /// Opens a saved machine: a directory, or an archive that is read into memory. Fails for the live
 /// root and for anything else.
 pub fn open(from: &Path) -> Result<Root, SavedError> {
-    let refused = |why: &str| Err(SavedError::Refused { path: shown(from), why: why.to_owned() });
-    let about = std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
+    let refused = |why: &str| Err(SavedError::Refused { path: shown_path(from), why: why.to_owned() });
+    let about =
+        std::fs::metadata(from).map_err(|cause| SavedError::File { path: shown_path(from), cause })?;
     let root = match about.is_dir() {
         true => Root::at(from),
         false if about.is_file() => Root::in_memory(archive::read(from)?),
@@ -316,10 +318,6 @@ pub fn open(from: &Path) -> Result<Root, SavedError> {
 }
 
 const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::CPUID_FILE];
-
-fn shown(path: &Path) -> String {
-    plimsoll_units::text::shown_bytes(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()))
-}
 
 #[cfg(test)]
 mod tests;

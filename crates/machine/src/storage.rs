@@ -4,7 +4,7 @@ use super::disk::{Disk, DiskKind, sysfs_directory};
 use super::mounts::{self, DeviceNumber, Mount};
 use super::root::{ReadError, Root};
 use super::{Survey, UnknownFact};
-use plimsoll_units::text::{shown, shown_bytes};
+use plimsoll_units::text::{shown, shown_bytes, shown_path};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
@@ -139,7 +139,7 @@ const BCACHEFS: &str = "bcachefs";
 /// are listed in [`Storage::unknown`].
 pub fn storage_behind(root: &Root, path: &Path) -> Storage {
     let mut survey = Survey::new(root);
-    let mut storage = Storage { path: show(path), ..Storage::default() };
+    let mut storage = Storage { path: shown_path(path), ..Storage::default() };
     match StoragePath::of(root, path) {
         Ok(place) => storage.look(&mut survey, &place),
         Err(why) => survey.note("storage.path", why),
@@ -160,7 +160,7 @@ impl StoragePath {
             return Ok(Self { path: path.into(), of_file_system: None, itself: None });
         }
         let path = root.resolve(std::path::absolute(path).unwrap_or_else(|_| path.into()))?;
-        let failed = |e: std::io::Error| ReadError::Failed { path: show(&path), cause: e.to_string() };
+        let failed = |e: std::io::Error| ReadError::Failed { path: shown_path(&path), cause: e.to_string() };
         let status = fs::metadata(&path).map_err(failed)?;
         let itself = status.file_type().is_block_device().then(|| DeviceNumber::from_raw(status.rdev()));
         Ok(Self { of_file_system: Some(DeviceNumber::from_raw(status.dev())), itself, path })
@@ -185,7 +185,7 @@ impl Storage {
     }
 
     fn look(&mut self, s: &mut Survey, place: &StoragePath) {
-        self.path = show(&place.path);
+        self.path = shown_path(&place.path);
         if let Some(device) = place.itself {
             return self.follow(s, sysfs_directory(s.root, device));
         }
@@ -203,8 +203,8 @@ impl Storage {
         let medium = Medium::of_mount(s.root, &mounts, mount);
         self.file_system = Some(MountedFileSystem {
             fs_type: mount.fs_type.clone(),
-            mount_point: show(&mount.point),
-            source: show(&mount.source),
+            mount_point: shown_path(&mount.point),
+            source: shown_path(&mount.source),
             options: mount.options.clone(),
             medium,
         });
@@ -217,12 +217,12 @@ impl Storage {
 
     fn follow(&mut self, s: &mut Survey, top: Result<PathBuf, ReadError>) {
         let Some(top) = s.keep("storage.device", top) else { return };
-        self.device = top.file_name().map(|name| show(Path::new(name)));
+        self.device = top.file_name().map(|name| shown_path(Path::new(name)));
         self.number = s.root.parse(top.join("dev"), "a device number").ok();
         let members = self.find_members(s, &top);
         if members.len() > 1 {
             let member = |place: &PathBuf| Member {
-                name: show(Path::new(place.file_name().unwrap_or_default())),
+                name: shown_path(Path::new(place.file_name().unwrap_or_default())),
                 number: s.root.parse(place.join("dev"), "a device number").ok(),
             };
             self.members = members.iter().map(member).collect();
@@ -304,7 +304,7 @@ fn behind_loop(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let file = Path::new(OsStr::from_bytes(bytes));
     let found = StoragePath::of(s.root, file).and_then(|file_place| {
         let mounts = mounts::read(s.root)?;
-        let missing = || ReadError::Missing(show(file));
+        let missing = || ReadError::Missing(shown_path(file));
         let mount = mounts::mount_of(&mounts, &file_place.path).ok_or_else(missing)?;
         match Medium::of_mount(s.root, &mounts, mount) {
             Medium::Device => device_of(s.root, &file_place, mount).map(|below| (None, Some(below))),
@@ -335,7 +335,7 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
         below.extend(s.keep("storage.disks", found));
     }
     if below.is_empty() {
-        s.note("storage.disks", format_args!("{} names no device below it", show(&dir)));
+        s.note("storage.disks", format_args!("{} names no device below it", shown_path(&dir)));
     }
     (DeviceLayer { detail, ..DeviceLayer::new("", DiskKind::DeviceMapper) }, below)
 }
@@ -358,14 +358,14 @@ pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, Re
     };
     let source = if mount.fs_type == BCACHEFS { first(&mount.source) } else { mount.source.clone() };
     if !source.starts_with("/dev") {
-        let cause = format!("{} on {} names no device", mount.fs_type, show(&mount.source));
-        return Err(ReadError::Failed { path: show(&mount.point), cause });
+        let cause = format!("{} on {} names no device", mount.fs_type, shown_path(&mount.source));
+        return Err(ReadError::Failed { path: shown_path(&mount.point), cause });
     }
     device_named(root, &source)
 }
 
 fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
-    let missing = |_| ReadError::Missing(show(path));
+    let missing = |_| ReadError::Missing(shown_path(path));
     let name = path.strip_prefix("/dev").map_err(missing)?;
     if let Some(mapped) = name.to_str().and_then(|name| name.strip_prefix("mapper/")) {
         let devices = root.names("sys/class/block")?;
@@ -377,8 +377,4 @@ fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {
         }
     }
     root.resolve(Path::new("sys/class/block").join(name))
-}
-
-fn show(path: &Path) -> String {
-    shown_bytes(path.as_os_str().as_bytes())
 }

@@ -29,15 +29,20 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
 }
 
 /// Returns the value of the case's word `key` in `known`, else `default`; fails if unknown.
-fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&str, T)], default: T) -> Result<T, String> {
-    let Some(given) = case.word(key) else { return Ok(default) };
-    let found = known.iter().find(|(name, _)| *name == given);
-    found.map(|(_, value)| *value).ok_or_else(|| unknown_word(key, given, known))
+fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&'static str, T)], default: T) -> Result<T, String> {
+    case.word(key).map_or(Ok(default), |given| Ok(find_word(key, given, known)?.1))
 }
 
-fn unknown_word<T>(key: &str, given: &str, known: &[(&str, T)]) -> String {
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    format!("{key} must be one of {}: '{}' is not", names.join(", "), shown(given))
+/// Returns the word `given` for the parameter `key` with its value in `known`; fails if unknown.
+pub fn find_word<T: Copy>(
+    key: &str,
+    given: &str,
+    known: &[(&'static str, T)],
+) -> Result<(&'static str, T), String> {
+    known.iter().find(|(name, _)| *name == given).copied().ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("{key} must be one of {}: '{}' is not", names.join(", "), shown(given))
+    })
 }
 
 #[cfg(test)]

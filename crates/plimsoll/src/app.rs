@@ -204,7 +204,7 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
         let history = Location::from_directory(&canonical_path(store.directory()));
         if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
-            let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let path = plimsoll_units::text::shown_path(path);
             return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));
         }
     }
@@ -224,7 +224,7 @@ fn refuse_overwriting_input<'a, const N: usize>(
     match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
         None => Ok(()),
         Some((flag, path)) => {
-            let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let path = plimsoll_units::text::shown_path(&path);
             Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
         }
     }
@@ -239,7 +239,7 @@ fn refuse_replacing(json: Option<&Path>, own: &str, kind: &str) -> Result<(), Fa
     if read.is_err() || head.is_empty() || head == own.as_bytes() {
         return Ok(());
     }
-    let path = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+    let path = plimsoll_units::text::shown_path(path);
     Err(Failure::usage(format!(
         "--json would replace {path}, which is not {kind}; name another file, or - for stdout"
     )))
@@ -252,7 +252,7 @@ fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, Path
 fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
-            let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+            let shown = plimsoll_units::text::shown_path(path);
             return Err(Failure::usage(match shown.as_str() {
                 "-" => format!("{other} - and {flag} - are mutually exclusive: stdout takes one of them"),
                 _ => format!("{other} and {flag} must be different files: both are {shown}"),
@@ -296,7 +296,7 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
             target(file)?;
         }
         if let Some(store) = common.store.as_ref().filter(|store| store.is_file()) {
-            let store = plimsoll_units::text::shown_bytes(store.as_os_str().as_encoded_bytes());
+            let store = plimsoll_units::text::shown_path(store);
             return Err(Failure::usage(format!("--store must be a directory: {store} is a file")));
         }
         let text = if common.list {

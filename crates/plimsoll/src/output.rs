@@ -298,10 +298,7 @@ impl Outputs {
                 "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",
                 match &location {
                     Location::Usual(_) => String::new(),
-                    Location::Named(store) => format!(
-                        " --store {}",
-                        plimsoll_units::text::shown_bytes(store.as_os_str().as_encoded_bytes())
-                    ),
+                    Location::Named(store) => format!(" --store {}", plimsoll_units::text::shown_path(store)),
                 }
             ),
             None => "and the run cannot be stored elsewhere: its only copy is on this screen".to_owned(),

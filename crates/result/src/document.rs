@@ -126,6 +126,11 @@ struct ScalingEvidence {
 const GOOD_SCALING: f64 = 0.9;
 
 impl Finding {
+    /// Returns a finding with this code; `text` is its sentence.
+    pub fn new(code: &str, text: String, evidence: serde_json::Value) -> Self {
+        Self { code: code.to_owned(), text, evidence }
+    }
+
     /// Reads its evidence as `T`; `None` for evidence of other findings.
     pub fn evidence_as<T: for<'de> Deserialize<'de>>(&self) -> Option<T> {
         T::deserialize(&self.evidence).ok()
@@ -144,7 +149,7 @@ impl Finding {
 
 impl From<view::PlainFinding> for Finding {
     fn from(found: view::PlainFinding) -> Self {
-        Self { code: found.code.to_owned(), text: found.text, evidence: found.evidence }
+        Self::new(found.code, found.text, found.evidence)
     }
 }
 

@@ -265,7 +265,7 @@ fn remove_entry_file(file: &File, name: &str) -> (String, Fate) {
     let Some((content, inode)) = read(file) else {
         return (String::new(), if is_older(file, MAX_WRITING) { Fate::Gone } else { Fate::InUse });
     };
-    let thing = crate::text::shown_bytes(content.parent.join(name).as_os_str().as_encoded_bytes());
+    let thing = crate::text::shown_path(&content.parent.join(name));
     (thing, remove(&content, name, inode).unwrap_or_else(Fate::Stays))
 }
 

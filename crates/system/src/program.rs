@@ -28,7 +28,7 @@ impl OwnProgram {
             return Ok(Self { path: link.to_owned(), caution: None });
         }
         let path = called.canonicalize()?;
-        let shown = crate::text::shown_bytes(path.as_os_str().as_bytes());
+        let shown = crate::text::shown_path(&path);
         let caution = format!(
             "/proc is not mounted: workers are started from {shown}; do not replace it during the run"
         );

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::links::{FollowEnd, LinkError, follow};
+use crate::text::shown_path;
 
 const GROUP_WRITES: u32 = 0o020;
 const ANYBODY_WRITES: u32 = 0o002;
@@ -75,15 +76,15 @@ impl Trust {
                 Some(interpreter) => {
                     return Err(format!(
                         "{} is not run: its interpreter {} is not an absolute path",
-                        shown(path),
-                        shown(&interpreter)
+                        shown_path(path),
+                        shown_path(&interpreter)
                     ));
                 }
             }
         }
         Err(format!(
             "{} is not run: its #! line leads through too many scripts; name the program itself",
-            shown(path)
+            shown_path(path)
         ))
     }
 
@@ -91,14 +92,18 @@ impl Trust {
         let judge = |directory: &Path, name: &Path, found: &Metadata| self.judge(directory, name, found);
         let real = follow(path, FollowEnd::Name, judge).map_err(|error| match error {
             LinkError::Refused(why) => {
-                format!("{} is not run{}: {why}", shown(path), if self.user == 0 { " as root" } else { "" })
+                format!(
+                    "{} is not run{}: {why}",
+                    shown_path(path),
+                    if self.user == 0 { " as root" } else { "" }
+                )
             }
-            LinkError::Failed(e) => format!("{}: {e}", shown(path)),
+            LinkError::Failed(e) => format!("{}: {e}", shown_path(path)),
         })?;
         match real.metadata() {
             Ok(found) if found.is_file() && found.mode() & ANYBODY_RUNS != 0 => Ok(real),
-            Ok(_) => Err(format!("{} is not an executable file", shown(path))),
-            Err(e) => Err(format!("{}: {e}", shown(path))),
+            Ok(_) => Err(format!("{} is not an executable file", shown_path(path))),
+            Err(e) => Err(format!("{}: {e}", shown_path(path))),
         }
     }
 
@@ -106,12 +111,12 @@ impl Trust {
     /// or can write it. In a sticky directory it may be a second name of another user's file.
     fn judge(&self, directory: &Path, name: &Path, found: &Metadata) -> Result<(), LinkError> {
         let is_root = self.user == 0;
-        let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown(path))));
+        let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown_path(path))));
         let owned = |path, found: &Metadata| match self.owners.contains(&found.uid()) {
             true => Ok(()),
             false => Err(LinkError::Refused(format!(
                 "{} belongs to another user (uid {})",
-                shown(path),
+                shown_path(path),
                 found.uid()
             ))),
         };
@@ -153,10 +158,6 @@ fn overflow_user(map: &str, overflow: &str) -> Option<u32> {
     let mapped: u64 = rows.sum();
     let all = u64::from(u32::MAX);
     if mapped >= all { None } else { overflow.trim().parse().ok() }
-}
-
-fn shown(path: &Path) -> String {
-    crate::text::shown_bytes(path.as_os_str().as_bytes())
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl FindingsContext<'_> {
             bytes("network traffic", spent.network),
         );
         let times: Vec<f64> = probes.iter().map(|probe| probe.at).collect();
-        coded_finding(
+        Finding::new(
             "watched",
             text,
             json!({
@@ -135,7 +135,7 @@ impl FindingsContext<'_> {
             percent(own, 2),
         );
         let listed = |hour: &hours::Hour| json!({ "from": hour.from.to_string(), "median": hour.median, "probes": hour.probes, "worse": worse(hour) });
-        Some(coded_finding(
+        Some(Finding::new(
             "steadiness",
             text,
             json!({
@@ -162,7 +162,7 @@ impl FindingsContext<'_> {
             );
             let times: Vec<[f64; 2]> = steps.iter().map(|step| [step.before, step.after]).collect();
             let evidence = json!({ "case": measurement.case.id(), "between_s": times });
-            found.push(coded_finding("levels-changed", text, evidence));
+            found.push(Finding::new("levels-changed", text, evidence));
         }
         found
     }
@@ -179,7 +179,7 @@ impl FindingsContext<'_> {
         let mut evidence = step.evidence.clone();
         evidence["between"] = json!([self.time(step.before).to_string(), self.time(step.after).to_string()]);
         evidence["between_s"] = json!([step.before, step.after]);
-        coded_finding("level-changed", text, evidence)
+        Finding::new("level-changed", text, evidence)
     }
 
     fn limits(&self, measurement: &Measurement, settings: &[SettingAtProbe]) -> Vec<Finding> {
@@ -202,7 +202,7 @@ impl FindingsContext<'_> {
                 "case": measurement.case.id(), "kind": kind.code(), "before": value(before), "after": value(after),
                 "between_s": [before.at, after.at],
             });
-            Some(coded_finding("limit-changed", text, evidence))
+            Some(Finding::new("limit-changed", text, evidence))
         };
         held::changes(settings).filter_map(finding).collect()
     }
@@ -234,7 +234,7 @@ impl FindingsContext<'_> {
             format_duration(step.before),
             self.shown(step.after),
         );
-        Some(coded_finding(
+        Some(Finding::new(
             "burst-credit",
             text,
             json!({
@@ -267,7 +267,7 @@ impl FindingsContext<'_> {
             .iter()
             .map(|one| json!({ "hour": one.hour, "days": one.days, "least": one.least }))
             .collect();
-        Some(coded_finding("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
+        Some(Finding::new("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
     }
 
     fn seldom(&self, measurements: &[Measurement]) -> Vec<Finding> {
@@ -290,7 +290,7 @@ impl FindingsContext<'_> {
                 format_count(probes, "probe"),
             );
             let evidence = json!({ "case": measurement.case.id(), "left_out": left_out, "probes": probes });
-            (left_out > 0).then(|| coded_finding("budget-used", text, evidence))
+            (left_out > 0).then(|| Finding::new("budget-used", text, evidence))
         };
         measurements.iter().filter_map(finding).collect()
     }
@@ -308,7 +308,7 @@ impl FindingsContext<'_> {
                 named(before.quota),
                 named(after.quota)
             );
-            coded_finding(
+            Finding::new(
                 "quota-changed",
                 text,
                 json!({
@@ -340,7 +340,7 @@ impl FindingsContext<'_> {
             plimsoll_units::text::shown(why)
         );
         let times: Vec<f64> = failed.iter().map(|(at, _)| *at).collect();
-        Some(coded_finding("no-figure", text, json!({ "at_s": times, "reason": why })))
+        Some(Finding::new("no-figure", text, json!({ "at_s": times, "reason": why })))
     }
 
     fn stolen(&self) -> Option<Finding> {
@@ -360,7 +360,7 @@ impl FindingsContext<'_> {
             self.shown(at)
         );
         (share >= STOLEN).then(|| {
-            coded_finding("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
+            Finding::new("stolen-over-time", text, json!({ "share": share, "most": worst, "most_at_s": at }))
         })
     }
 
@@ -376,7 +376,7 @@ impl FindingsContext<'_> {
             self.shown(high.0)
         );
         (high.1 - low.1 >= WARMER).then(|| {
-            coded_finding("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 }))
+            Finding::new("temperature", text, json!({ "low": low.1, "high": high.1, "high_at_s": high.0 }))
         })
     }
 
@@ -412,7 +412,7 @@ impl FindingsContext<'_> {
             stated.push(format!("the machine slept for {}", format_duration(slept)));
         }
         (!stated.is_empty()).then(|| {
-            coded_finding(
+            Finding::new(
                 "unwatched",
                 stated.join("; "),
                 json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept }),
@@ -460,10 +460,6 @@ pub fn format_duration(seconds: f64) -> String {
         (1..48, _) => format!("{hours} h {minutes} min"),
         _ => format!("{} d {} h", hours / 24, hours % 24),
     }
-}
-
-fn coded_finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {
-    Finding { code: code.to_owned(), text, evidence }
 }
 
 #[cfg(test)]

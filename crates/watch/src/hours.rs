@@ -24,11 +24,6 @@ impl Hour {
             after(self.from, HOUR).strftime("%H:%M UTC")
         )
     }
-
-    /// Returns the hour of the day in UTC, 0 to 23.
-    fn of_day(&self) -> i64 {
-        self.from.as_second().div_euclid(3600).rem_euclid(24)
-    }
 }
 
 pub(crate) fn after(from: Timestamp, seconds: f64) -> Timestamp {
@@ -89,7 +84,7 @@ pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, da
     let of = |hour: i64| {
         let losses: Vec<f64> = hours
             .iter()
-            .filter(|one| one.of_day() == hour)
+            .filter(|one| one.from.as_second().div_euclid(3600).rem_euclid(24) == hour)
             .map(|one| worse(one.median, usual, better))
             .collect();
         let least = losses.iter().copied().reduce(f64::min)?;

@@ -15,7 +15,7 @@ use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
 use plimsoll_result::document::Run;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 
 /// Largest journal in bytes: [`MOST_PROBES`] probes of some 14 KB each fit.
 const MOST_BYTES: u64 = 2 << 30;
@@ -236,12 +236,12 @@ pub enum JournalError {
 impl JournalError {
     /// Returns the error for a missing journal.
     pub fn missing(path: &Path) -> Self {
-        Self::Missing { file: named(path) }
+        Self::Missing { file: shown_path(path) }
     }
 
     /// Returns the error for an existing journal that can be resumed.
     pub fn unfinished(path: &Path) -> Self {
-        Self::Unfinished { file: named(path) }
+        Self::Unfinished { file: shown_path(path) }
     }
 }
 
@@ -421,27 +421,22 @@ fn options() -> OpenOptions {
     options
 }
 
-fn named(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    shown_bytes(path.as_os_str().as_bytes())
-}
-
 fn running_at(path: &Path) -> JournalError {
-    JournalError::Running { file: named(path) }
+    JournalError::Running { file: shown_path(path) }
 }
 
 fn failed(what: &'static str, path: &Path, why: io::Error) -> JournalError {
-    JournalError::Failed { what, file: named(path), why }
+    JournalError::Failed { what, file: shown_path(path), why }
 }
 
 fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
-    JournalError::Foreign { file: named(path), why: why.into() }
+    JournalError::Foreign { file: shown_path(path), why: why.into() }
 }
 
 fn unopened(path: &Path, error: io::Error) -> JournalError {
     match error.raw_os_error() {
         Some(code) if code == rustix::io::Errno::NOENT.raw_os_error() => {
-            JournalError::Missing { file: named(path) }
+            JournalError::Missing { file: shown_path(path) }
         }
         Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => foreign(path, "it is a link"),
         _ => failed("read", path, error),

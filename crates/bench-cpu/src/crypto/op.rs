@@ -10,6 +10,7 @@ use ring::error::Unspecified;
 use serde::{Deserialize, Serialize};
 
 use plimsoll_machine::Cpu;
+use plimsoll_model::job::find_word;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum CryptoOp {
@@ -32,10 +33,7 @@ impl CryptoOp {
     }
 
     pub(super) fn find(word: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|op| op.name() == word).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("op must be one of {names}: '{}' is not", plimsoll_units::text::shown(word))
-        })
+        find_word("op", word, &Self::ALL.map(|op| (op.name(), op))).map(|(_, op)| op)
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::Uid;
@@ -79,11 +79,6 @@ fn explain_open_error(errno: Errno, user: Uid) -> &'static str {
         (_, true) => "is on a file system where no device may be opened (nodev); name it by a path in /dev",
         (_, false) => "may not be read by this user; run as root, or in the group of the device",
     }
-}
-
-/// Returns the path with control and non-UTF-8 characters escaped, for messages.
-pub(super) fn shown_path(path: &Path) -> String {
-    shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 #[cfg(test)]

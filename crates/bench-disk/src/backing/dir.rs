@@ -14,7 +14,7 @@ use plimsoll_bench_api::RequestedSize;
 use plimsoll_machine::storage::Medium;
 use plimsoll_machine::{Machine, Root, mounts};
 use plimsoll_system::links::LinkError;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 
 /// Reason why a directory cannot hold test files: invalid input, known before any load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +115,7 @@ const RESERVE: u64 = 1 << 30;
 
 /// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
-    let name = || shown_bytes(dir.as_os_str().as_encoded_bytes());
+    let name = || shown_path(dir);
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
         Some(Errno::NOENT) => DirError::Missing(name()),
         Some(Errno::NOTDIR) => DirError::NotADirectory(name()),
@@ -133,8 +133,7 @@ pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let mount = mount_point(&path);
     let other = |errno| DirError::Other { dir: name(), errno };
     let vfs = rustix::fs::statvfs(&path).map_err(other)?;
-    let read_only =
-        || DirError::ReadOnly { dir: name(), mount: shown_bytes(mount.as_os_str().as_encoded_bytes()) };
+    let read_only = || DirError::ReadOnly { dir: name(), mount: shown_path(&mount) };
     if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(read_only());
     }
@@ -234,7 +233,7 @@ impl DirFacts {
         }
         let (has, why, remedy) = bound;
         if has < least {
-            let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+            let mount = shown_path(&self.mount);
             return Err(NoSpace { needs: least, has, mount, why, remedy });
         }
         Ok(FileSize { bytes: has.min(most), reduced: (has < most).then_some(why) })
@@ -248,7 +247,7 @@ impl DirFacts {
         }
         let vfs = rustix::fs::fstatvfs(file).ok()?;
         let free = vfs.f_bavail.saturating_mul(vfs.f_frsize);
-        let mount = shown_bytes(self.mount.as_os_str().as_encoded_bytes());
+        let mount = shown_path(&self.mount);
         (free < RESERVE / 2).then(|| {
             format!(
                 "only {} are left on {mount}, so the test file was removed: another program fills the file system, or it keeps overwritten data; use another --dir",

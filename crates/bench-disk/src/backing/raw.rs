@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::backing::block_device::{ProbedDevice, RawError, probe_device, shown_path};
+use crate::backing::block_device::{ProbedDevice, RawError, probe_device};
 use crate::backing::cache::PageCacheMode;
 use crate::backing::claim::Claim;
 use plimsoll_bench_api::{Consent, RawTarget};
@@ -19,7 +19,7 @@ use plimsoll_machine::root::Root;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{DiskOperation, DiskTransfers};
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::text::shown;
+use plimsoll_units::text::{shown, shown_path};
 
 /// Permitted access to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::backing::raw::{Access, RawDevice};
 use crate::display::human;
 use plimsoll_system::leftover::{Registry, Unfinished};
 use plimsoll_system::links::open_directory;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 
 /// Reason why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -297,16 +297,13 @@ pub enum AllocationEffect {
 }
 
 fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
-    let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
+    let mount = shown_path(&facts.mount);
     TargetError::Failed { what, mount, errno, hint: hint(errno) }
 }
 
 /// Returns the error that the file system of `facts` refused O_DIRECT.
 pub fn direct_refused(facts: &DirFacts) -> TargetError {
-    TargetError::DirectRefused {
-        file_system: facts.file_system.to_string(),
-        mount: shown_bytes(facts.mount.as_os_str().as_encoded_bytes()),
-    }
+    TargetError::DirectRefused { file_system: facts.file_system.to_string(), mount: shown_path(&facts.mount) }
 }
 
 /// Opens an O_TMPFILE in `dir`; `O_EXCL` forbids that the file ever gets a name.
@@ -336,7 +333,7 @@ fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> 
 }
 
 fn planted(facts: &DirFacts, why: &str) -> TargetError {
-    let mount = shown_bytes(facts.mount.as_os_str().as_encoded_bytes());
+    let mount = shown_path(&facts.mount);
     TargetError::Planted { mount, why: why.to_owned() }
 }
 

@@ -27,7 +27,7 @@ pub enum JobTarget {
     Device(PathBuf),
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Files {
     /// Named file; `None`: each job has its own.
     pub(super) named: Option<String>,
@@ -38,7 +38,7 @@ pub(super) struct Files {
     pub(super) offset: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FioWorkload {
     pub(super) name: String,
     pub(super) line: FileLine,
@@ -70,7 +70,9 @@ impl FioWorkload {
         let files = match (&self.files.named, &other.files.named) {
             (None, None) => true,
             (Some(one), Some(two)) if one == two => self.shares_space(other),
-            (Some(_), Some(_)) => self.threads == 1 && other.threads == 1 && !self.is_on_device(),
+            (Some(_), Some(_)) => {
+                self.threads == 1 && other.threads == 1 && !matches!(self.place, Some(JobTarget::Device(_)))
+            }
             _ => false,
         };
         let how = (self.samples, self.sample_time, self.warm_up)
@@ -121,10 +123,6 @@ impl FioWorkload {
 
     pub(super) fn changes_data(&self) -> bool {
         self.lists.get("op") != Some(&Value::Word("read".to_owned())) && self.lists.contains_key("op")
-    }
-
-    fn is_on_device(&self) -> bool {
-        matches!(self.place, Some(JobTarget::Device(_)))
     }
 
     fn rate_of_one(&self) -> Option<u64> {
@@ -181,20 +179,10 @@ pub(super) fn read(
     let job = FioWorkload {
         name: section.name.clone(),
         line: section.line.clone(),
-        lists: BTreeMap::new(),
-        given: BTreeMap::new(),
         threads: 1,
-        files: Files { named: None, each: None, parted: false, offset: Some(0) },
-        place: None,
-        samples: None,
-        sample_time: None,
-        warm_up: None,
-        waits: false,
+        files: Files { offset: Some(0), ..Files::default() },
         delay: Some(Duration::ZERO),
-        lasts: None,
-        remarks: Vec::new(),
-        own: Vec::new(),
-        left_out: false,
+        ..FioWorkload::default()
     };
     let load = JobLoad { op: "read", random: false };
     let mut reading = JobReader { section, around, base: Base::Compatible, load, job, wrong: Vec::new() };

@@ -7,7 +7,7 @@ use plimsoll_units::text::shown_within;
 
 const MAX_MESSAGE_CHARS: usize = 400;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileLine {
     pub(super) file: Rc<str>,
     /// Line number, from 1.

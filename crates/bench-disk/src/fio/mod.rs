@@ -21,7 +21,7 @@ use mistake::{FileLine, Mistake};
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
 use plimsoll_model::plan::{self, Group, PlanPositions, Position, SamplingOptions};
-use plimsoll_units::text::{read_small, read_small_file, shown_bytes, shown_within};
+use plimsoll_units::text::{read_small, read_small_file, shown_path, shown_within};
 pub use syntax::JobEnvironment;
 
 /// Extension of a job file.
@@ -81,7 +81,7 @@ fn is_job_text(text: &str) -> bool {
 /// folder. `unsupported`: whether options that plimsoll lacks are errors or ignored. Fails with one
 /// line per error, in the order of the text.
 pub fn read(path: &Path, unsupported: Unsupported) -> Result<JobFile, Vec<String>> {
-    let file = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let file = shown_path(path);
     let text = read_small(path, MAX_BYTES).map_err(|why| vec![format!("job file {file}: {why}")])?;
     parse(&file, &text, &Here { folder: path.parent().unwrap_or(Path::new("")).to_owned() }, unsupported)
 }

@@ -129,11 +129,8 @@ mod tests {
         let source = TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
         let tally = TransferTally::empty(Directions::Together);
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
-        let manner = LoadOptions {
-            ledger: Some(ledger),
-            files: vec![Arc::clone(&file)],
-            ..LoadOptions::closed_loop()
-        };
+        let manner =
+            LoadOptions { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..LoadOptions::default() };
         let load = create_load(engine, source, TestData::new(1, "case"), manner, tally);
         Rig { load, plain, _dir: dir }
     }

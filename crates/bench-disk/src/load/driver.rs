@@ -277,7 +277,7 @@ mod tests {
         );
         let tally = TransferTally::empty(Directions::Together);
         Ok((
-            load::create_load(engine, source, TestData::new(1, "case"), LoadOptions::closed_loop(), tally),
+            load::create_load(engine, source, TestData::new(1, "case"), LoadOptions::default(), tally),
             about,
         ))
     }

@@ -155,11 +155,6 @@ impl WalkExtent {
     pub fn of_blocks(blocks: u64, block: u64) -> Self {
         WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
-
-    /// Returns the number of offsets at which the largest block fits, `unit` apart; at least 1.
-    fn offset_count(&self) -> u64 {
-        self.bytes.saturating_sub(self.largest) / self.unit.max(1) + 1
-    }
 }
 
 /// Position of the next block.
@@ -195,7 +190,7 @@ pub struct BlockWalk {
 impl BlockWalk {
     /// Creates a walk over `extent` in this order; equal seeds give equal walks.
     pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
-        let places = extent.offset_count();
+        let places = extent.bytes.saturating_sub(extent.largest) / extent.unit.max(1) + 1;
         let ranks = match order {
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
             _ => None,

@@ -15,7 +15,7 @@ pub struct Traffic {
 }
 
 /// Counts of a load.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TransferTally {
     /// Finished transfers.
     pub transfers: u64,
@@ -85,23 +85,7 @@ impl TransferTally {
             latency: (directions == Directions::Separate).then(Times::default),
             ..Traffic::default()
         };
-        TransferTally {
-            transfers: 0,
-            bytes: 0,
-            from_ns: 0,
-            to_ns: 0,
-            excluded_ns: 0,
-            excluded_cpu_ns: 0,
-            latency: Times::default(),
-            submit: Times::default(),
-            complete: Times::default(),
-            read: traffic(),
-            written: traffic(),
-            sync: Times::default(),
-            cut: false,
-            held: Parts::default(),
-            run: 0,
-        }
+        TransferTally { read: traffic(), written: traffic(), ..TransferTally::default() }
     }
 
     /// Adds the times of one transfer, buffered until [`TransferTally::flush_times`].

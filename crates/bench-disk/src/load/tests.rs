@@ -166,7 +166,7 @@ impl Default for Case<'_> {
             through: WriteThrough::No,
             order: BlockOrder::Random,
             blocks: BlockSizes::One(BLOCK as u64),
-            manner: LoadOptions::closed_loop(),
+            manner: LoadOptions::default(),
             script: &[],
         }
     }
@@ -408,7 +408,7 @@ fn blocks_of_several_sizes_are_written_where_they_belong() {
 #[test]
 fn writes_go_through_or_are_flushed_as_asked() {
     let writes = |through, flush| {
-        let manner = LoadOptions { flush, ..LoadOptions::closed_loop() };
+        let manner = LoadOptions { flush, ..LoadOptions::default() };
         let mut rig =
             rig_of(4, 50, Case { operation: DiskOperation::Write, through, manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
@@ -430,7 +430,7 @@ fn writes_go_through_or_are_flushed_as_asked() {
 fn a_flush_waits_for_what_is_in_flight() {
     let manner = LoadOptions {
         flush: Flush::Every { writes: 10, call: SyncCall::DataSync },
-        ..LoadOptions::closed_loop()
+        ..LoadOptions::default()
     };
     let mut rig = rig_of(4, 50, Case { operation: DiskOperation::Write, manner, ..Case::default() });
     rig.interval(1).expect("run");
@@ -453,7 +453,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
         while monotonic_ns() < until {}
         Ok(())
     });
-    let manner = LoadOptions { renew: Some(renew), ..LoadOptions::closed_loop() };
+    let manner = LoadOptions { renew: Some(renew), ..LoadOptions::default() };
     let case =
         Case { operation: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
     let mut rig = rig_of(2, 10, case);
@@ -467,10 +467,8 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
 #[test]
 fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
     for arrivals in [ArrivalProcess::Even, ArrivalProcess::Poisson] {
-        let manner = LoadOptions {
-            schedule: Some(StartSchedule::new(arrivals, 1e6, 1)),
-            ..LoadOptions::closed_loop()
-        };
+        let manner =
+            LoadOptions { schedule: Some(StartSchedule::new(arrivals, 1e6, 1)), ..LoadOptions::default() };
         let mut rig = rig_of(2, 50, Case { manner, ..Case::default() });
         let tally = rig.done(100).expect("run");
         assert_eq!((tally.transfers, tally.latency.count()), (100, 100));
@@ -482,7 +480,7 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
     // A hundred even starts at ten per millisecond take ten milliseconds, however fast the device.
     let manner = LoadOptions {
         schedule: Some(StartSchedule::new(ArrivalProcess::Even, 1e4, 1)),
-        ..LoadOptions::closed_loop()
+        ..LoadOptions::default()
     };
     let mut rig = rig_of(8, 50, Case { manner, ..Case::default() });
     assert!(rig.done(100).expect("run").elapsed() >= 9.9e-3);

@@ -75,7 +75,7 @@ fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64)
     );
     let tally = || TransferTally::empty(Directions::Together);
     let noise = TestData::new(cx.options.seed, "precondition");
-    let mut load = load::create_load(engine, source, noise, LoadOptions::closed_loop(), tally());
+    let mut load = load::create_load(engine, source, noise, LoadOptions::default(), tally());
     let cap_ns =
         if matches!(requested_size(job), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
     let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));

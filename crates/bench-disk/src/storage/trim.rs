@@ -1,6 +1,5 @@
 //! Checks that trims reach the device.
 
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use crate::display::human;
@@ -12,7 +11,7 @@ use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_machine::storage::Storage;
 use plimsoll_model::job::disk::BlockSizes;
 use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 
 /// Fails, with what is missing, unless trims in the test directory reach its device.
 pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
@@ -26,7 +25,7 @@ pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
 
 /// Fails, with what is missing, unless the device supports trims of these block sizes.
 pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<(), CannotMeasure> {
-    let name = shown_bytes(target.device.as_os_str().as_bytes());
+    let name = shown_path(&target.device);
     let about = std::fs::metadata(&target.device)
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());

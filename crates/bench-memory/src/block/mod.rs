@@ -21,13 +21,13 @@ use plimsoll_bench_api::{
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
-use plimsoll_model::job::MemorySite;
+use plimsoll_model::job::{MemorySite, find_word};
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_units::quantity::{Unit, format_size};
 
-const BLOCK_OPS: &[(&str, BlockOp)] =
+pub(super) const BLOCK_OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
 const PATTERNS: &[(&str, BlockTraversal)] =
     &[("sequential", BlockTraversal::Sequential), ("random", BlockTraversal::Random)];
@@ -227,17 +227,7 @@ fn named<T: Copy>(
     known: &'static [(&'static str, T)],
 ) -> Result<Vec<(&'static str, T)>, String> {
     let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    let one = |word: &String| {
-        let unknown = || {
-            format!(
-                "{key} must be one of {1}: '{0}' is not",
-                plimsoll_units::text::shown(word),
-                all.join(", ")
-            )
-        };
-        known.iter().find(|(name, _)| name == word).copied().ok_or_else(unknown)
-    };
-    group.words_of(key, &all, &all).iter().map(one).collect()
+    group.words_of(key, &all, &all).iter().map(|word| find_word(key, word, known)).collect()
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
@@ -370,27 +360,6 @@ fn fixed_blocks(case: &Case, op: BlockOp, block: u64) -> Result<Option<FixedBloc
 }
 
 #[cfg(test)]
-impl BlockJob {
-    pub(super) fn of(case: &Case) -> Self {
-        fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
-            let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
-            named.unwrap_or(&known[0]).1
-        }
-        let (op, block) = (meant(case, "op", BLOCK_OPS), case.number("block").unwrap_or(SMALL));
-        let fixed = fixed_blocks(case, op, block).unwrap_or(None);
-        let variant = case.word("variant").unwrap_or(BEST_VARIANT).to_owned();
-        Self {
-            op,
-            order: meant(case, "pattern", PATTERNS),
-            block,
-            variant,
-            fixed,
-            site: MemorySite::of(case),
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::super::fact::{DRAW_SECONDS_PER_BLOCK, LEVEL, VARIANT};
     use super::*;
@@ -399,6 +368,26 @@ mod tests {
     use plimsoll_machine::fixture::{Fault, Fixture};
     use plimsoll_model::case::Key;
     use plimsoll_model::sample::{FailureCause, SampleAmount};
+
+    impl BlockJob {
+        pub(in super::super) fn of(case: &Case) -> Self {
+            fn meant<T: Copy>(case: &Case, key: &str, known: &[(&str, T)]) -> T {
+                let named = known.iter().find(|(name, _)| case.word(key) == Some(name));
+                named.unwrap_or(&known[0]).1
+            }
+            let (op, block) = (meant(case, "op", BLOCK_OPS), case.number("block").unwrap_or(SMALL));
+            let fixed = fixed_blocks(case, op, block).unwrap_or(None);
+            let variant = case.word("variant").unwrap_or(BEST_VARIANT).to_owned();
+            Self {
+                op,
+                order: meant(case, "pattern", PATTERNS),
+                block,
+                variant,
+                fixed,
+                site: MemorySite::of(case),
+            }
+        }
+    }
 
     const MIB: u64 = 1 << 20;
 

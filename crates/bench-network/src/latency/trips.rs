@@ -268,7 +268,7 @@ impl RoundTrips {
             let joined = threads?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended()));
             joined.collect::<io::Result<Vec<TripResults>>>()
         })?;
-        let mut sum = TripResults::none();
+        let mut sum = TripResults::default();
         all.iter().for_each(|trips| sum.add(trips));
         self.next += all.iter().map(|trips| trips.sent).max().unwrap_or_default();
         self.wrong += sum.wrong;

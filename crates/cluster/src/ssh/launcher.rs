@@ -99,7 +99,9 @@ impl NodeLauncher {
             None => typed.split_whitespace().map(str::to_owned).collect(),
         };
         let shown = shown_within(typed, 64);
-        let Some((program, words)) = words.split_first().filter(|(_, words)| has_host(words)) else {
+        let Some((program, words)) =
+            words.split_first().filter(|(_, words)| words.iter().any(|word| word.contains(HOST)))
+        else {
             let names: Vec<&str> = LAUNCHERS.iter().map(|row| row.name).collect();
             return Err(format!(
                 "must be {} or a command that contains {HOST}: '{shown}'; such as 'docker exec -i {HOST}'",
@@ -170,10 +172,6 @@ impl NodeLauncher {
     pub(super) fn could_not_connect(&self, code: i32) -> bool {
         self.is_ssh && code == SSH_FAILED
     }
-}
-
-fn has_host(words: &[String]) -> bool {
-    words.iter().any(|word| word.contains(HOST))
 }
 
 #[cfg(test)]

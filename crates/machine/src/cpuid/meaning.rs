@@ -37,7 +37,7 @@ const EDX: usize = 3;
 
 /// Features that identify chips: leaf, subleaf, register, bit and Linux name; without those that a
 /// hypervisor emulates or sets itself (x2apic, umip, erms, arch_capabilities).
-const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
+pub(super) const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
     (0x1, 0, ECX, 12, "fma"),
     (0x1, 0, ECX, 19, "sse4_1"),
     (0x1, 0, ECX, 20, "sse4_2"),
@@ -209,25 +209,4 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     let bytes = (u64::from(ways) * u64::from(partitions) * u64::from(line)).checked_mul(u64::from(ecx) + 1);
     let bytes = bytes.filter(|&bytes| bytes <= MAX_CACHE_BYTES)?;
     Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
-}
-
-/// Makes CPUID leaves with these features (Linux names), for tests; panics if a name is unknown.
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::panic)]
-pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<super::Leaf> {
-    let mut leaves: Vec<super::Leaf> = Vec::new();
-    for name in features {
-        let Some(&(leaf, subleaf, register, bit, _)) = FEATURES.iter().find(|f| f.4 == name) else {
-            panic!("no feature {name}")
-        };
-        let place = match leaves.iter().position(|l| (l.leaf, l.subleaf) == (leaf, subleaf)) {
-            Some(place) => place,
-            None => {
-                leaves.push(super::Leaf { leaf, subleaf, registers: [0; 4] });
-                leaves.len() - 1
-            }
-        };
-        leaves[place].registers[register] |= 1 << bit;
-    }
-    leaves
 }

@@ -9,7 +9,7 @@ use super::served::{self, Served, ServedFile};
 use super::thing::{FileId, FileOrDevice};
 use crate::mounts::DeviceNumber;
 use crate::root::Root;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::{shown_bytes, shown_path};
 
 const MAX_STACK_MEMBERS: usize = 1024;
 
@@ -152,7 +152,7 @@ impl Stack {
             )),
             Some(aliases) => {
                 for alias in aliases {
-                    let shown = shown_bytes(alias.written.as_os_str().as_bytes());
+                    let shown = shown_path(&alias.written);
                     let other = node(alias.thing, shown, StackStep::Overlaid, at).at(&alias.path);
                     self.thing(root, StackMember { written: Some(alias.written), ..other });
                 }
@@ -164,7 +164,7 @@ impl Stack {
         if !name.starts_with("loop") {
             return;
         }
-        let shown = |path: &Path| shown_bytes(path.as_os_str().as_bytes());
+        let shown = |path: &Path| shown_path(path);
         match loops.iter().find(|one| one.name == name) {
             None => self.unfollowed.push(format!("is on {name}, and what is behind that is not known")),
             Some(Looped { backing: None, path, .. }) => {
@@ -204,7 +204,7 @@ impl Stack {
     fn kept(&mut self, root: &Root, at: usize, served: Served) {
         for ServedFile { thing, path, server } in served.files {
             let target = root.link_text(&path).unwrap_or_else(|_| path.clone());
-            let shown = shown_bytes(target.as_os_str().as_bytes());
+            let shown = shown_path(&target);
             let reached = StackStep::Served { certain: served.certain };
             let node = node(thing, shown, reached, at).at(&Path::new("/").join(path));
             self.thing(root, StackMember { server: Some(server), written: Some(target), ..node });

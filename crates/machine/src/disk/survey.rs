@@ -8,7 +8,7 @@ use super::thing::FileOrDevice;
 use crate::mounts::{self, DeviceNumber, Tables};
 use crate::root::{ReadError, Root};
 use crate::storage::Medium;
-use plimsoll_units::text::{shown, shown_bytes};
+use plimsoll_units::text::{shown, shown_path};
 
 const MAX_HOLDERS_NAMED: usize = 4;
 
@@ -220,7 +220,7 @@ fn swaps(root: &Root) -> Result<Vec<(Option<FileOrDevice>, PathBuf)>, ReadError>
 }
 
 fn at(root: &Root, table: &mounts::MountTable, mount: &mounts::Mount) -> String {
-    let point = shown_bytes(mount.point.as_os_str().as_encoded_bytes());
+    let point = shown_path(&mount.point);
     let whose = table.process.map(|process| {
         format!(" in the mount namespace of process {process} ({})", openers::process_name(root, process))
     });

@@ -41,14 +41,6 @@ impl Zone {
             None => self.range_uj.saturating_sub(before.energy_uj).saturating_add(self.energy_uj),
         }
     }
-
-    fn is_lost_in(&self, seconds: f64) -> bool {
-        self.range_uj as f64 / 1e6 <= seconds * MOST_WATTS
-    }
-
-    fn is_package(&self) -> bool {
-        self.name.starts_with("package")
-    }
 }
 
 /// Returns the energy between readings `seconds` apart: `None` for packages or memory if one of
@@ -58,12 +50,15 @@ pub fn used(before: &[Zone], after: &[Zone], seconds: f64) -> Energy {
         let zones: Vec<&Zone> = after.iter().filter(|zone| is_one(zone)).collect();
         let of_zone = |zone: &&Zone| {
             let earlier = before.iter().find(|one| one.id == zone.id && one.range_uj == zone.range_uj)?;
-            (!zone.is_lost_in(seconds)).then(|| zone.since(earlier) as f64 / 1e6)
+            (zone.range_uj as f64 / 1e6 > seconds * MOST_WATTS).then(|| zone.since(earlier) as f64 / 1e6)
         };
         let joules = zones.iter().map(of_zone).collect::<Option<Vec<f64>>>()?;
         (!joules.is_empty()).then(|| joules.iter().sum())
     };
-    Energy { packages_j: sum(&Zone::is_package), memory_j: sum(&|zone| zone.name == "dram") }
+    Energy {
+        packages_j: sum(&|zone| zone.name.starts_with("package")),
+        memory_j: sum(&|zone| zone.name == "dram"),
+    }
 }
 
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture::{Fault as Wrong, Fixture};
-use smart::tests::made;
+use fixture::made;
 
 /// A server by the kernel's Documentation
 /// (ABI/testing/sysfs-{class-powercap,devices-edac,devices-system-cpu,class-thermal,bus-pci},

@@ -1,8 +1,9 @@
 use super::super::tree::{Tree, TreeEntry};
-use super::{MARKS_OF_A_MACHINE, SavedContent, SavedError, shown};
+use super::{MARKS_OF_A_MACHINE, SavedContent, SavedError};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use plimsoll_units::text::shown_path;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -18,9 +19,9 @@ pub(super) fn is_named(path: &Path) -> bool {
 }
 
 pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError> {
-    let failed = |cause| SavedError::File { path: shown(to), cause };
+    let failed = |cause| SavedError::File { path: shown_path(to), cause };
     let file = match OpenOptions::new().write(true).create_new(true).open(to) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown(to))),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(SavedError::Exists(shown_path(to))),
         opened => opened.map_err(failed)?,
     };
     let pack = || {
@@ -50,9 +51,9 @@ pub(super) fn write(to: &Path, content: &SavedContent) -> Result<(), SavedError>
 /// Reads an archive into memory. Fails if too large, or for anything but plain files, directories
 /// and links, a duplicate path, or a path that leads out of the archive.
 pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
-    let refused = |why: String| SavedError::Refused { path: shown(from), why };
+    let refused = |why: String| SavedError::Refused { path: shown_path(from), why };
     let no_archive = |e: io::Error| unreadable(&e, refused);
-    let file = File::open(from).map_err(|cause| SavedError::File { path: shown(from), cause })?;
+    let file = File::open(from).map_err(|cause| SavedError::File { path: shown_path(from), cause })?;
     // One byte more than allowed, so that truncation is noticed.
     let mut tar = tar::Archive::new(GzDecoder::new(file).take(MAX_BYTES + 1));
     let (mut tree, mut number) = (Tree::default(), 0);
@@ -70,10 +71,10 @@ pub(super) fn read(from: &Path) -> Result<Tree, SavedError> {
                 TreeEntry::Link(entry.link_name().map_err(no_archive)?.unwrap_or_default().into_owned())
             }
             EntryType::XGlobalHeader => continue,
-            _ => return Err(refused(format!("{} is a hard link or a device", shown(&path)))),
+            _ => return Err(refused(format!("{} is a hard link or a device", shown_path(&path)))),
         };
         let added = tree.insert(&path, node);
-        number += added.map_err(|why| refused(format!("{} {why}", shown(&path))))?;
+        number += added.map_err(|why| refused(format!("{} {why}", shown_path(&path))))?;
         if number > MAX_ENTRIES {
             return Err(refused(format!("it has more than {MAX_ENTRIES} files and directories")));
         }

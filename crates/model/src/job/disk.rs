@@ -357,9 +357,10 @@ pub enum WriteThrough {
 }
 
 /// When writes are flushed to the device, in addition to [`WriteThrough`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
     /// Never.
+    #[default]
     Never,
     /// After a number of writes.
     Every {

@@ -88,7 +88,7 @@ impl UserLimitError {
 impl UserLimits {
     /// Reads a limits file; the error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let file = plimsoll_units::text::shown_path(path);
         let text = plimsoll_units::text::read_small(path, MAX_BYTES)
             .map_err(|why| format!("--limits {file}: {why}"))?;
         Self::parse(&text).map_err(|why| format!("--limits {file}{why}"))

@@ -156,7 +156,7 @@ enum TextOrigin {
 
 /// Reads a plan file; fails if it cannot be read, or like [`parse`].
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
-    let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+    let file = plimsoll_units::text::shown_path(path);
     let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
     let text = plimsoll_units::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)

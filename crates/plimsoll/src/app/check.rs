@@ -11,7 +11,7 @@ use plimsoll_output::report::target::OutputTarget;
 use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_reference::Stated;
 use plimsoll_result::document::Run;
-use plimsoll_units::text::shown_bytes;
+use plimsoll_units::text::shown_path;
 
 use super::{Failure, code, plans, printed, target, unwritten};
 
@@ -74,7 +74,7 @@ fn results(
 ) -> Vec<Result<Checked, UnreadResult>> {
     let name = match is_stdin(file) {
         true => "stdin".to_owned(),
-        false => shown_bytes(file.as_os_str().as_encoded_bytes()),
+        false => shown_path(file),
     };
     let text = match plimsoll_check::contents(file, io::stdin().lock()) {
         Ok(text) => text,

@@ -254,7 +254,7 @@ fn usual_figures(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, 
 /// Reads the usual results from a document of a fleet. `None`, with a message on stderr, if it has
 /// too few machines of this kind.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
-    let shown = || plimsoll_units::text::shown_bytes(file.as_os_str().as_encoded_bytes());
+    let shown = || plimsoll_units::text::shown_path(file);
     let wrong = |why: String| {
         Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };

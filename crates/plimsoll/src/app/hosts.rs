@@ -29,7 +29,7 @@ use plimsoll_reference::{ProgramSearch, Trust};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::fleet;
 use plimsoll_server::traffic::raise_descriptors;
-use plimsoll_units::text::{format_count, read_small, shown_bytes, shown_within};
+use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
 use serde_json::json;
 
 use super::prepared::PreparedRun;
@@ -360,7 +360,7 @@ fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> 
 
 fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
     let read = |path: &PathBuf| {
-        let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = shown_path(path);
         ProgramCopy::read(path).map_err(|why| Failure::usage(format!("--program {shown}: {why}")))
     };
     let mut programs: Vec<ProgramCopy> = named.iter().map(read).collect::<Result<_, _>>()?;
@@ -373,7 +373,7 @@ fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
 
 fn hosts(typed: &Hosts) -> Result<Vec<HostName>, Failure> {
     let file = |option: &str, path: &Path| {
-        let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = shown_path(path);
         read_small(path, MAX_NAMES).map_err(|why| Failure::usage(format!("{option} {shown}: {why}")))
     };
     let named = |option: &str, why: String| Failure::usage(format!("{option}: {why}"));
@@ -504,10 +504,6 @@ impl HostCall {
     }
 }
 
-fn unthreaded(error: &std::io::Error) -> Failure {
-    Failure::environment(format!("cannot start a thread: {error}; see ulimit -u and ulimit -v"))
-}
-
 impl<'a> Fleet<'a> {
     /// Calls `work` with each node's index, at most `at_once` in parallel, and `received` with
     /// index and result. Returns whether it was interrupted. Fails if no thread can be started.
@@ -533,7 +529,10 @@ impl<'a> Fleet<'a> {
                     Ok(_) => {}
                     // The threads that started serve all hosts.
                     Err(_) if started > 0 => break,
-                    Err(e) => return Err(unthreaded(&e)),
+                    Err(e) => {
+                        let line = format!("cannot start a thread: {e}; see ulimit -u and ulimit -v");
+                        return Err(Failure::environment(line));
+                    }
                 }
             }
             drop(sender);
@@ -645,11 +644,7 @@ impl<'a> Fleet<'a> {
 /// Makes the finding on a machine that was lost: `what` happened, and `why`.
 fn lost_machine(name: &str, what: &str, why: &str) -> Finding {
     let why = shown_within(why, 400);
-    Finding {
-        code: LOST.to_owned(),
-        text: format!("{name} {what}: {why}"),
-        evidence: json!({ "node": name, "why": why }),
-    }
+    Finding::new(LOST, format!("{name} {what}: {why}"), json!({ "node": name, "why": why }))
 }
 
 fn joined(all: &mut All<'_>) -> Result<Run, Failure> {

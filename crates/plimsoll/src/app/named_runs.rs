@@ -85,7 +85,7 @@ impl<'a> LazyHistory<'a> {
         let mut relative = None;
         let mut sides = Vec::new();
         for (at, name) in names.iter().enumerate() {
-            match (baseline(name)?, published_name(name)) {
+            match (baseline(name)?, name.strip_prefix(PUBLISHED)) {
                 (None, None) => sides.push(self.side(name)?),
                 found if relative.is_none() => relative = Some((at, *name, found)),
                 _ => {
@@ -221,10 +221,6 @@ fn not_taken(others: SkippedRuns) -> Option<String> {
     let kinds = kinds.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
     let stated = kinds.collect::<Vec<_>>().join(", ");
     (!stated.is_empty()).then(|| format!("earlier runs of the plan that it leaves out: {stated}"))
-}
-
-fn published_name(name: &str) -> Option<&str> {
-    name.strip_prefix(PUBLISHED)
 }
 
 /// Returns a side with the published results of `table` for the cases of the side `other`.

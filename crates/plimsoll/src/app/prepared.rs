@@ -77,14 +77,17 @@ impl PreparedRun {
         files: bool,
     ) -> Result<Self, Failure> {
         super::distinct_outputs(common)?;
-        let Meant { mut plan, requirements, user_limits } = Meant::by(what, common)?;
         let root = Root::live();
-        let mut machine = Machine::discover(&root);
-        let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
-        if files {
-            machine.set_storage_behind(&root, place);
-        }
-        let mut planned = resolve::planned(&plan, &machine).map_err(usage)?;
+        let mut run = Self::planned(what, common, |plan| {
+            let mut machine = Machine::discover(&root);
+            if files {
+                let place = common.target.as_ref().map_or(&plan.dir, |target| &target.device);
+                machine.set_storage_behind(&root, place);
+            }
+            machine
+        })?;
+        run.target.clone_from(&common.target);
+        let Self { plan, machine, planned, target, requirements, .. } = &mut run;
         match before {
             Some(before) => {
                 machine.cpu.effective_cache = before.cpu.effective_cache;
@@ -92,44 +95,47 @@ impl PreparedRun {
                 machine.cpu.hidden_siblings.clone_from(&before.cpu.hidden_siblings);
             }
             None => {
-                measure_sizes(&plan, &planned, &mut machine);
-                keep_earlier_size(&mut machine, common.store.as_deref());
+                measure_sizes(plan, planned, machine);
+                keep_earlier_size(machine, common.store.as_deref());
             }
         }
         if machine.cpu.effective_cache.is_some() {
-            planned = resolve::planned(&plan, &machine).map_err(usage)?;
+            *planned = resolve::planned(plan, machine).map_err(usage)?;
         }
         let on_files = planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
-        match &common.target {
-            Some(target) => checked_target(&root, target, &mut planned)?,
+        match target {
+            Some(target) => checked_target(&root, target, planned)?,
             None if files && (on_files || common.dir.is_some()) => {
                 let named = common.dir.is_some() || before.is_some();
-                plan.dir = checked_dir(&plan.dir, named, &machine, &mut planned)?
+                plan.dir = checked_dir(&plan.dir, named, machine, planned)?
             }
             None => {}
         }
-        for note in super::compare::check_applicable(&requirements, &planned, false)? {
+        for note in super::compare::check_applicable(requirements, planned, false)? {
             output::complain(&note);
         }
-        super::ref_tools::asked(common, &planned)?;
-        own_addresses(&planned)?;
-        let margin = plan.margin.unwrap_or(MARGIN);
-        Ok(Self {
-            margin,
-            plan,
-            machine,
-            planned,
-            user_limits,
-            target: common.target.clone(),
-            key: None,
-            requirements,
-            store: common.store.clone(),
-        })
+        super::ref_tools::asked(common, planned)?;
+        own_addresses(planned)?;
+        Ok(run)
     }
 
     /// Prepares a run on other nodes; each node determines which cases it can measure.
     pub(super) fn elsewhere(what: &Measurable, common: &Common, machine: Machine) -> Result<Self, Failure> {
-        let Meant { plan, requirements, user_limits } = Meant::by(what, common)?;
+        Self::planned(what, common, |_| machine)
+    }
+
+    /// Plans a run on the machine that `discover` returns for the plan.
+    fn planned(
+        what: &Measurable,
+        common: &Common,
+        discover: impl FnOnce(&Plan) -> Machine,
+    ) -> Result<Self, Failure> {
+        super::ref_tools::against(common)?;
+        let requirements = super::compare::requirements(&common.require)?;
+        super::compare::check_baseline_store(&requirements, common.store.as_deref())?;
+        let plan = resolve::plan(what, common).map_err(usage)?;
+        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
+        let machine = discover(&plan);
         let planned = resolve::planned(&plan, &machine).map_err(usage)?;
         Ok(Self {
             margin: plan.margin.unwrap_or(MARGIN),
@@ -152,23 +158,6 @@ impl PreparedRun {
             key: self.key.clone(),
             until: None,
         }
-    }
-}
-
-struct Meant {
-    plan: Plan,
-    requirements: Vec<Requirement>,
-    user_limits: UserLimits,
-}
-
-impl Meant {
-    fn by(what: &Measurable, common: &Common) -> Result<Self, Failure> {
-        super::ref_tools::against(common)?;
-        let requirements = super::compare::requirements(&common.require)?;
-        super::compare::check_baseline_store(&requirements, common.store.as_deref())?;
-        let plan = resolve::plan(what, common).map_err(usage)?;
-        let user_limits = super::plans::limits(&plan.file, common.limits.as_deref())?;
-        Ok(Self { plan, requirements, user_limits })
     }
 }
 
@@ -230,7 +219,7 @@ pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<St
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
-    let dir = plimsoll_units::text::shown_bytes(plan.dir.as_os_str().as_encoded_bytes());
+    let dir = plimsoll_units::text::shown_path(&plan.dir);
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
     let notes = notes(plan, &prepared.planned).into_iter().chain(super::ref_tools::idle(prepared));
     let notes: String = notes.map(|note| format!("note: {note}\n")).collect();

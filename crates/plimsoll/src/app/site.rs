@@ -12,7 +12,7 @@ use plimsoll_output::report::html::site::{
 use plimsoll_output::report::target::{UnwritableTarget, Waits};
 use plimsoll_result::document::Run;
 use plimsoll_system::leftover::Registry;
-use plimsoll_units::text::{format_count, shown_bytes};
+use plimsoll_units::text::{format_count, shown_path};
 
 use super::named_runs::LazyHistory;
 use super::{Failure, code, complain, printed, shareable, store_failure};
@@ -26,7 +26,7 @@ pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let mut writer = Writer { store, directory, redact: typed.redact, files: BTreeSet::new(), written: 0 };
     writer.write(&entries)?;
     let removed = writer.directory.remove_others(&writer.files).map_err(|e| unwritten(&e))?;
-    let index = shown_bytes(typed.dir.join(names::INDEX).as_os_str().as_encoded_bytes());
+    let index = shown_path(&typed.dir.join(names::INDEX));
     printed(&format!(
         "{}: {} written, {} unchanged, {removed} removed; open {index}\n",
         format_count(entries.len(), "run"),

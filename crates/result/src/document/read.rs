@@ -21,7 +21,7 @@ impl Run {
             (Some(run), 0) => Ok(run),
             (_, others) => Err(format!(
                 "{}: holds {} runs: import it with plimsoll import, and name one by its id",
-                plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes()),
+                plimsoll_units::text::shown_path(path),
                 others + 1
             )),
         }
@@ -30,7 +30,7 @@ impl Run {
     /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails with one
     /// line.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
-        let file = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let file = plimsoll_units::text::shown_path(path);
         let text =
             plimsoll_units::text::read_small(path, MAX_BYTES).map_err(|why| format!("{file}: {why}"))?;
         let runs = match text.trim_start().starts_with('<') {
@@ -101,7 +101,11 @@ impl Run {
                 let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
                 match found {
-                    Some((head, _)) if head.schema.as_ref().is_some_and(Schema::is_of_a_run) => {
+                    Some((head, _))
+                        if head.schema.as_ref().is_some_and(|schema| {
+                            schema.name().is_some_and(|name| name.starts_with(OF_RUNS))
+                        }) =>
+                    {
                         return Some(Self::of_schema(head.schema.as_ref(), piece));
                     }
                     None if begins_as_run(piece) => return Some(Self::parse(piece)),
@@ -171,11 +175,6 @@ impl Schema {
             Self::Name(name) => Some(name),
             Self::Other(_) => None,
         }
-    }
-
-    /// Returns whether a JSON value claims to be a run; log lines may be JSON, too.
-    fn is_of_a_run(&self) -> bool {
-        self.name().is_some_and(|name| name.starts_with(OF_RUNS))
     }
 }
 

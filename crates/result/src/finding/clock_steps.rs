@@ -3,7 +3,6 @@ use std::time::Duration;
 use plimsoll_system::wall::ClockStep;
 use plimsoll_units::quantity::format_duration;
 
-use super::finding;
 use crate::document::Finding;
 
 /// Returns one finding for each node whose wall clock was set during the run.
@@ -28,7 +27,7 @@ fn of_node(node: &str, steps: &[ClockStep]) -> Option<Finding> {
         plimsoll_units::text::shown(node),
         span(largest.by_s)
     );
-    Some(finding("clock-stepped", text, serde_json::json!({ "node": node, "steps": own })))
+    Some(Finding::new("clock-stepped", text, serde_json::json!({ "node": node, "steps": own })))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use plimsoll_machine::health::HardwareFault;
 use plimsoll_units::text::shown;
 
-use super::finding;
 use crate::document::{Finding, NodeHealth};
 
 const MAX_LISTED_FAULTS: usize = 4;
@@ -26,7 +25,7 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
         let more = of_it.len().saturating_sub(MAX_LISTED_FAULTS);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let text = format!("{who}{}{more}. {}", stated.join("; "), first.meaning());
-        Some(finding(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
+        Some(Finding::new(code, text, serde_json::json!({ "node": one.node, "faults": of_it })))
     };
     HardwareFault::FAULT_CODES.iter().filter_map(of_code).collect()
 }
@@ -41,7 +40,7 @@ fn missing(machines: &[NodeHealth]) -> Option<Finding> {
         return None;
     }
     let text = format!("not read, because only root may: {}", lacks.join("; "));
-    Some(finding("health-rights", text, serde_json::json!({ "missing": lacks })))
+    Some(Finding::new("health-rights", text, serde_json::json!({ "missing": lacks })))
 }
 
 #[cfg(test)]

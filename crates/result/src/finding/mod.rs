@@ -128,10 +128,6 @@ fn because(cause: Option<&str>) -> String {
     cause.map_or_else(|| ". Cause unknown".to_owned(), |cause| format!(". Likely cause: {cause}"))
 }
 
-fn finding(code: &str, text: String, evidence: serde_json::Value) -> Finding {
-    Finding { code: code.to_owned(), text, evidence }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant
 use serde_json::json;
 
 use super::evidence::OutlierEvidence;
-use super::{MIN_OUTLIER_NODES, because, finding};
+use super::{MIN_OUTLIER_NODES, because};
 use crate::document::Finding;
 pub use again::{OutlierRetest, SuspectFigure, apply_retests, next_retests};
 
@@ -228,7 +228,7 @@ fn better_finding(better: &[Outlier]) -> Option<Finding> {
         }
     };
     let evidence: Vec<_> = better.iter().map(|outlier| outlier.finding.evidence.clone()).collect();
-    Some(finding(AHEAD, text, json!({ "figures": evidence })))
+    Some(Finding::new(AHEAD, text, json!({ "figures": evidence })))
 }
 
 struct Outlier {
@@ -303,7 +303,7 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
             node: figure.measurement.node.clone(),
             away: away.abs(),
             worse,
-            finding: finding(OUTLIER, text, json!(evidence)),
+            finding: Finding::new(OUTLIER, text, json!(evidence)),
         });
     }
     found
@@ -527,7 +527,7 @@ fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
         node: slower.measurement.node.clone(),
         away: away.abs(),
         worse: true,
-        finding: finding("machines-differ", text, evidence),
+        finding: Finding::new("machines-differ", text, evidence),
     })
 }
 

@@ -13,9 +13,9 @@ use plimsoll_stats::outlier_distance;
 use plimsoll_units::quantity::{Quantity, percent};
 use serde_json::json;
 
+use super::because;
 use super::evidence::{SlowNodeEvidence, SlowPairEvidence};
 use super::outlier::{FLOOR, from_median};
-use super::{because, finding};
 use crate::document::Finding;
 use cause::KnownLinks;
 
@@ -231,7 +231,7 @@ impl Judged<'_> {
             cause,
             worse: true,
         };
-        Some((away.abs(), finding("slow-node", text, json!(evidence))))
+        Some((away.abs(), Finding::new("slow-node", text, json!(evidence))))
     }
 
     fn pair(&self, slow: &Slow) -> Finding {
@@ -261,7 +261,7 @@ impl Judged<'_> {
             cause,
             worse: true,
         };
-        finding("slow-pair", text, json!(evidence))
+        Finding::new("slow-pair", text, json!(evidence))
     }
 }
 

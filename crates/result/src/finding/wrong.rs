@@ -4,7 +4,6 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::sample::WrongAnswer;
 use serde_json::json;
 
-use super::finding;
 use crate::document::Finding;
 
 /// Code of the finding.
@@ -20,5 +19,5 @@ fn of(made: &Measurement, wrong: &WrongAnswer, of_several: bool) -> Finding {
     let node = if of_several { format!("{}: ", made.node) } else { String::new() };
     let text = format!("{node}{wrong}");
     let evidence = json!({ "case": made.case.id().as_str(), "node": made.node, "wrong_answer": wrong });
-    finding(WRONG_ANSWER, text, evidence)
+    Finding::new(WRONG_ANSWER, text, evidence)
 }

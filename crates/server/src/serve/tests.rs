@@ -13,7 +13,7 @@ use super::*;
 use crate::traffic::account::CounterSource;
 use crate::traffic::tcp::{TcpMeans, TcpOutcome, transfer};
 use crate::traffic::{Fnv, LostTransfer, TransferEnd};
-use crate::wire::handshake::tests::message_of_version;
+use crate::wire::fixture::message_of_version;
 use crate::wire::handshake::{HandshakeError, Initiator, LENGTH};
 use crate::wire::{
     Channel, Direction, Hex128, Join, Message, OrderedAmount, Receiving, SILENCE, Sending, Sockets, TcpOrder,

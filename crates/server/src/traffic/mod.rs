@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn an_end_that_says_why_it_ends_is_believed_before_its_streams() {
         use io::ErrorKind::{ConnectionRefused, PermissionDenied, UnexpectedEof};
-        let (mut near, mut far) = crate::wire::tests::channels();
+        let (mut near, mut far) = crate::wire::fixture::channels();
         let mut shown = |end, kind: io::ErrorKind| {
             reported_reason(&mut near, end, LostTransfer::Stream(kind.into())).to_string()
         };

@@ -159,7 +159,7 @@ impl<'a> Supervision<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::tests::channels;
+    use crate::wire::fixture::channels;
 
     #[test]
     fn time_without_a_cpu_is_no_silence_of_the_other() {

@@ -37,7 +37,7 @@ fn payload() -> [u8; PAYLOAD] {
     [high, low, 0, 0]
 }
 
-fn begin(key: &SharedKey) -> Option<Builder<'_>> {
+pub(super) fn begin(key: &SharedKey) -> Option<Builder<'_>> {
     let builder = Builder::new(PATTERN.parse().ok()?);
     builder.prologue(PROLOGUE).ok()?.psk(0, key.bytes()).ok()
 }
@@ -103,17 +103,10 @@ pub fn respond(key: &SharedKey, message: &[u8; LENGTH]) -> Result<HandshakeAnswe
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use super::super::fixture::message_of_version;
     use super::*;
     use proptest::prelude::*;
-
-    pub(crate) fn message_of_version(key: &SharedKey, version: u16) -> [u8; LENGTH] {
-        let mut state = begin(key).unwrap().build_initiator().unwrap();
-        let [high, low] = version.to_be_bytes();
-        let mut message = [0; LENGTH];
-        state.write_message(&[high, low, 0, 0], &mut message).unwrap();
-        message
-    }
 
     #[test]
     fn both_ends_agree_and_seal() {

@@ -86,7 +86,7 @@ impl SharedKey {
 
     /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_path(path);
         let failed = |source| KeyError::File { path: shown.clone(), source };
         // A FIFO without a writer reads as empty, without waiting.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -106,7 +106,7 @@ impl SharedKey {
 
     /// Writes the key to a new file that only its owner can read. Fails if `path` exists.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
-        let shown = plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes());
+        let shown = plimsoll_units::text::shown_path(path);
         let failed = |source| KeyError::File { path: shown.clone(), source };
         let place = plimsoll_system::links::locate(path).map_err(|e| match e {
             LinkError::Refused(why) => KeyError::Refused { path: shown.clone(), why },

@@ -3,6 +3,8 @@
 
 mod channel;
 mod datagrams;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod frame;
 pub mod handshake;
 pub mod key;
@@ -56,20 +58,3 @@ pub const MAX_LOOKS: usize = 128;
 
 /// Most streams of a session on any server.
 pub const MAX_STREAMS: u16 = 256;
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    pub(crate) fn channels() -> (Channel, Channel) {
-        let key = SharedKey::random().unwrap();
-        let (near, first) = handshake::Initiator::new(&key).unwrap();
-        let answer = handshake::respond(&key, &first).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let near = Channel::new(stream, near.finish(&answer.message).unwrap());
-        (near, Channel::new(listener.accept().unwrap().0, answer.transport.unwrap()))
-    }
-}

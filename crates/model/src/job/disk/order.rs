@@ -1,7 +1,7 @@
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
-use crate::job::unknown_word;
+use crate::job::find_word;
 
 /// Stride in blocks: IOzone's `-j` default; a prime favours no power-of-two stripe or bank.
 pub const STRIDE_BLOCKS: u64 = 17;
@@ -62,10 +62,8 @@ impl BlockOrder {
                 )
             });
         }
-        let found = Self::ALL.iter().find(|(name, _)| *name == word);
-        found.map(|(_, order)| *order).ok_or_else(|| {
-            unknown_word("pattern", word, Self::ALL) + " (also zipf:EXPONENT and zoned:TRANSFERS-FILE:…)"
-        })
+        let found = find_word("pattern", word, Self::ALL).map(|(_, order)| order);
+        found.map_err(|error| error + " (also zipf:EXPONENT and zoned:TRANSFERS-FILE:…)")
     }
 
     /// Returns the name of the order in ids without exponent or parts, such as `random`.

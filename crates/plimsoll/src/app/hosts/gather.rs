@@ -13,7 +13,7 @@ use plimsoll_output::report::{Style, StyleOptions, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
 use plimsoll_result::fleet;
-use plimsoll_units::text::{format_count, shown_bytes, shown_within};
+use plimsoll_units::text::{format_count, shown_path, shown_within};
 use serde_json::json;
 
 use crate::app::{Failure, code, complain, ending, target, unwritten};
@@ -32,7 +32,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     if let Some(first) = typed.paths.first()
         && typed.paths.iter().all(|path| path.as_path() != Path::new("-") && !path.exists())
     {
-        let shown = shown_bytes(first.as_os_str().as_encoded_bytes());
+        let shown = shown_path(first);
         return Err(Failure::usage(format!("{shown}: there is no such file or directory")));
     }
     let mut run = run_of(ReadDocuments::of(&typed.paths)?, &expected)?;
@@ -132,8 +132,7 @@ impl ReadDocuments {
 
     fn file(&mut self, path: &Path) {
         let is_stdin = path == Path::new("-");
-        let name =
-            if is_stdin { "stdin".to_owned() } else { shown_bytes(path.as_os_str().as_encoded_bytes()) };
+        let name = if is_stdin { "stdin".to_owned() } else { shown_path(path) };
         let read = match is_stdin {
             true => bounded(io::stdin().lock()),
             false => fs::File::open(path).and_then(bounded),
@@ -197,7 +196,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let shown = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let shown = shown_path(path);
     let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let entries = entries.map_err(|e| format!("{shown}: {e}"))?;
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
@@ -208,7 +207,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// Parses the file of --expect: one machine's name per line, with comments after `#`.
 fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
-    let file = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let file = shown_path(path);
     let text = plimsoll_units::text::read_small(path, MAX_NAMES).map_err(|why| {
         Failure::usage(format!("--expect {file}: {why}; give a file with the name of a machine on each line"))
     })?;
@@ -286,7 +285,7 @@ fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn about(code: &str, text: String, run: &Run) -> Finding {
-    Finding { code: code.to_owned(), text, evidence: json!({ "nodes": names(run).collect::<Vec<_>>() }) }
+    Finding::new(code, text, json!({ "nodes": names(run).collect::<Vec<_>>() }))
 }
 
 /// Returns the finding that `run` has another plan or version than `usual`, as most runs have.
@@ -335,24 +334,19 @@ fn missing_findings(expected: &BTreeSet<String>, runs: &[Run], left_out: &[Run])
         complain(&format!("not in --expect: {}", join_names(others.into_iter())));
     }
     let gone = expected.iter().filter(|name| !here.contains(name.as_str()));
-    let of = |name: &String| Finding {
-        code: "machine-missing".to_owned(),
-        text: format!("{} is missing: --expect names it, and no document is from it", shown_within(name, 64)),
-        evidence: json!({ "node": name }),
+    let of = |name: &String| {
+        let shown = shown_within(name, 64);
+        let text = format!("{shown} is missing: --expect names it, and no document is from it");
+        Finding::new("machine-missing", text, json!({ "node": name }))
     };
     gone.map(of).collect()
 }
 
 fn unreadable(wrong: &[String]) -> Option<Finding> {
     let first = wrong.first()?;
-    Some(Finding {
-        code: "unreadable".to_owned(),
-        text: format!(
-            "{} cannot be read, so machines may be missing. The first: {first}",
-            format_count(wrong.len(), "document")
-        ),
-        evidence: json!({ "documents": wrong.len() }),
-    })
+    let count = format_count(wrong.len(), "document");
+    let text = format!("{count} cannot be read, so machines may be missing. The first: {first}");
+    Some(Finding::new("unreadable", text, json!({ "documents": wrong.len() })))
 }
 
 /// Joins all runs into one with a new id; plan and start are those of `first`.

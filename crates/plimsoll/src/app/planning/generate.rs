@@ -9,14 +9,15 @@ use clap::Command;
 use clap_complete::Shell;
 
 use crate::app::{Failure, target, unwritten};
+use plimsoll_units::text::shown_path;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// Writes `man1/*.1` and a completion file per shell into the directory, which is created.
 pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
     let made = tempfile::tempdir().and_then(|work| files(work.path()).map(|()| work));
-    let work =
-        made.map_err(|e| Failure::environment(format!("generate: {}: {e}", name(&std::env::temp_dir()))))?;
+    let work = made
+        .map_err(|e| Failure::environment(format!("generate: {}: {e}", shown_path(&std::env::temp_dir()))))?;
     for part in ["", "man1"] {
         put(&work.path().join(part), &directory.join(part))?;
     }
@@ -25,7 +26,7 @@ pub(crate) fn generate(directory: &Path) -> Result<ExitCode, Failure> {
 
 fn put(from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |e: io::Error| {
-        Failure::environment(format!("generate {}: {e}; use a directory that can be written", name(to)))
+        Failure::environment(format!("generate {}: {e}; use a directory that can be written", shown_path(to)))
     };
     fs::create_dir_all(to).map_err(failed)?;
     for entry in fs::read_dir(from).map_err(failed)? {
@@ -36,10 +37,6 @@ fn put(from: &Path, to: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn name(path: &Path) -> String {
-    plimsoll_units::text::shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 fn files(directory: &Path) -> io::Result<()> {

@@ -17,7 +17,7 @@ use plimsoll_model::plan::{Plan, write};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_run::{Planned, expected_seconds, minimum_seconds};
 use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::{format_count, shown_bytes};
+use plimsoll_units::text::{format_count, shown_path};
 
 use crate::app::{Failure, code, complain, printed};
 
@@ -81,7 +81,7 @@ pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, F
 
 /// Returns the failure for a job file that writes to a device without consent.
 fn unconsented(device: &Path, job: &str) -> Failure {
-    let device = shown_bytes(device.as_os_str().as_encoded_bytes());
+    let device = shown_path(device);
     let line = format!(
         "{job} destroys the data on {device}, which requires --target {device} and --destroy-data-on={device}:SERIAL; \
          nothing was measured"
@@ -180,7 +180,7 @@ pub(crate) fn limits(plan: &PlanFile, typed: Option<&Path>) -> Result<UserLimits
 pub(crate) fn typed_limits(typed: Option<&Path>) -> Result<UserLimits, Failure> {
     let Some(path) = typed else { return Ok(UserLimits::default()) };
     let limits = UserLimits::read(path).map_err(Failure::usage)?;
-    let file = shown_bytes(path.as_os_str().as_encoded_bytes());
+    let file = shown_path(path);
     fitting(&limits).map_err(|why| Failure::usage(format!("--limits {file}{why}")))?;
     Ok(limits)
 }

@@ -10,8 +10,8 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 use serde_json::{Value, json};
 
+use super::super::because;
 use super::super::evidence::{OutlierEvidence, RetestEvidence};
-use super::super::{because, finding};
 use super::{ComparedQuantity, FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is_worse};
 use crate::document::{Finding, Run};
 
@@ -324,7 +324,7 @@ fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
         })
     };
     let evidence = json!({ "figures": once.iter().map(one).collect::<Vec<Value>>() });
-    (!once.is_empty()).then(|| finding(NOT_CONFIRMED, text, evidence))
+    (!once.is_empty()).then(|| Finding::new(NOT_CONFIRMED, text, evidence))
 }
 
 #[cfg(test)]

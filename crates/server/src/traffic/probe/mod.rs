@@ -43,7 +43,7 @@ pub enum TripsEnd {
 }
 
 /// Results of the round trips of one path.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TripResults {
     /// Histogram of the round-trip times, ns.
     pub times: Times,
@@ -66,22 +66,6 @@ pub struct TripResults {
 }
 
 impl TripResults {
-    /// Returns results without any round trip.
-    pub fn none() -> Self {
-        let (times, zero) = (Times::default(), Duration::ZERO);
-        TripResults {
-            times,
-            total: zero,
-            sent: 0,
-            lost: 0,
-            late: 0,
-            wrong: 0,
-            foreign: 0,
-            elapsed: zero,
-            cpu: zero,
-        }
-    }
-
     /// Adds the results of a concurrent path: sums, but the longer one of `elapsed`.
     pub fn add(&mut self, other: &TripResults) {
         self.times.add(&other.times);
@@ -110,7 +94,7 @@ pub fn round_trips(
     manner: RoundTripOptions,
     stop: &AtomicBool,
 ) -> io::Result<TripResults> {
-    let mut trips = TripResults::none();
+    let mut trips = TripResults::default();
     path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), END_LOOK_TIME))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());

@@ -38,11 +38,6 @@ fn parsed(datagram: &[u8]) -> Option<(Hex128, u16)> {
     Some((Hex128::new(*token), u16::from_be_bytes(stream.try_into().ok()?)))
 }
 
-/// Returns whether two addresses are the same, if an IPv4-mapped IPv6 address counts as IPv4.
-fn is_same_host(one: IpAddr, other: IpAddr) -> bool {
-    one.to_canonical() == other.to_canonical()
-}
-
 /// Opens the server's nonblocking UDP socket; more sockets of this process may share its port.
 pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let listener = UdpSocket::bind(address)?;
@@ -118,7 +113,9 @@ impl Expected {
     fn arrive(&self, datagram: &[u8], from: SocketAddr) {
         let Some((token, stream)) = parsed(datagram) else { return };
         let mut expected = self.locked();
-        let Some(waiting) = expected.get_mut(&token).filter(|w| is_same_host(w.remote, from.ip())) else {
+        let Some(waiting) =
+            expected.get_mut(&token).filter(|w| w.remote.to_canonical() == from.ip().to_canonical())
+        else {
             return;
         };
         if waiting.streams.remove(&stream) {
