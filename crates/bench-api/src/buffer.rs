@@ -3,8 +3,8 @@
 use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::{Pages, Resident};
 use plimsoll_model::job::memory::{LARGE_PAGES, SMALL_PAGES, THP};
-use plimsoll_model::sample::{CaseFact, Facts};
-use plimsoll_units::quantity::percent;
+use plimsoll_model::sample::{CannotMeasure, CaseFact, Facts};
+use plimsoll_units::quantity::{Quantity, Unit, percent};
 
 use crate::warning::PagesDiffer;
 
@@ -25,6 +25,33 @@ pub fn reserve(available: u64) -> u64 {
 /// Returns the bytes that a case may use: the available ones less [`reserve`]; `None` if unknown.
 pub fn budget(machine: &Machine) -> Option<u64> {
     machine.memory_available_bytes().map(|available| available.saturating_sub(reserve(available)))
+}
+
+/// Returns `bytes` as in messages: `1.5 GiB`.
+pub fn human(bytes: u64) -> String {
+    Quantity::new(bytes as f64, Unit::Byte).to_string()
+}
+
+/// Fails if `bytes` (`None`: more than a number holds) exceed [`budget`]. In the error `needs` says
+/// what is needed and `less` is the remedy, such as "a smaller --n".
+pub fn check_budget(
+    machine: &Machine,
+    bytes: Option<u64>,
+    needs: &str,
+    less: &str,
+) -> Result<(), CannotMeasure> {
+    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
+        return Ok(());
+    };
+    if bytes.is_some_and(|bytes| bytes <= budget) {
+        return Ok(());
+    }
+    Err(CannotMeasure::environment(format!(
+        "needs {needs}, and only {} can be used: {} are available, of which {} stay free; use {less}",
+        human(budget),
+        human(available),
+        human(reserve(available)),
+    )))
 }
 
 /// Returns the name of base pages of `bytes` bytes: `4k`, `16k` or `64k`; `4k` for other values.

@@ -28,6 +28,7 @@ pub mod distances;
 pub mod fixed;
 mod help;
 pub mod identity;
+pub mod prelude;
 pub mod setting;
 mod target;
 mod warning;
@@ -37,7 +38,7 @@ pub use crate::help::help_of;
 pub use crate::setting::Setting;
 pub use crate::target::{Consent, RawTarget, RequestedSize};
 pub use plimsoll_model::metric::{Better, Curve, Metric, OfTransfers, Role, Roofline};
-pub use plimsoll_model::place::{ThreadOrder, cpus_of_case, requested_affinities, spread_cpus};
+pub use plimsoll_model::place::{ThreadOrder, check_affinities, cpus_of_case, spread_cpus};
 pub use plimsoll_model::words::{LabelPart, PATTERN};
 
 /// Returns the CPUs of a case on a machine.

@@ -153,6 +153,12 @@ impl Case {
         self.with(name, Value::Count(count))
     }
 
+    /// Sets all parameters that `other` has.
+    #[must_use]
+    pub fn with_params_of(self, other: &Self) -> Self {
+        other.params.iter().fold(self, |case, (name, value)| case.with(name, value.clone()))
+    }
+
     /// Returns each of `cases` with parameter `name` set to each of `values`, case by case.
     #[must_use]
     pub fn with_each(cases: Vec<Self>, name: &str, values: impl IntoIterator<Item = Value>) -> Vec<Self> {

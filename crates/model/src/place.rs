@@ -80,11 +80,10 @@ impl ThreadOrder {
     }
 }
 
-/// Returns the values of `affinity` in a group, or one `None`; fails for CPUs that may not be used.
-pub fn requested_affinities(machine: &Machine, group: &Group) -> Result<Vec<Option<String>>, String> {
+/// Fails if the `affinity` of a group names CPUs that may not be used.
+pub fn check_affinities(machine: &Machine, group: &Group) -> Result<(), String> {
     let words = group.words("affinity", &[]);
-    words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))?;
-    Ok(if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() })
+    words.iter().try_for_each(|word| ThreadOrder::read(word, machine).map(|_| ()))
 }
 
 /// Threads of a case with their placement.

@@ -189,8 +189,8 @@ impl CannotMeasure {
     }
 
     /// Creates the failure of a case that is not supported on this machine.
-    pub fn not_here(reason: impl Into<String>) -> Self {
-        Self::new(FailureCause::NotHere, reason)
+    pub fn not_here(reason: impl ToString) -> Self {
+        Self::new(FailureCause::NotHere, reason.to_string())
     }
 
     /// Creates the failure of a case for which the run has no time left.
@@ -204,8 +204,8 @@ impl CannotMeasure {
     }
 
     /// Creates the failure of a case because of space, memory, I/O or a lost worker.
-    pub fn environment(reason: impl Into<String>) -> Self {
-        Self::new(FailureCause::Environment, reason)
+    pub fn environment(reason: impl ToString) -> Self {
+        Self::new(FailureCause::Environment, reason.to_string())
     }
 
     /// Creates the failure of a case because of the server or protocol.
