@@ -2,27 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts_in_range, cpus_of_case, default_threads, requested_affinities,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::region::{RegionPages, TouchRegion, map_and_unmap};
 use plimsoll_metal::ticks::TickClock;
 use plimsoll_metal::usage::usage_of_thread;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount};
-use plimsoll_units::quantity::Unit;
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::{CLEAR_TIME, FAULTS_PER_PAGE, PAGE_BYTES};
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, with_threads, words_in};
+use crate::{LATENCY_METRIC, RATE_METRIC, with_threads};
 
 /// Bytes of a thread's region: beyond the caches of a core, and quickly filled.
 const REGION_BYTES: usize = 64 << 20;
@@ -95,11 +87,10 @@ impl Benchmark for PageFault {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
-        let affinities = requested_affinities(machine, group)?;
         let mut candidates = Vec::new();
-        for (op, touched) in words_in(group, "op", TOUCHED)? {
-            for case in with_threads(&Case::of(self.name()).with_word("op", op), &threads, &affinities) {
+        for (op, touched) in group.values("op", TOUCHED)? {
+            let case = Case::of(self.name()).with_word("op", op);
+            for case in with_threads(machine, group, case, &default_threads(machine))? {
                 let needed = case.threads() as u64 * REGION_BYTES as u64;
                 let feasible = match machine.memory_available_bytes() {
                     Some(free) if touched != Touched::Nothing && needed > free / 2 => {
@@ -117,31 +108,26 @@ impl Benchmark for PageFault {
         let touched: Touched = parsed.read()?;
         let cpus = cpus_of_case(cx.machine, case);
         let file = (touched == Touched::CachedFile).then(cached_file).transpose();
-        let file = file.map_err(|error| failed("memfd_create(2)", &error))?;
-        let touch = || Toucher::new(touched, file.as_ref());
-        let touchers = cpus.iter().map(|_| touch()).collect::<Result<Vec<_>, _>>()?;
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let file = file.map_err(failed("memfd_create(2)"))?.map(Arc::new);
+        let touch = |_: &usize| Toucher::new(touched, file.clone());
+        let touchers = cpus.iter().map(touch).collect::<Result<Vec<_>, _>>()?;
+        let mut facts = KernelState::facts(cx.machine);
         facts.achieved.set_some(&PAGE_BYTES, touchers.first().map(|toucher| toucher.page_bytes as u64));
         let mut threads = TimedThreads::new(&cpus, touchers, Some(RATE_METRIC), facts)?;
         if let Some(file) = &file {
             use std::os::fd::AsRawFd;
             let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-            threads.offer =
-                Offer { file: Some(path.into()), file_bytes: Some(REGION_BYTES as u64), ..threads.offer };
+            threads.offer.file = Some(path.into());
+            threads.offer.file_bytes = Some(REGION_BYTES as u64);
         }
-        Ok(Box::new(Touching { threads, _file: file }))
+        Ok(Box::new(threads))
     }
 }
 
 /// Returns the time to clear a page as its floor, two null calls for a mapping; else unknown.
 fn limits(question: &Question<'_>) -> Vec<Limit> {
     let limit = match (question.metric, question.case.word("op")) {
-        (RATE_METRIC, _) => {
-            let threads = question.case.threads() as f64;
-            let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
-            return floor.into_iter().map(|floor| crate::limit::rate_ceiling(floor, threads)).collect();
-        }
+        (RATE_METRIC, _) => return crate::limit::rate_ceilings(question, limits),
         (_, Some("mmap")) => crate::limit::null_calls(question, 2.0, "2 × null call"),
         (_, Some("anonymous" | "thp")) => {
             let why = "the pages could not be cleared with the samples";
@@ -188,13 +174,15 @@ struct Toucher {
     /// Shortest seconds to clear a page since the last sample.
     clear_seconds: Option<f64>,
     clock: TickClock,
+    /// Kept open for reference tools, which open it by the number of its descriptor.
+    _file: Option<Arc<File>>,
 }
 
 impl Toucher {
-    fn new(touched: Touched, file: Option<&File>) -> Result<Self, CannotMeasure> {
+    fn new(touched: Touched, file: Option<Arc<File>>) -> Result<Self, CannotMeasure> {
         let page = rustix::param::page_size();
-        let refused = |error: io::Error| failed("mmap(2)", &error);
-        let (region, page_bytes) = match (touched, file) {
+        let refused = failed("mmap(2)");
+        let (region, page_bytes) = match (touched, &file) {
             (Touched::Huge, _) => {
                 let bytes = huge_bytes();
                 let no_thp = |error: io::Error| match error.kind() {
@@ -216,8 +204,17 @@ impl Toucher {
             }
         };
         let clock = TickClock::fastest();
-        let mut made =
-            Self { region, page_bytes, faults: 0, pages: 0, faults_before: None, clear_seconds: None, clock };
+        let (faults_before, clear_seconds) = (None, None);
+        let mut made = Self {
+            region,
+            page_bytes,
+            faults: 0,
+            pages: 0,
+            faults_before,
+            clear_seconds,
+            clock,
+            _file: file,
+        };
         if touched == Touched::Huge && !made.is_huge() {
             return Err(CannotMeasure::not_here(
                 "requires transparent huge pages: the kernel gives none; see /sys/kernel/mm/transparent_hugepage/enabled, and free memory",
@@ -235,9 +232,7 @@ impl Toucher {
         let faults = usage_of_thread().minor_faults - before;
         region.discard().is_ok() && faults < 8
     }
-}
 
-impl Toucher {
     /// Overwrites the touched pages, which are as far from the caches as when they were touched.
     fn clear(&mut self) {
         let Some(region) = &mut self.region else { return };
@@ -255,7 +250,7 @@ impl RepeatedOperation for Toucher {
         let Some(region) = &mut self.region else {
             (0..MAPPINGS_PER_READING)
                 .try_for_each(|_| map_and_unmap(MAPPED_BYTES))
-                .map_err(|error| failed("mmap(2)", &error))?;
+                .map_err(failed("mmap(2)"))?;
             return Ok(MAPPINGS_PER_READING);
         };
         let count = if self.page_bytes >= USUAL_HUGE_BYTES / 2 { 1 } else { PAGES_PER_READING };
@@ -272,7 +267,7 @@ impl RepeatedOperation for Toucher {
         }
         self.clear();
         let Some(region) = &mut self.region else { return Ok(()) };
-        region.discard().map_err(|error| failed("madvise(2)", &error))?;
+        region.discard().map_err(failed("madvise(2)"))?;
         self.faults_before = Some(usage_of_thread().minor_faults);
         Ok(())
     }
@@ -282,41 +277,18 @@ impl RepeatedOperation for Toucher {
             self.clear();
         }
     }
-}
 
-struct Touching {
-    threads: TimedThreads<Toucher>,
-    /// Kept open for reference tools, which open it by the number of its descriptor.
-    _file: Option<File>,
-}
-
-impl Prepared for Touching {
-    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        self.threads.operations_mut().for_each(|toucher| toucher.clear_seconds = None);
-        let mut sample = self.threads.sample(amount)?;
-        let least = self.threads.operations().filter_map(|toucher| toucher.clear_seconds).reduce(f64::min);
-        least.into_iter().for_each(|seconds| sample.conditions.more.set(&CLEAR_TIME, seconds));
-        Ok(sample)
+    fn note_sample(all: &mut [&mut Self], conditions: &mut Conditions) {
+        let least = all.iter_mut().filter_map(|toucher| toucher.clear_seconds.take()).reduce(f64::min);
+        least.into_iter().for_each(|seconds| conditions.more.set(&CLEAR_TIME, seconds));
     }
 
-    fn offer(&self) -> Offer {
-        self.threads.offer()
-    }
-
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.threads.verify()
-    }
-
-    fn facts(&self) -> Facts {
-        let mut facts = self.threads.facts();
-        let (faults, pages) = self
-            .threads
-            .operations()
-            .fold((0, 0), |(faults, pages), toucher| (faults + toucher.faults, pages + toucher.pages));
+    fn note_facts(all: &[&Self], facts: &mut Facts) {
+        let [faults, pages] =
+            all.iter().fold([0; 2], |[faults, pages], one| [faults + one.faults, pages + one.pages]);
         if pages > 0 {
             facts.achieved.set(&FAULTS_PER_PAGE, faults as f64 / pages as f64);
         }
-        facts
     }
 }
 

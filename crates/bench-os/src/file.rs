@@ -4,17 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase,
-    counts_in_range, cpus_of_case, default_threads,
-};
-use plimsoll_machine::{Machine, Root, storage_behind};
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_machine::{Root, storage_behind};
 use plimsoll_system::leftover::{Registry, Scratch};
-use plimsoll_units::quantity::Unit;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -22,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fact::{DIRECTORIES, FILE_SYSTEM};
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC, words_in};
+use crate::{LATENCY_METRIC, MAX_THREADS, RATE_METRIC};
 
 /// Files of a thread.
 const FILES: usize = 256;
@@ -91,12 +83,9 @@ impl Benchmark for FileNames {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = counts_in_range(group, "threads", &default_threads(machine), MAX_THREADS)?;
-        let layouts = match group.asked("layout") {
-            true => words_in(group, "layout", LAYOUTS)?,
-            false => LAYOUTS.to_vec(),
-        };
+        let layouts = group.values("layout", LAYOUTS)?;
         let mut candidates = Vec::new();
-        for (op, operation) in words_in(group, "op", FILE_OPERATIONS)? {
+        for (op, operation) in group.values("op", FILE_OPERATIONS)? {
             for threads in &threads {
                 for (layout, is_shared) in &layouts {
                     if *threads == 1 && *is_shared && layouts.len() > 1 {
@@ -122,8 +111,7 @@ impl Benchmark for FileNames {
         let cpus = cpus_of_case(cx.machine, case);
         let worker = |index: usize| FileWorker::new(operation, &scratch, index, is_shared);
         let workers = (0..cpus.len()).map(worker).collect::<Result<Vec<_>, _>>()?;
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let mut facts = KernelState::facts(cx.machine);
         let storage = storage_behind(&Root::live(), scratch.path());
         facts.achieved.set_some(&FILE_SYSTEM, storage.file_system.map(|one| one.fs_type));
         facts.achieved.set(&DIRECTORIES, if is_shared { 1 } else { cpus.len() });
@@ -139,11 +127,7 @@ fn limits(question: &Question<'_>) -> Vec<Limit> {
             vec![crate::limit::null_calls(question, 2.0, "2 × null call (open, close)")]
         }
         LATENCY_METRIC => vec![crate::limit::null_calls(question, 1.0, "null call")],
-        _ => {
-            let threads = question.case.threads() as f64;
-            let floor = limits(&Question { metric: LATENCY_METRIC, ..*question });
-            floor.into_iter().map(|floor| crate::limit::rate_ceiling(floor, threads)).collect()
-        }
+        _ => crate::limit::rate_ceilings(question, limits),
     }
 }
 
@@ -165,13 +149,10 @@ impl FileWorker {
         index: usize,
         is_shared: bool,
     ) -> Result<Self, CannotMeasure> {
-        let directory = match is_shared {
-            true => scratch.path().to_owned(),
-            false => scratch.path().join(format!("{index}")),
-        };
+        let mut directory = scratch.path().to_owned();
         if !is_shared {
-            rustix::fs::mkdirat(CWD, &directory, Mode::RWXU)
-                .map_err(|error| failed("mkdir(2)", &error.into()))?;
+            directory.push(format!("{index}"));
+            rustix::fs::mkdirat(CWD, &directory, Mode::RWXU).map_err(failed("mkdir(2)"))?;
         }
         let names = |mark: &str| -> Vec<PathBuf> {
             (0..FILES).map(|file| directory.join(format!("{mark}{index}.{file}"))).collect()
@@ -179,10 +160,7 @@ impl FileWorker {
         let (paths, others) = (names("a"), names("b"));
         let made = Self { operation, paths, others, next: 0, _scratch: Arc::clone(scratch) };
         if operation != FileOperation::Create {
-            made.paths
-                .iter()
-                .try_for_each(|path| create(path))
-                .map_err(|error| failed("open(2)", &error.into()))?;
+            made.paths.iter().try_for_each(|path| create(path)).map_err(failed("open(2)"))?;
         }
         Ok(made)
     }
@@ -218,12 +196,9 @@ fn create(path: &Path) -> Result<(), Errno> {
 
 impl RepeatedOperation for FileWorker {
     fn repeat(&mut self) -> Result<u32, CannotMeasure> {
-        let files = self.next..(self.next + OPERATIONS_PER_READING).min(FILES);
+        let mut files = self.next..(self.next + OPERATIONS_PER_READING).min(FILES);
         let count = files.len();
-        files
-            .into_iter()
-            .try_for_each(|file| self.operate(file))
-            .map_err(|error| failed(self.name(), &error.into()))?;
+        files.try_for_each(|file| self.operate(file)).map_err(failed(self.name()))?;
         self.next += count;
         u32::try_from(count).map_err(|_| CannotMeasure::environment("too many files"))
     }
@@ -244,7 +219,7 @@ impl RepeatedOperation for FileWorker {
             }
             FileOperation::Open | FileOperation::Stat => Ok(()),
         };
-        restored.map_err(|error| failed("the preparation of the next files", &error.into()))
+        restored.map_err(failed("the preparation of the next files"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Properties of kernel and process that change the cost of system calls by factors.
 
 use plimsoll_machine::{Machine, Root};
-use plimsoll_model::sample::Achieved;
+use plimsoll_model::sample::{Achieved, Facts};
 use rustix::time::{ClockId, clock_getres};
 
 use crate::fact::{CGROUP_DEPTH, HYPERVISOR, MITIGATIONS, NOHZ_FULL, PREEMPTION, SECCOMP_FILTERS, TICK_HZ};
@@ -38,11 +38,6 @@ pub(crate) struct KernelState {
 }
 
 impl KernelState {
-    /// Reads the state of the running kernel and of this process.
-    pub(crate) fn here(machine: &Machine) -> Self {
-        Self::read(&Root::live(), machine)
-    }
-
     /// Reads the state below `root`; what is not there is left out.
     pub(crate) fn read(root: &Root, machine: &Machine) -> Self {
         let status = root.text("proc/self/status").unwrap_or_default();
@@ -71,17 +66,23 @@ impl KernelState {
         }
     }
 
-    /// Records the state as facts of a case.
-    pub(crate) fn record(&self, achieved: &mut Achieved) {
+    /// Returns the state of the running kernel and of this process as facts of a case.
+    pub(crate) fn facts(machine: &Machine) -> Facts {
+        let mut facts = Facts::default();
+        Self::read(&Root::live(), machine).record(&mut facts.achieved);
+        facts
+    }
+
+    pub(crate) fn record(self, achieved: &mut Achieved) {
         if !self.mitigations.is_empty() {
-            achieved.set(&MITIGATIONS, self.mitigations.clone());
+            achieved.set(&MITIGATIONS, self.mitigations);
         }
-        achieved.set_some(&PREEMPTION, self.preemption.clone());
+        achieved.set_some(&PREEMPTION, self.preemption);
         achieved.set_some(&TICK_HZ, self.tick_hz);
-        achieved.set_some(&NOHZ_FULL, self.nohz_full.clone());
+        achieved.set_some(&NOHZ_FULL, self.nohz_full);
         achieved.set_some(&CGROUP_DEPTH, self.cgroup_depth);
         achieved.set_some(&SECCOMP_FILTERS, self.seccomp_filters);
-        achieved.set_some(&HYPERVISOR, self.hypervisor.clone());
+        achieved.set_some(&HYPERVISOR, self.hypervisor);
     }
 }
 
@@ -176,7 +177,7 @@ sys/devices/system/cpu/vulnerabilities/mds = Not affected
         assert_eq!((state.nohz_full.as_deref(), state.cgroup_depth), (Some("1-3"), Some(3)));
         assert_eq!(state.preemption.as_deref(), Some("preemption full"));
         let mut achieved = Achieved::default();
-        state.record(&mut achieved);
+        state.clone().record(&mut achieved);
         assert_eq!(KernelState::of(&achieved), state);
     }
 

@@ -17,8 +17,7 @@ mod wake;
 
 use std::time::Duration;
 
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::plan::Group;
+use plimsoll_bench_api::prelude::*;
 
 pub use fault::PageFault;
 pub use file::FileNames;
@@ -37,23 +36,6 @@ pub const RATE_METRIC: &str = "rate";
 
 /// Most threads of a case.
 const MAX_THREADS: u64 = 1024;
-
-/// Returns name and meaning of each value of the parameter `key` that `group` requests, or of all
-/// in `known`; fails for a name that is not among them.
-fn words_in<T: Copy>(
-    group: &Group,
-    key: &str,
-    known: &[(&'static str, T)],
-) -> Result<Vec<(&'static str, T)>, String> {
-    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    let find = |word: &String| {
-        known.iter().find(|(name, _)| name == word).copied().ok_or_else(|| {
-            let (word, names) = (plimsoll_units::text::shown(word), names.join(", "));
-            format!("{key} must be one of {names}: '{word}' is not")
-        })
-    };
-    group.words_of(key, &names, &names).iter().map(find).collect()
-}
 
 /// Returns the times given for the parameter `key` in `group`, else `usual`; fails if one is not
 /// between `least` and `most`.
@@ -74,17 +56,11 @@ fn times_in(
     values.iter().map(time).collect()
 }
 
-/// Returns `case` with each number of threads and each affinity.
-fn with_threads(case: &Case, threads: &[u64], affinities: &[Option<String>]) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for count in threads {
-        for affinity in affinities {
-            let case = case.clone().with_count("threads", *count);
-            cases.push(match affinity {
-                Some(affinity) => case.with_word("affinity", affinity),
-                None => case,
-            });
-        }
-    }
-    cases
+/// Returns `case` with each requested number of threads, by default each of `usual`, and each
+/// affinity; fails for one that this machine does not have.
+fn with_threads(machine: &Machine, group: &Group, case: Case, usual: &[u64]) -> Result<Vec<Case>, String> {
+    check_affinities(machine, group)?;
+    let threads = counts_in_range(group, "threads", usual, MAX_THREADS)?;
+    let cases = Case::with_each(vec![case], "threads", threads.into_iter().map(Value::Count));
+    Ok(group.each_of(cases, "affinity"))
 }

@@ -1,8 +1,9 @@
 //! Floors of the kernel's services, from calls measured with each sample.
 
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
-use plimsoll_model::sample::{OwnCondition, Sample};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::limit::median;
 
+use crate::LATENCY_METRIC;
 use crate::fact::NULL_CALL;
 
 /// Why the cost of an entry to the kernel has no limit.
@@ -36,16 +37,19 @@ pub(crate) fn per_sample(
     Limit { per_sample: values.into_iter().map(of).collect(), ..limit }
 }
 
-/// Returns the ceiling of operations per second of `threads` threads, from the `floor` of the time
-/// of one.
-pub(crate) fn rate_ceiling(floor: Limit, threads: f64) -> Limit {
-    Limit {
+/// Returns the ceilings of operations per second of all threads, from those that `limits` returns
+/// for the time of one.
+pub(crate) fn rate_ceilings(question: &Question<'_>, limits: fn(&Question<'_>) -> Vec<Limit>) -> Vec<Limit> {
+    let threads = question.case.threads() as f64;
+    let ceiling = |floor: Limit| Limit {
         kind: LimitKind::Ceiling,
         value: floor.value.map(|seconds| threads / seconds),
         per_sample: floor.per_sample.iter().map(|seconds| threads / seconds).collect(),
         formula: format!("threads ÷ ({})", floor.formula),
         ..floor
-    }
+    };
+    let floors = limits(&Question { metric: LATENCY_METRIC, ..*question });
+    floors.into_iter().map(ceiling).collect()
 }
 
 #[cfg(test)]
@@ -55,11 +59,15 @@ mod tests {
     use plimsoll_model::case::Case;
     use plimsoll_model::limit::LimitEvidence;
 
-    fn limit_of(samples: &[Sample]) -> Limit {
-        let (machine, case) = (Machine::discover(&Root::at("/nonexistent")), Case::of("os.syscall"));
+    fn limit_by(samples: &[Sample], limits: impl Fn(&Question<'_>) -> Limit) -> Limit {
+        let machine = Machine::discover(&Root::at("/nonexistent"));
+        let case = Case::of("os.file").with_count("threads", 2);
         let evidence = LimitEvidence::default();
-        let question = Question { machine: &machine, case: &case, metric: "latency", samples, evidence };
-        null_calls(&question, 2.0, "2 × null call")
+        limits(&Question { machine: &machine, case: &case, metric: "latency", samples, evidence })
+    }
+
+    fn limit_of(samples: &[Sample]) -> Limit {
+        limit_by(samples, |question| null_calls(question, 2.0, "2 × null call"))
     }
 
     fn sample(null_call: Option<f64>) -> Sample {
@@ -76,7 +84,8 @@ mod tests {
         let unknown = limit_of(&[sample(Some(1e-7)), sample(None)]);
         assert!(unknown.value.is_none() && unknown.reason.unwrap().contains("getppid"));
         assert!(limit_of(&[]).value.is_none());
-        let rate = rate_ceiling(limit_of(&[sample(Some(1e-7))]), 2.0);
+        let floors = |question: &Question<'_>| vec![null_calls(question, 2.0, "2 × null call")];
+        let rate = limit_by(&[sample(Some(1e-7))], |question| rate_ceilings(question, floors).remove(0));
         assert_eq!((rate.value, rate.per_sample[0], rate.kind), (Some(1e7), 1e7, LimitKind::Ceiling));
     }
 }

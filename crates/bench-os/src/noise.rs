@@ -6,25 +6,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
-    PreparedCase,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::ticks::TickClock;
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, CurvePoint, Facts, Histogram, Offer, Sample, SampleAmount,
-};
+use plimsoll_model::sample::Histogram;
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::Unit;
 
 use crate::fact::{FIRMWARE_INTERRUPTS, THREAD_CPUS};
 use crate::kernel_state::KernelState;
-use crate::timed::no_team;
 use crate::times_in;
 
 const DEFAULT_THRESHOLD: Duration = Duration::from_micros(5);
@@ -102,18 +91,11 @@ impl Benchmark for Noise {
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let threshold: Duration = parsed.read()?;
         let cpus: Vec<usize> = cx.machine.cpu.allowed.iter().collect();
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let mut facts = KernelState::facts(cx.machine);
         facts.achieved.set(&THREAD_CPUS, cpus.clone());
-        let team = Team::new(&cpus).map_err(no_team)?;
-        let clock = TickClock::fastest();
-        Ok(Box::new(Spinning {
-            team,
-            cpus,
-            clock,
-            threshold_ns: u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX),
-            facts,
-        }))
+        let team = Team::new(&cpus).map_err(CannotMeasure::environment)?;
+        let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Box::new(Spinning { team, cpus, clock: TickClock::fastest(), threshold_ns, facts }))
     }
 }
 
@@ -194,7 +176,8 @@ impl Prepared for Spinning {
         let wanted = (seconds.clamp(0.0, 1e6) * 1e9) as u64;
         let firmware = |cpus: &[usize]| cpus.iter().map(|cpu| firmware_interrupts(*cpu)).sum::<Option<u64>>();
         let before = firmware(&self.cpus);
-        let all = self.team.run(|_| Gaps::seen(clock, wanted, threshold)).map_err(no_team)?;
+        let all = self.team.run(|_| Gaps::seen(clock, wanted, threshold));
+        let all = all.map_err(CannotMeasure::environment)?;
         let mut conditions = Conditions::default();
         let smi = firmware(&self.cpus).and_then(|after| Some(after.saturating_sub(before?) as f64));
         smi.into_iter().for_each(|count| conditions.more.set(&FIRMWARE_INTERRUPTS, count));
@@ -204,13 +187,9 @@ impl Prepared for Spinning {
         all.iter().for_each(|gaps| times.add(&gaps.times));
         let longest = all.iter().map(|gaps| gaps.longest_ns).max().unwrap_or_default() as f64 * 1e-9;
         let curve = self.cpus.iter().zip(&all).map(|(cpu, gaps)| {
-            let point = [("cpu", *cpu as f64), (TAKEN_METRIC, gaps.taken())];
-            let more = [(LONGEST_METRIC, gaps.longest_ns as f64 * 1e-9)];
-            point
-                .into_iter()
-                .chain(more)
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect::<CurvePoint>()
+            let longest = gaps.longest_ns as f64 * 1e-9;
+            let point = [("cpu", *cpu as f64), (TAKEN_METRIC, gaps.taken()), (LONGEST_METRIC, longest)];
+            CurvePoint::from(point.map(|(name, value)| (name.to_owned(), value)))
         });
         let values = [
             (TAKEN_METRIC, mean(all.iter().map(Gaps::taken))),

@@ -3,22 +3,15 @@
 use std::io;
 use std::process::{Command, Stdio};
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, spread_cpus,
-};
-use plimsoll_machine::{Machine, Root};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_machine::Root;
 use plimsoll_metal::os::process::fork_and_wait;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts};
-use plimsoll_units::quantity::Unit;
 use serde::{Deserialize, Serialize};
 
+use crate::LATENCY_METRIC;
 use crate::fact::RESIDENT_KIB;
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, words_in};
 
 /// Program that the child becomes: it does nothing and succeeds.
 const EMPTY_PROGRAM: &str = "/bin/true";
@@ -74,7 +67,7 @@ impl Benchmark for Process {
         let candidate = |(op, creation): (&str, Creation)| {
             Candidate::new(Case::of(self.name()).with_word("op", op), Ok(())).parsed(&creation)
         };
-        Ok(words_in(group, "op", CREATIONS)?.into_iter().map(candidate).collect())
+        Ok(group.values("op", CREATIONS)?.into_iter().map(candidate).collect())
     }
 
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -82,8 +75,7 @@ impl Benchmark for Process {
         let mut creator = Creator { creation };
         // A call that is refused, or a program that is not there, is known before the timing.
         creator.repeat()?;
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let mut facts = KernelState::facts(cx.machine);
         facts.achieved.set_some(&RESIDENT_KIB, resident_kib(&Root::live()));
         Ok(Box::new(TimedThreads::new(&spread_cpus(cx.machine, 1), vec![creator], None, facts)?))
     }
@@ -108,28 +100,27 @@ struct Creator {
 
 impl Creator {
     fn create(&self) -> Result<(), CannotMeasure> {
-        let missing = |error: &io::Error| match error.kind() {
+        let missing = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => CannotMeasure::not_here(format!("requires {EMPTY_PROGRAM}")),
-            _ => failed(&format!("the start of {EMPTY_PROGRAM}"), error),
+            _ => failed(&format!("the start of {EMPTY_PROGRAM}"))(error),
         };
         match self.creation {
-            Creation::Fork => fork_and_wait(None).map_err(|error| failed("fork(2)", &error)),
+            Creation::Fork => fork_and_wait(None).map_err(failed("fork(2)")),
             Creation::ForkExec => match fork_and_wait(Some(c"/bin/true")) {
                 Err(_) if !std::path::Path::new(EMPTY_PROGRAM).exists() => {
-                    Err(missing(&io::ErrorKind::NotFound.into()))
+                    Err(missing(io::ErrorKind::NotFound.into()))
                 }
-                done => done.map_err(|error| missing(&error)),
+                done => done.map_err(missing),
             },
             Creation::Spawn => {
                 let mut command = Command::new(EMPTY_PROGRAM);
                 command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-                let status = command.status().map_err(|error| missing(&error))?;
+                let status = command.status().map_err(missing)?;
                 let wrong = || CannotMeasure::environment(format!("{EMPTY_PROGRAM} ended with {status}"));
                 status.success().then_some(()).ok_or_else(wrong)
             }
             Creation::Thread => {
-                let thread = std::thread::Builder::new().spawn(|| ());
-                let thread = thread.map_err(|error| failed("clone(2)", &error))?;
+                let thread = std::thread::Builder::new().spawn(|| ()).map_err(failed("clone(2)"))?;
                 thread.join().map_err(|_| CannotMeasure::environment("a thread panicked"))
             }
         }

@@ -3,25 +3,18 @@
 
 use std::thread::JoinHandle;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-};
-use plimsoll_machine::{Cpu, CpuSet, Machine};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_machine::Cpu;
 use plimsoll_metal::affinity;
 use plimsoll_metal::os::link::{LinkEnd, LinkKind, LinkMessage, link};
 use plimsoll_metal::os::process::FollowerProcess;
 use plimsoll_metal::usage::thread_switches;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Offer, Sample, SampleAmount};
-use plimsoll_units::quantity::Unit;
 use serde::{Deserialize, Serialize};
 
+use crate::LATENCY_METRIC;
 use crate::fact::{BOTH_CPUS, SWITCH_SHARE};
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, words_in};
 
 const LINK_KINDS: &[(&str, LinkKind)] =
     &[("pipe", LinkKind::Pipe), ("eventfd", LinkKind::EventFd), ("futex", LinkKind::Futex)];
@@ -102,12 +95,12 @@ impl Benchmark for Switch {
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let here = |(_, shared): &(&str, SharedPart)| pair(machine, *shared).is_some();
         let parts = match group.asked("distance") {
-            true => words_in(group, "distance", SHARED_PARTS)?,
+            true => group.values("distance", SHARED_PARTS)?,
             false => SHARED_PARTS.iter().copied().filter(here).collect(),
         };
         let mut candidates = Vec::new();
-        for (op, link) in words_in(group, "op", LINK_KINDS)? {
-            for (between, follower) in words_in(group, "between", FOLLOWER_KINDS)? {
+        for (op, link) in group.values("op", LINK_KINDS)? {
+            for (between, follower) in group.values("between", FOLLOWER_KINDS)? {
                 for (distance, shared) in &parts {
                     let case = Case::of(self.name()).with_word("op", op).with_word("between", between);
                     let case = case.with_word("distance", distance);
@@ -122,13 +115,12 @@ impl Benchmark for Switch {
     fn prepare(&self, _: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
         let job: SwitchJob = parsed.read()?;
         let [near, far] = cpus(cx.machine, job.shared)?;
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let mut facts = KernelState::facts(cx.machine);
         facts.achieved.set(&BOTH_CPUS, vec![near, far]);
         let turns = TurnLeader::new(job, far)?;
         let mut threads = TimedThreads::new(&[near], vec![turns], None, facts)?;
-        threads.offer = Offer { cpus: vec![near, far], ..Offer::default() };
-        Ok(Box::new(Switching { threads, is_on_one_cpu: near == far }))
+        threads.offer.cpus = vec![near, far];
+        Ok(Box::new(threads))
     }
 }
 
@@ -193,6 +185,7 @@ enum Follower {
 struct TurnLeader {
     near: LinkEnd,
     follower: Follower,
+    is_on_one_cpu: bool,
     turns: u64,
     /// Turns and context switches of the thread at the last reading of both.
     counted: [u64; 2],
@@ -205,10 +198,10 @@ impl TurnLeader {
             LinkKind::EventFd => "eventfd(2)",
             LinkKind::Futex => "futex(2)",
         };
-        let [near, far] = link(job.link).map_err(|error| failed(name, &error))?;
+        let [near, far] = link(job.link).map_err(failed(name))?;
         let follower = match job.follower {
             FollowerKind::Process => {
-                Follower::Process(FollowerProcess::fork(far, cpu).map_err(|error| failed("fork(2)", &error))?)
+                Follower::Process(FollowerProcess::fork(far, cpu).map_err(failed("fork(2)"))?)
             }
             FollowerKind::Thread => {
                 let answer = move || {
@@ -218,27 +211,21 @@ impl TurnLeader {
                     }
                 };
                 let thread = std::thread::Builder::new().name("follower".to_owned()).spawn(answer);
-                Follower::Thread(Some(thread.map_err(|error| failed("clone(2)", &error))?))
+                Follower::Thread(Some(thread.map_err(failed("clone(2)"))?))
             }
         };
-        Ok(Self { near, follower, turns: 0, counted: [0; 2] })
-    }
-
-    fn turn(&self) -> std::io::Result<LinkMessage> {
-        self.near.send(LinkMessage::Turn)?;
-        self.near.receive()
+        let is_on_one_cpu = job.shared == SharedPart::Cpu;
+        Ok(Self { near, follower, is_on_one_cpu, turns: 0, counted: [0; 2] })
     }
 }
 
 impl RepeatedOperation for TurnLeader {
     fn repeat(&mut self) -> Result<u32, CannotMeasure> {
-        match self.turn() {
-            Ok(LinkMessage::Turn) => self.turns += 1,
-            Ok(LinkMessage::End) => {
-                return Err(CannotMeasure::environment("the other end of the link has ended"));
-            }
-            Err(error) => return Err(failed("the hand-over", &error)),
+        let answer = self.near.send(LinkMessage::Turn).and_then(|()| self.near.receive());
+        if answer.map_err(failed("the hand-over"))? == LinkMessage::End {
+            return Err(CannotMeasure::environment("the other end of the link has ended"));
         }
+        self.turns += 1;
         Ok(2)
     }
 
@@ -249,6 +236,18 @@ impl RepeatedOperation for TurnLeader {
         }
         Ok(())
     }
+
+    fn note_sample(all: &mut [&mut Self], conditions: &mut Conditions) {
+        // On one CPU each of the two waits while the other runs, which is the measured work.
+        conditions.waited = all.iter().any(|one| one.is_on_one_cpu).then_some(0.0);
+    }
+
+    fn note_facts(all: &[&Self], facts: &mut Facts) {
+        let [turns, switches] = [0, 1].map(|at| all.iter().map(|one| one.counted[at]).sum::<u64>());
+        if turns > 0 {
+            facts.achieved.set(&SWITCH_SHARE, switches as f64 / turns as f64);
+        }
+    }
 }
 
 impl Drop for TurnLeader {
@@ -257,40 +256,6 @@ impl Drop for TurnLeader {
             let _ = self.near.send(LinkMessage::End);
             let _ = thread.take().map(JoinHandle::join);
         }
-    }
-}
-
-struct Switching {
-    threads: TimedThreads<TurnLeader>,
-    is_on_one_cpu: bool,
-}
-
-impl Prepared for Switching {
-    fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let mut sample = self.threads.sample(amount)?;
-        // On one CPU each of the two waits while the other runs, which is the measured work.
-        sample.conditions.waited = self.is_on_one_cpu.then_some(0.0);
-        Ok(sample)
-    }
-
-    fn offer(&self) -> Offer {
-        self.threads.offer()
-    }
-
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.threads.verify()
-    }
-
-    fn facts(&self) -> Facts {
-        let mut facts = self.threads.facts();
-        let [turns, switches] = self
-            .threads
-            .operations()
-            .fold([0; 2], |[turns, switches], one| [turns + one.counted[0], switches + one.counted[1]]);
-        if turns > 0 {
-            facts.achieved.set(&SWITCH_SHARE, switches as f64 / turns as f64);
-        }
-        facts
     }
 }
 

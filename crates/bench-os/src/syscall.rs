@@ -3,23 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase,
-    counts_in_range, cpus_of_case, requested_affinities,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::call;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts};
-use plimsoll_units::quantity::Unit;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, MAX_THREADS, findings, with_threads, words_in};
+use crate::{LATENCY_METRIC, findings, with_threads};
 
 /// Calls between two readings of the clock: its 10 to 30 ns are below 1 % of their time.
 const CALLS_PER_READING: u32 = 128;
@@ -78,12 +69,10 @@ impl Benchmark for Syscall {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let threads = counts_in_range(group, "threads", &[1], MAX_THREADS)?;
-        let affinities = requested_affinities(machine, group)?;
         let mut candidates = Vec::new();
-        for (word, kind) in words_in(group, "op", CALL_KINDS)? {
+        for (word, kind) in group.values("op", CALL_KINDS)? {
             let case = Case::of(self.name()).with_word("op", word);
-            let cases = with_threads(&case, &threads, &affinities);
+            let cases = with_threads(machine, group, case, &[1])?;
             candidates.extend(cases.into_iter().map(|case| Candidate::new(case, Ok(())).parsed(&kind)));
         }
         Ok(candidates)
@@ -93,9 +82,7 @@ impl Benchmark for Syscall {
         let kind: CallKind = parsed.read()?;
         let cpus = cpus_of_case(cx.machine, case);
         let calls = cpus.iter().map(|_| Caller::new(kind)).collect::<Result<Vec<_>, _>>()?;
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
-        Ok(Box::new(TimedThreads::new(&cpus, calls, None, facts)?))
+        Ok(Box::new(TimedThreads::new(&cpus, calls, None, KernelState::facts(cx.machine))?))
     }
 }
 
@@ -166,7 +153,7 @@ fn whole(bytes: usize) -> io::Result<()> {
 
 impl RepeatedOperation for Caller {
     fn repeat(&mut self) -> Result<u32, CannotMeasure> {
-        self.calls().map_err(|error| failed(self.name(), &error))?;
+        self.calls().map_err(failed(self.name()))?;
         Ok(CALLS_PER_READING)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use plimsoll_bench_api::Prepared;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::call;
-use plimsoll_metal::team::{Team, TeamError};
+use plimsoll_metal::team::Team;
 use plimsoll_metal::ticks::TickClock;
-use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Histogram, Offer, Sample, SampleAmount};
+use plimsoll_model::sample::Histogram;
 use plimsoll_stats::Times;
 
 use crate::LATENCY_METRIC;
@@ -34,10 +34,11 @@ pub(crate) trait RepeatedOperation: Send {
         passed
     }
 
-    /// Checks that all operations so far did what they claim.
-    fn verify(&mut self) -> Result<(), CannotMeasure> {
-        Ok(())
-    }
+    /// Adds what `all` operations measured in a sample to its conditions, and prepares the next.
+    fn note_sample(_all: &mut [&mut Self], _conditions: &mut Conditions) {}
+
+    /// Adds what `all` operations measured so far to the facts of the case.
+    fn note_facts(_all: &[&Self], _facts: &mut Facts) {}
 }
 
 /// Threads that repeat an operation, each pinned to a CPU.
@@ -115,39 +116,27 @@ impl<O: RepeatedOperation> TimedThreads<O> {
         rate: Option<&'static str>,
         facts: Facts,
     ) -> Result<Self, CannotMeasure> {
-        let team = Team::new(cpus).map_err(no_team)?;
+        let team = Team::new(cpus).map_err(CannotMeasure::environment)?;
         let threads = operations.into_iter().map(TimedThread::new).collect();
         let offer = Offer { cpus: cpus.to_vec(), ..Offer::default() };
         let mut made = Self { team, threads, clock: TickClock::fastest(), rate, facts, offer };
         made.facts.achieved.set(&THREAD_CPUS, cpus);
         Ok(made)
     }
-
-    /// Yields the operation of each thread.
-    pub(crate) fn operations(&self) -> impl Iterator<Item = &O> {
-        self.threads.iter().map(|thread| &thread.operation)
-    }
-
-    /// Yields the operation of each thread, to change it between samples.
-    pub(crate) fn operations_mut(&mut self) -> impl Iterator<Item = &mut O> {
-        self.threads.iter_mut().map(|thread| &mut thread.operation)
-    }
 }
 
-/// Converts the failure of a team of threads.
-pub(crate) fn no_team(error: TeamError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
-}
-
-/// Converts the failure of the system call `name`, such as `fork(2)`.
-pub(crate) fn failed(name: &str, error: &io::Error) -> CannotMeasure {
+/// Returns a function that converts the failure of the system call `name`, such as `fork(2)`.
+pub(crate) fn failed<E: Into<io::Error>>(name: &str) -> impl Fn(E) -> CannotMeasure {
     use io::ErrorKind::{PermissionDenied, Unsupported};
-    match error.kind() {
-        PermissionDenied | Unsupported => CannotMeasure::not_here(format!(
-            "{name} is refused ({error}): a seccomp filter or another policy forbids it; measure outside of that container, or \
-             allow the call"
-        )),
-        _ => CannotMeasure::environment(format!("{name} failed: {error}")),
+    move |error| {
+        let error = error.into();
+        match error.kind() {
+            PermissionDenied | Unsupported => CannotMeasure::not_here(format!(
+                "{name} is refused ({error}): a seccomp filter or another policy forbids it; measure outside of that container, or \
+                 allow the call"
+            )),
+            _ => CannotMeasure::environment(format!("{name} failed: {error}")),
+        }
     }
 }
 
@@ -161,7 +150,7 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
                 thread.run(clock, amount)?;
                 Ok((member.index == 0).then(|| measure_null_call(clock)).flatten())
             })
-            .map_err(no_team)?;
+            .map_err(CannotMeasure::environment)?;
         let null_calls = null_calls.into_iter().collect::<Result<Vec<Option<f64>>, CannotMeasure>>()?;
         let elapsed = clock.now_ns().saturating_sub(begin) as f64 * 1e-9;
         let (mut times, mut conditions) = (Times::default(), Conditions::default());
@@ -176,6 +165,8 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
         let mut values = vec![(LATENCY_METRIC.to_owned(), busy as f64 * 1e-9 / done.max(1) as f64)];
         let rate = self.threads.iter().map(|thread| 1e9 / thread.mean_ns()).sum();
         values.extend(self.rate.map(|name| (name.to_owned(), rate)));
+        let mut all: Vec<&mut O> = self.threads.iter_mut().map(|thread| &mut thread.operation).collect();
+        O::note_sample(&mut all, &mut conditions);
         Ok(Sample {
             elapsed,
             values: values.into_iter().collect(),
@@ -190,11 +181,14 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        self.threads.iter_mut().try_for_each(|thread| thread.operation.verify())
+        Ok(())
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        let mut facts = self.facts.clone();
+        let all: Vec<&O> = self.threads.iter().map(|thread| &thread.operation).collect();
+        O::note_facts(&all, &mut facts);
+        facts
     }
 }
 
@@ -213,7 +207,7 @@ mod tests {
         fn repeat(&mut self) -> Result<u32, CannotMeasure> {
             self.calls += 1;
             let refused = io::Error::from(io::ErrorKind::PermissionDenied);
-            if self.calls == self.fails_at { Err(failed("it", &refused)) } else { Ok(10) }
+            if self.calls == self.fails_at { Err(failed("it")(refused)) } else { Ok(10) }
         }
 
         fn reset(&mut self) -> Result<(), CannotMeasure> {
@@ -247,7 +241,7 @@ mod tests {
         let why = threads(2, 3).sample(SampleAmount::Work(100)).unwrap_err();
         assert_eq!(why.cause, FailureCause::NotHere);
         assert!(why.reason.contains("it is refused") && why.reason.contains("seccomp"));
-        let other = failed("fork(2)", &io::Error::from(io::ErrorKind::OutOfMemory));
+        let other = failed("fork(2)")(io::Error::from(io::ErrorKind::OutOfMemory));
         assert_eq!(other.cause, FailureCause::Environment);
     }
 }

@@ -3,17 +3,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase,
-    counts_in_range, cpus_of_case, requested_affinities,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::schedule::{set_realtime, set_timer_slack};
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts};
-use plimsoll_units::quantity::Unit;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use rustix::time::clock_gettime;
 use serde::{Deserialize, Serialize};
@@ -21,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::fact::TIMER_SLACK_NS;
 use crate::kernel_state::KernelState;
 use crate::timed::{RepeatedOperation, TimedThreads, failed};
-use crate::{LATENCY_METRIC, MAX_THREADS, times_in, with_threads, words_in};
+use crate::{LATENCY_METRIC, times_in, with_threads};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
 const INTERVAL_RANGE: [Duration; 2] = [Duration::from_micros(10), Duration::from_secs(10)];
@@ -84,16 +75,14 @@ impl Benchmark for Wake {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let threads = counts_in_range(group, "threads", &[1], MAX_THREADS)?;
-        let affinities = requested_affinities(machine, group)?;
         let intervals = times_in(group, "interval", DEFAULT_INTERVAL, INTERVAL_RANGE)?;
         let mut candidates = Vec::new();
-        for (op, sleep) in words_in(group, "op", SLEEPS)? {
+        for (op, sleep) in group.values("op", SLEEPS)? {
             for interval in &intervals {
                 let case = Case::of(self.name()).with_word("op", op).with("interval", Value::Time(*interval));
                 let interval_ns = u64::try_from(interval.as_nanos()).map_err(|e| e.to_string())?;
                 let job = WakeJob { sleep, interval_ns };
-                let cases = with_threads(&case, &threads, &affinities);
+                let cases = with_threads(machine, group, case, &[1])?;
                 candidates.extend(cases.into_iter().map(|case| Candidate::new(case, Ok(())).parsed(&job)));
             }
         }
@@ -110,8 +99,7 @@ impl Benchmark for Wake {
             })?;
         }
         let cpus = cpus_of_case(cx.machine, case);
-        let mut facts = Facts::default();
-        KernelState::here(cx.machine).record(&mut facts.achieved);
+        let mut facts = KernelState::facts(cx.machine);
         let slack = rustix::thread::current_timer_slack().ok();
         facts.achieved.set_some(&TIMER_SLACK_NS, slack.filter(|_| job.sleep == Sleep::UsualSlack));
         let sleepers = cpus.iter().map(|_| Sleeper::new(job)).collect();
@@ -150,7 +138,7 @@ impl Sleeper {
             Sleep::Realtime => set_realtime(true),
         };
         self.is_ready = true;
-        done.map_err(|error| failed("prctl(2) or sched_setscheduler(2)", &error))
+        done.map_err(failed("prctl(2) or sched_setscheduler(2)"))
     }
 }
 
@@ -173,7 +161,7 @@ impl RepeatedOperation for Sleeper {
             match clock_nanosleep_absolute(ClockId::Monotonic, &until) {
                 Ok(()) => break,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(failed("clock_nanosleep(2)", &error.into())),
+                Err(error) => return Err(failed("clock_nanosleep(2)")(error)),
             }
         }
         self.late_ns = now_ns().saturating_sub(self.next_ns);
