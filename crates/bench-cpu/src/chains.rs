@@ -4,8 +4,9 @@
 use std::fmt;
 
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op};
+use plimsoll_metal::kernel::{self, ComputeKernel};
 
+use super::dense::distinct;
 use super::matrix::{TypedOp, available_kernel, parse_value};
 use plimsoll_bench_api::check_range;
 use plimsoll_model::case::Case;
@@ -16,7 +17,7 @@ const ALL_VALUE: &str = "all";
 const FULL_WIDTH: &str = "full";
 const SCALAR_WIDTH: &str = "scalar";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum VectorWidth {
     Scalar,
     Bits(u32),
@@ -126,14 +127,7 @@ impl RequestedChains {
                 }
             }
         }
-        let mut seen = Vec::new();
-        kinds.retain(|kind| {
-            !seen.contains(kind) && {
-                seen.push(*kind);
-                true
-            }
-        });
-        Ok(kinds)
+        Ok(distinct(kinds))
     }
 }
 
@@ -161,15 +155,19 @@ fn best(pair: TypedOp, width: Option<VectorWidth>) -> Option<Isa> {
     here.or_else(|| fits().map(|kernel| kernel.isa).max())
 }
 
+fn parameters(case: &Case) -> Result<(TypedOp, Isa), String> {
+    let word = |key| case.word(key).unwrap_or_default();
+    let (op, element) = (parse_value("op", word("op"))?, parse_value("type", word("type"))?);
+    Ok((TypedOp { op, element }, parse_value("isa", word("isa"))?))
+}
+
 /// Returns the kernel of a `cpu.peak` case, even if this CPU cannot run it. The error is one line.
 pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
-    let word = |key| case.word(key).unwrap_or_default();
-    let (op, element) = (parse_value::<Op>("op", word("op"))?, parse_value::<Element>("type", word("type"))?);
-    let isa = parse_value::<Isa>("isa", word("isa"))?;
+    let (TypedOp { op, element }, isa) = parameters(case)?;
     let Some(chains) = case.number("chains") else {
         return kernel::find(op, element, isa).ok_or_else(|| format!("{isa} has no {op} of {element}"));
     };
-    let width = VectorWidth::read(word("width"))?;
+    let width = VectorWidth::read(case.word("width").unwrap_or_default())?;
     let alike = || {
         of_pair(TypedOp { op, element })
             .filter(|kernel| kernel.isa == isa && VectorWidth::of(kernel) == width)
@@ -189,23 +187,18 @@ pub fn kernel_of(case: &Case) -> Result<&'static ComputeKernel, String> {
 /// Returns the kernel of a `cpu.peak` case; the error is why it is missing or cannot run here.
 pub(super) fn runnable(case: &Case) -> Result<&'static ComputeKernel, CannotMeasure> {
     if case.number("chains").is_none() {
-        let word = |key| case.word(key).unwrap_or_default();
-        let bad = CannotMeasure::not_here;
-        let op = parse_value::<Op>("op", word("op")).map_err(bad)?;
-        let element = parse_value::<Element>("type", word("type")).map_err(bad)?;
-        return available_kernel(
-            TypedOp { op, element },
-            parse_value::<Isa>("isa", word("isa")).map_err(bad)?,
-        );
+        let (pair, isa) = parameters(case).map_err(CannotMeasure::not_here)?;
+        return available_kernel(pair, isa);
     }
     let kernel = kernel_of(case).map_err(CannotMeasure::not_here)?;
-    kernel.available().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
+    kernel.available().map_err(CannotMeasure::not_here)?;
     Ok(kernel)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_metal::kernel::{Element, Op};
     use plimsoll_model::case::Value;
 
     fn group(chains: &[u64], lists: &[(&str, &[&str])]) -> Group {

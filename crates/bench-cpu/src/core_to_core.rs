@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::handover::{Bounced, HandoverError, HandoverMethod, ThreadPair};
 
 use super::LATENCY_METRIC;
@@ -10,19 +11,8 @@ use super::fact::MEASURED_PAIRS;
 use super::findings;
 use super::pairs::{choose_pairs, pairs_of, shared_resource};
 use super::warning::CpuWarning;
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::job::find_word;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Cell, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
-};
+use plimsoll_model::sample::Cell;
 use plimsoll_stats::Samples;
-use plimsoll_units::quantity::Unit;
 
 const LEAST_FOR_A_PAIR: Duration = Duration::from_millis(2);
 const MAX_SECONDS: f64 = 1e6;
@@ -42,7 +32,7 @@ impl Benchmark for CoreToCore {
             keys: &["op"],
             help: &[("op", "cas, store or all [default: all]")],
             by_default: false,
-            findings: findings::core_to_core,
+            findings: findings::siblings::find,
             ..Descriptor::USUAL
         }
     }
@@ -55,13 +45,11 @@ impl Benchmark for CoreToCore {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let all: Vec<&str> = HANDOVER_METHODS.iter().map(|(name, _)| *name).collect();
-        let candidate = |op: &String| {
-            let (name, exchange) = find_word("op", op, HANDOVER_METHODS)?;
+        let candidate = |(name, exchange): (&str, HandoverMethod)| {
             let case = Case::of(self.name()).with_word("op", name);
-            Ok(Candidate::new(case, enough(machine)).parsed(&exchange))
+            Candidate::new(case, enough(machine)).parsed(&exchange)
         };
-        group.words_of("op", &all, &all).iter().map(candidate).collect()
+        Ok(group.values("op", HANDOVER_METHODS)?.into_iter().map(candidate).collect())
     }
 
     fn limits(&self, _: &Question<'_>) -> Vec<Limit> {
@@ -136,7 +124,7 @@ impl Pairs {
                 self.wrong = Some(WrongAnswer::new(WrongAnswerSource::Cpus(cpus.to_vec()), operation, got));
                 Ok(None)
             }
-            Err(other) => Err(CannotMeasure::environment(other.to_string())),
+            Err(other) => Err(CannotMeasure::environment(other)),
         }
     }
 }

@@ -3,27 +3,19 @@
 
 use std::time::Instant;
 
-use plimsoll_metal::buffer::{Buffer, BufferError, Pages};
-use plimsoll_metal::gemm::{Gemm, GemmError, MatrixMut, MatrixView, ProductShape, Real, ShapeError, Update};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::buffer::{Buffer, Pages};
+use plimsoll_metal::gemm::{Gemm, MatrixMut, MatrixView, Multiplied, ProductShape, Real, Update};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::Element;
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::dense::matrix::{Sequence, THRESHOLD, greater};
-use super::dense::{self, HeldClocks, OrderTarget, caches, fits, human, isas};
+use super::dense::{self, OrderTarget, caches, fits, isas};
 use super::fact::{CHAIN_DEPTH, KERNEL, ROWS};
-use plimsoll_bench_api::buffer::record_pages;
-use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase, Roofline,
-    counts_in_range, default_threads,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
 
 const MOST_ROWS: u64 = i32::MAX as u64;
 /// About a second per sample, three matrices plus a tenth for packed strips.
@@ -74,12 +66,12 @@ impl Benchmark for MatrixProduct {
             for &isa in &isas {
                 let order = dense::default_order(machine, group, isa, wanted);
                 for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
-                    candidates.extend(seats.iter().map(|threads| {
+                    candidates.extend(seats.iter().map(|seat| {
                         let case = Case::of(self.name())
                             .with_word("type", element.name())
                             .with_count("n", n)
                             .with_word("isa", isa.name());
-                        let case = threads.taken(case);
+                        let case = case.with_params_of(seat);
                         let job = GemmJob { element, isa, n: n as usize, threads: Threads::of(&case) };
                         let feasible = job.fits(machine);
                         Candidate::new(case, feasible).parsed(&job)
@@ -132,23 +124,15 @@ impl GemmJob {
             Element::F32 => (Gemm::<f32>::buffer_bytes(isa, caches, shape, threads), size_of::<f32>()),
             _ => (Gemm::<f64>::buffer_bytes(isa, caches, shape, threads), size_of::<f64>()),
         };
-        let strips = strips.map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let strips = strips.map_err(CannotMeasure::not_here)?;
         let matrices = n.saturating_mul(stride(n)).saturating_mul(3 * bytes);
         let sum = format!(
             "3 matrices of {bytes} B × {n}² = {}, {} for packed parts",
             human(matrices as u64),
             human(strips as u64)
         );
-        fits(machine, matrices.saturating_add(strips), &sum)
+        fits(machine, matrices.saturating_add(strips), &sum, "a smaller --n")
     }
-}
-
-fn broken(error: GemmError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
-}
-
-fn no_memory(error: BufferError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
 }
 
 struct GemmTeam<T: Real> {
@@ -169,9 +153,10 @@ impl<T: Real> GemmTeam<T> {
     fn new(job: &GemmJob, machine: &Machine) -> Result<Self, CannotMeasure> {
         let &GemmJob { isa, n: rows, ref threads, .. } = job;
         let mut team = dense::team(machine, threads)?;
-        let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team).map_err(broken)?;
+        let gemm = Gemm::new(isa, caches(machine, threads), square(rows), &mut team);
+        let gemm = gemm.map_err(CannotMeasure::environment)?;
         let bytes = rows.saturating_mul(stride(rows)).saturating_mul(size_of::<T>());
-        let matrix = || Buffer::new(bytes, Pages::Thp).map_err(no_memory);
+        let matrix = || Buffer::new(bytes, Pages::Thp).map_err(CannotMeasure::environment);
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, machine, &team);
         facts.achieved.set(&KERNEL, gemm.tile());
@@ -215,7 +200,7 @@ impl<T: Real> GemmTeam<T> {
                     place.iter_mut().zip(&numbers).for_each(|(place, number)| *place = T::from_f64(*number));
                 }
             });
-            filled.map_err(|error| CannotMeasure::environment(error.to_string()))?;
+            filled.map_err(CannotMeasure::environment)?;
         }
         Ok(())
     }
@@ -248,34 +233,21 @@ impl<T: Real> GemmTeam<T> {
     }
 }
 
-enum Failed {
-    Shape(ShapeError),
-    Gemm(GemmError),
-}
-
-impl From<Failed> for CannotMeasure {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Shape(error) => CannotMeasure::environment(error.to_string()),
-            Failed::Gemm(error) => broken(error),
-        }
-    }
-}
-
 impl<T: Real> Prepared for GemmTeam<T> {
     fn sample(&mut self, _: SampleAmount) -> Result<Sample, CannotMeasure> {
         let (rows, stride) = (self.rows, stride(self.rows));
-        let a = MatrixView::new(T::of(&self.a), rows, rows, stride).map_err(Failed::Shape)?;
-        let b = MatrixView::new(T::of(&self.b), rows, rows, stride).map_err(Failed::Shape)?;
-        let mut c = MatrixMut::new(T::of_mut(&mut self.c), rows, rows, stride).map_err(Failed::Shape)?;
+        let view = |matrix| MatrixView::new(T::of(matrix), rows, rows, stride);
+        let [a, b] = [view(&self.a), view(&self.b)].map(|view| view.map_err(CannotMeasure::environment));
+        let c = MatrixMut::new(T::of_mut(&mut self.c), rows, rows, stride);
+        let (a, b, mut c) = (a?, b?, c.map_err(CannotMeasure::environment)?);
         let begun = Instant::now();
-        let multiplied =
-            self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set).map_err(Failed::Gemm)?;
+        let multiplied = self.gemm.multiply(&mut self.team, a, b, &mut c, Update::Set);
+        let Multiplied { clocks, .. } = multiplied.map_err(CannotMeasure::environment)?;
         let elapsed = begun.elapsed().as_secs_f64();
         let residual = self.residual();
         self.worst = greater(residual, self.worst);
-        let held = HeldClocks { cpus: self.team.cpus(), clocks: &multiplied.clocks, kinds: &self.kinds };
-        Ok(dense::sample(2.0 * (rows as f64).powi(3), elapsed, residual, held))
+        let operations = 2.0 * (rows as f64).powi(3);
+        Ok(dense::sample([operations, elapsed, residual], &self.team, &clocks, &self.kinds))
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {

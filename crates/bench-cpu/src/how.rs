@@ -1,65 +1,26 @@
 use plimsoll_bench_api::fixed::{Scaling, scaling};
-use plimsoll_bench_api::requested_affinities;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::case::Case;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{Numbers, OwnCondition};
+use plimsoll_model::sample::Numbers;
 
-pub(super) struct ThreadOptions {
-    place: Option<String>,
-    work: Option<u64>,
-    scaling: Option<String>,
-}
-
-impl ThreadOptions {
-    pub(super) fn named(&self, case: Case, threads: u64) -> Case {
-        let case = with_affinity(case, self.place.as_deref(), threads);
-        let case = match self.work {
-            Some(work) => case.with_count("work", work),
-            None => case,
-        };
-        match &self.scaling {
-            Some(scaling) => case.with_word("scaling", scaling),
-            None => case,
+/// Returns all combinations of the requested affinities, amounts of work and scalings with each
+/// number of `threads`, as cases with these parameters. Fails for an amount of 0, or for strong
+/// scaling without an amount.
+pub(super) fn thread_options(machine: &Machine, group: &Group, threads: &[u64]) -> Result<Vec<Case>, String> {
+    check_affinities(machine, group)?;
+    if group.asked_numbers("work").is_some_and(|works| works.contains(&0)) {
+        return Err("work must be at least 1: 0 is not".to_owned());
+    }
+    let places = group.each_of(vec![Case::of("cpu.peak")], "affinity");
+    // The number of threads stands before the amount in an id, and varies first.
+    let cases = Case::with_each(places, "threads", [Value::Count(1)]);
+    let cases = group.each_of(group.each_of(cases, "work"), "scaling");
+    for case in &cases {
+        if scaling(case)? == Scaling::Strong && case.get("work").is_none() {
+            return Err("--scaling strong requires --work, such as 1e12".to_owned());
         }
     }
-}
-
-pub(super) fn with_affinity(case: Case, place: Option<&str>, threads: u64) -> Case {
-    let case = match place {
-        Some(place) => case.with_word("affinity", place),
-        None => case,
-    };
-    case.with_count("threads", threads)
-}
-
-/// Returns all combinations of the requested affinities, amounts of work and scalings. Fails for an
-/// amount of 0, or for strong scaling without an amount.
-pub(super) fn thread_options(machine: &Machine, group: &Group) -> Result<Vec<ThreadOptions>, String> {
-    let words = |key: &str| -> Vec<Option<String>> {
-        let words = group.words(key, &[]);
-        if words.is_empty() { vec![None] } else { words.into_iter().map(Some).collect() }
-    };
-    let works: Vec<Option<u64>> = match group.asked_numbers("work") {
-        Some(works) if works.contains(&0) => return Err("work must be at least 1: 0 is not".to_owned()),
-        Some(works) => works.into_iter().map(Some).collect(),
-        None => vec![None],
-    };
-    let mut hows = Vec::new();
-    for place in requested_affinities(machine, group)? {
-        for &work in &works {
-            for word in words("scaling") {
-                let how = ThreadOptions { place: place.clone(), work, scaling: word };
-                if scaling(&how.named(Case::of("cpu.peak"), 1))? == Scaling::Strong && work.is_none() {
-                    let why = "--scaling strong requires --work, such as 1e12";
-                    return Err(why.to_owned());
-                }
-                hows.push(how);
-            }
-        }
-    }
-    Ok(hows)
+    Ok(Case::with_each(cases, "threads", threads.iter().copied().map(Value::Count)))
 }
 
 /// Mean clock of the CPUs of one kind, with a name per kind from [`word_of`].

@@ -1,6 +1,7 @@
-use plimsoll_machine::{Cpu, CpuSet, Machine};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_machine::Cpu;
+use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
-use plimsoll_model::limit::{Input, Question, median};
 
 pub(super) struct Clocks {
     pub(super) each: Vec<f64>,

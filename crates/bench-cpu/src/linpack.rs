@@ -3,28 +3,19 @@
 
 use std::time::Instant;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::isa::Isa;
-use plimsoll_metal::lu::{Lu, LuError, MOST_BLOCK, SystemSize};
+use plimsoll_metal::lu::{Lu, MOST_BLOCK, SystemSize};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::RESIDUAL_UNSCALED;
 use super::dense::matrix::{Sequence, THRESHOLD, greater, residual};
-use super::dense::{self, DEFAULT_BLOCK_COLUMNS, HeldClocks, MOST_ROWS, OrderTarget, fits, human, isas};
+use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS, OrderTarget, fits, isas};
 use super::fact::{BYTES, NB};
 use super::warning::CpuWarning;
-use plimsoll_bench_api::buffer::record_pages;
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    Roofline, counts_in_range,
-};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::buffer::{human, record_pages};
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Sample, SampleAmount};
-use plimsoll_units::quantity::Unit;
 
 const WANTED: OrderTarget = OrderTarget { work: 2.0 / 3.0, seconds: 2.5, cases: 1, bytes_per_element: 8.8 };
 
@@ -85,12 +76,12 @@ impl Benchmark for Linpack {
             let order = dense::default_order(machine, group, isa, wanted);
             for n in counts_in_range(group, "n", &[order], MOST_ROWS)? {
                 for nb in &blocks {
-                    candidates.extend(seats.iter().map(|threads| {
+                    candidates.extend(seats.iter().map(|seat| {
                         let case = Case::of(self.name())
                             .with_count("n", n)
                             .with_count("nb", *nb)
                             .with_word("isa", isa.name());
-                        let case = threads.taken(case);
+                        let case = case.with_params_of(seat);
                         let threads = Threads::of(&case);
                         let job = LinpackJob { isa, n: n as usize, nb: *nb as usize, threads };
                         let feasible = job.system(machine).map(|_| ());
@@ -107,7 +98,7 @@ impl Benchmark for Linpack {
         let system = job.system(cx.machine)?;
         let mut team = dense::team(cx.machine, &job.threads)?;
         let unlimited = cx.machine.cpu_capacity() >= team.count() as f64;
-        let lu = Lu::new(system, &mut team, unlimited).map_err(broken)?;
+        let lu = Lu::new(system, &mut team, unlimited).map_err(CannotMeasure::environment)?;
         let mut facts = Facts::default();
         dense::note_threads(&mut facts, cx.machine, &team);
         facts.achieved.set(&NB, system.block());
@@ -131,12 +122,12 @@ impl LinpackJob {
         let n = self.n;
         let matrix = n.saturating_mul(n).saturating_mul(size_of::<f64>());
         let sum = format!("8 B × {n}² = {} for the matrix", human(matrix as u64));
-        fits(machine, matrix, &sum)?;
+        fits(machine, matrix, &sum, "a smaller --n")?;
         let caches = dense::caches(machine, &self.threads);
-        let system = SystemSize::new(self.isa, caches, n, self.nb)
-            .map_err(|error| CannotMeasure::not_here(error.to_string()))?;
+        let system = SystemSize::new(self.isa, caches, n, self.nb).map_err(CannotMeasure::not_here)?;
         let bytes = system.bytes(self.threads.count);
-        fits(machine, bytes, &format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64)))?;
+        let sum = format!("{sum}, and {} more", human(bytes.saturating_sub(matrix) as u64));
+        fits(machine, bytes, &sum, "a smaller --n")?;
         Ok(system)
     }
 
@@ -149,10 +140,6 @@ impl LinpackJob {
             facts.warnings.push(CpuWarning::DefaultSize { n: chosen, bytes, most }.into());
         }
     }
-}
-
-fn broken(error: LuError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
 }
 
 /// Returns the number of operations that HPL counts for `n` equations.
@@ -174,15 +161,14 @@ impl Prepared for LinpackTeam {
         let Self { team, lu, sequence, .. } = self;
         let rows = lu.system().rows();
         let filled = lu.fill(team, |row, column, numbers| sequence.column(rows, row, column, numbers));
-        filled.map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        filled.map_err(CannotMeasure::environment)?;
         let begun = Instant::now();
-        let solved = lu.solve(team).map_err(broken)?;
+        let solved = lu.solve(team).map_err(CannotMeasure::environment)?;
         let elapsed = begun.elapsed().as_secs_f64();
-        let residual = residual(team, sequence, lu.solution())
-            .map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let residual = residual(team, sequence, lu.solution()).map_err(CannotMeasure::environment)?;
         self.worst = greater(residual.scaled, self.worst);
-        let held = HeldClocks { cpus: team.cpus(), clocks: &solved.clocks, kinds: &self.kinds };
-        let mut sample = dense::sample(operations(rows as f64), elapsed, residual.scaled, held);
+        let figures = [operations(rows as f64), elapsed, residual.scaled];
+        let mut sample = dense::sample(figures, team, &solved.clocks, &self.kinds);
         sample.values.insert(RESIDUAL_UNSCALED.to_owned(), residual.unscaled);
         Ok(sample)
     }

@@ -3,6 +3,7 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{self, ComputeKernel, Element, Op, kernels};
 
+use super::dense::distinct;
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::CannotMeasure;
 
@@ -40,9 +41,7 @@ impl TypedOp {
                 word => isas.push(parse_value("isa", word)?),
             }
         }
-        let mut seen = std::collections::HashSet::new();
-        isas.retain(|isa| seen.insert(*isa));
-        Ok(isas)
+        Ok(distinct(isas))
     }
 }
 
@@ -58,19 +57,16 @@ pub(super) fn pairs(group: &Group) -> Result<Vec<TypedOp>, String> {
         pairs.filter(|pair| pair.exists()).collect()
     };
     let mut pairs = Vec::new();
+    let or_all = |usual: Vec<TypedOp>, all: Vec<TypedOp>| if usual.is_empty() { all } else { usual };
     match (typed("op"), typed("type")) {
-        (true, false) => {
-            for op in ops {
-                let usual = product(&[op], &elements);
-                pairs.extend(if usual.is_empty() { product(&[op], &Element::ALL) } else { usual });
-            }
-        }
-        (false, true) => {
-            for element in elements {
-                let usual = product(&ops, &[element]);
-                pairs.extend(if usual.is_empty() { product(Op::ALL, &[element]) } else { usual });
-            }
-        }
+        (true, false) => pairs.extend(
+            ops.iter().flat_map(|op| or_all(product(&[*op], &elements), product(&[*op], &Element::ALL))),
+        ),
+        (false, true) => pairs.extend(
+            elements
+                .iter()
+                .flat_map(|element| or_all(product(&ops, &[*element]), product(Op::ALL, &[*element]))),
+        ),
         _ => {
             pairs = product(&ops, &elements);
             let all = |key| group.words(key, &[]).iter().any(|word| word == ALL_VALUE);
@@ -122,18 +118,16 @@ fn missing(pair: TypedOp) -> String {
 
 /// Returns the kernel of an operation and type; the error is why it is missing or cannot run here.
 pub(super) fn available_kernel(pair: TypedOp, isa: Isa) -> Result<&'static ComputeKernel, CannotMeasure> {
-    let absent = |absence: plimsoll_metal::isa::Absence| CannotMeasure::not_here(absence.to_string());
     let TypedOp { op, element } = pair;
-    let kernel = kernel::find(op, element, isa);
-    let Some(kernel) = kernel else {
-        isa.available().map_err(absent)?;
+    let Some(kernel) = kernel::find(op, element, isa) else {
+        isa.available().map_err(CannotMeasure::not_here)?;
         let others: Vec<&str> = pair.kernels().map(|kernel| kernel.isa.name()).collect();
         let others = others.join(", ");
         return Err(CannotMeasure::not_here(format!(
             "--isa {isa} is not supported with --op {op} and --type {element}: use {others}"
         )));
     };
-    kernel.available().map_err(absent)?;
+    kernel.available().map_err(CannotMeasure::not_here)?;
     Ok(kernel)
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::clock::named_maximum_hz;
 use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError, SlicedLoad, TeamOutcome};
 use plimsoll_metal::team::{Team, TeamMember};
@@ -10,8 +11,7 @@ use super::warning::CpuWarning;
 use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_machine::cgroup::CpuQuota;
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::sample::{CannotMeasure, Conditions, ExcludedBy, Facts, SampleAmount};
+use plimsoll_model::sample::ExcludedBy;
 use plimsoll_model::warning::{Note, Warning};
 
 const MAX_SECONDS: f64 = 1e6;
@@ -51,9 +51,8 @@ impl<L: SlicedLoad> Slices<L> {
         turns: Turns,
         make: impl Fn(TeamMember<'_>) -> L + Sync,
     ) -> Result<Self, CannotMeasure> {
-        let team = Team::new(cpus).map_err(|error| CannotMeasure::environment(error.to_string()))?;
-        let sliced =
-            Sliced::prepare(team, make).map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        let team = Team::new(cpus).map_err(CannotMeasure::environment)?;
+        let sliced = Sliced::prepare(team, make).map_err(CannotMeasure::environment)?;
         let set: CpuSet = cpus.iter().copied().collect();
         let quota = machine.cgroup.cpu_quota.clone().filter(|quota| quota.cpus() < set.len() as f64);
         Ok(Self {

@@ -2,15 +2,7 @@
 //! measured by the installed OSU micro-benchmarks; this crate defines the cases.
 #![forbid(unsafe_code)]
 
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Subsystem,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::quantity::Unit;
+use plimsoll_bench_api::prelude::*;
 
 const SUBSYSTEM_NAME: &str = "mpi";
 /// Description of the subsystem.

@@ -24,7 +24,7 @@ struct CipherBurst {
 
 /// Returns one maker of bursts per operation, each with `inputs` blocks.
 pub(crate) fn ciphers(inputs: u64) -> Result<Vec<BurstMaker>, CannotMeasure> {
-    CryptoOp::ALL.into_iter().map(|op| maker(op, inputs)).collect()
+    CryptoOp::ALL.into_iter().map(|(_, op)| maker(op, inputs)).collect()
 }
 
 fn maker(op: CryptoOp, inputs: u64) -> Result<BurstMaker, CannotMeasure> {

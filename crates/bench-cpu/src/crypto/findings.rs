@@ -1,9 +1,7 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use super::{Crypto, INSTRUCTIONS, NO_INSTRUCTIONS};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 
 const WORTH_TELLING: f64 = 0.8;

@@ -14,17 +14,16 @@
 //!
 //! The rest of a call (Poly1305, loads, stores) only makes it slower.
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::kernel::CoreRate;
 
 use super::THROUGHPUT_METRIC;
 use super::op::{CryptoInstructions, CryptoOp};
 use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
-use plimsoll_machine::CpuSet;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, tightest_first};
-use plimsoll_model::place::cpus_of_case;
+use plimsoll_model::limit::tightest_first;
 use plimsoll_units::quantity::format::significant;
 
 const AES: CoreRate = CoreRate::new("aes", "AES rounds");
@@ -42,7 +41,8 @@ pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != THROUGHPUT_METRIC {
         return Vec::new();
     }
-    let Some(op) = question.case.word("op").and_then(|word| CryptoOp::find(word).ok()) else {
+    let Some((_, op)) = CryptoOp::ALL.into_iter().find(|(name, _)| question.case.word("op") == Some(name))
+    else {
         return vec![Limit::unknown(LimitKind::Ceiling, "this version does not know the operation")];
     };
     let block = question.case.number("block").unwrap_or(super::DEFAULT_BLOCK_BYTES);
@@ -362,7 +362,7 @@ mod tests {
             ("GenuineIntel", 6, 173, full),
         ] {
             let machine = machine(vendor, family, model, flags);
-            for op in CryptoOp::ALL {
+            for (_, op) in CryptoOp::ALL {
                 let limits = all(&machine, op.name(), "block=16K/threads=1");
                 let value =
                     limits[0].value.unwrap_or_else(|| panic!("{vendor} {family} {model} {op:?}: {limits:?}"));

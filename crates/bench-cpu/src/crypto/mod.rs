@@ -11,22 +11,12 @@ mod reference;
 pub(crate) use burst::ciphers;
 use load::Blocks;
 use op::{CryptoInstructions, CryptoOp};
+use plimsoll_bench_api::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::dense::{fits_or, seats};
+use super::dense::{fits, seats};
 use super::sliced::{Slices, Turns};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    default_threads, whole_sizes,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, CaseFact, Facts, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
-};
-use plimsoll_units::quantity::{Unit, format_size};
+use plimsoll_bench_api::whole_sizes;
 
 const THROUGHPUT_METRIC: &str = "throughput";
 /// Default block in bytes: a TLS record.
@@ -72,16 +62,14 @@ impl Benchmark for Crypto {
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
-        let names = CryptoOp::ALL.map(CryptoOp::name);
-        let ops = group.words_of("op", &names, &names);
-        let ops = ops.iter().map(|word| CryptoOp::find(word)).collect::<Result<Vec<_>, _>>()?;
+        let ops = group.values("op", &CryptoOp::ALL)?;
         let (blocks, seats) = (blocks(group)?, seats(machine, group, &default_threads(machine))?);
         let mut cases = Vec::new();
-        for op in ops {
+        for (name, op) in ops {
             for block in &blocks {
-                let case = Case::of(self.name()).with_word("op", op.name()).with_size("block", *block);
-                cases.extend(seats.iter().map(|threads| {
-                    let case = threads.taken(case.clone());
+                let case = Case::of(self.name()).with_word("op", name).with_size("block", *block);
+                cases.extend(seats.iter().map(|seat| {
+                    let case = case.clone().with_params_of(seat);
                     let job = CryptoJob { op, block: *block as usize, threads: Threads::of(&case) };
                     Candidate::new(case, Ok(())).parsed(&job)
                 }));
@@ -99,7 +87,7 @@ impl Benchmark for Crypto {
         let (counted, cpus, threads) = (block as u64, threads.cpus(cx.machine), threads.count);
         let needed = BLOCKS.saturating_mul(block).saturating_mul(threads);
         let sum = format!("{BLOCKS} blocks of {} for each of {threads} threads", format_size(counted));
-        fits_or(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
+        fits(cx.machine, needed, &sum, "a smaller --block or fewer --threads")?;
         let means = CryptoInstructions::of(op, &cx.machine.cpu);
         let make = |_: plimsoll_metal::team::TeamMember<'_>| Blocks::new(op, means, block);
         let slices = Slices::prepare(cx.machine, &cpus, Turns { counted, fixed: None }, make)?;
@@ -219,10 +207,8 @@ mod tests {
             assert!(sample.conditions.delivered.unwrap() > 0.0);
             running.verify().unwrap();
             let facts = running.facts();
-            let means = CryptoInstructions::of(
-                CryptoOp::find(candidate.case.word("op").unwrap()).unwrap(),
-                &machine.cpu,
-            );
+            let job: CryptoJob = candidate.parsed.read().unwrap();
+            let means = CryptoInstructions::of(job.op, &machine.cpu);
             assert_eq!(
                 facts.achieved.get(&INSTRUCTIONS).as_deref(),
                 Some(means.map_or(NO_INSTRUCTIONS, |means| means.name))

@@ -10,7 +10,6 @@ use ring::error::Unspecified;
 use serde::{Deserialize, Serialize};
 
 use plimsoll_machine::Cpu;
-use plimsoll_model::job::find_word;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum CryptoOp {
@@ -21,19 +20,15 @@ pub(super) enum CryptoOp {
 }
 
 impl CryptoOp {
-    pub(super) const ALL: [Self; 4] = [Self::Gcm, Self::Ctr, Self::Sha256, Self::ChaCha];
+    pub(super) const ALL: [(&str, Self); 4] = [
+        ("aes-128-gcm", Self::Gcm),
+        ("aes-256-ctr", Self::Ctr),
+        ("sha256", Self::Sha256),
+        ("chacha20-poly1305", Self::ChaCha),
+    ];
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Gcm => "aes-128-gcm",
-            Self::Ctr => "aes-256-ctr",
-            Self::Sha256 => "sha256",
-            Self::ChaCha => "chacha20-poly1305",
-        }
-    }
-
-    pub(super) fn find(word: &str) -> Result<Self, String> {
-        find_word("op", word, &Self::ALL.map(|op| (op.name(), op))).map(|(_, op)| op)
+        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -174,6 +169,7 @@ impl CryptoInstructions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_model::job::find_word;
 
     fn means(op: CryptoOp, flags: &[&str]) -> Option<u32> {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
@@ -195,12 +191,15 @@ mod tests {
             "vaes",
             "vpclmulqdq",
         ];
-        assert_eq!(CryptoOp::ALL.map(|op| means(op, &zen5)), [Some(256), Some(512), None, Some(256)]);
+        assert_eq!(CryptoOp::ALL.map(|(_, op)| means(op, &zen5)), [Some(256), Some(512), None, Some(256)]);
         let haswell = ["sse2", "ssse3", "sse4_1", "aes", "pclmulqdq", "avx", "avx2", "bmi2"];
-        assert_eq!(CryptoOp::ALL.map(|op| means(op, &haswell)), [Some(128), Some(128), None, Some(256)]);
+        assert_eq!(CryptoOp::ALL.map(|(_, op)| means(op, &haswell)), [Some(128), Some(128), None, Some(256)]);
         let graviton = ["asimd", "aes", "pmull", "sha1", "sha2"];
-        assert_eq!(CryptoOp::ALL.map(|op| means(op, &graviton)), [Some(128), Some(128), Some(128), None]);
-        assert_eq!(CryptoOp::ALL.map(|op| means(op, &["sse2"])), [None; 4]);
+        assert_eq!(
+            CryptoOp::ALL.map(|(_, op)| means(op, &graviton)),
+            [Some(128), Some(128), Some(128), None]
+        );
+        assert_eq!(CryptoOp::ALL.map(|(_, op)| means(op, &["sse2"])), [None; 4]);
     }
 
     #[test]
@@ -212,11 +211,11 @@ mod tests {
 
     #[test]
     fn an_unknown_operation_lists_those_there_are() {
-        let error = CryptoOp::find("rc4\n").unwrap_err();
+        let error = find_word("op", "rc4\n", &CryptoOp::ALL).unwrap_err();
         assert!(
             error.starts_with("op must be one of aes-128-gcm, aes-256-ctr, sha256, chacha20-poly1305: "),
             "{error}"
         );
-        assert!(!error.contains('\n') && CryptoOp::ALL.iter().all(|op| CryptoOp::find(op.name()) == Ok(*op)));
+        assert!(!error.contains('\n') && CryptoOp::ALL.iter().all(|(name, op)| op.name() == *name));
     }
 }

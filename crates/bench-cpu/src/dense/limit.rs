@@ -2,9 +2,7 @@
 //! is no limit, because blocks are reused in caches.
 
 use crate::peak::{self, Peak};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::case::Case;
-use plimsoll_model::limit::{Limit, Question};
+use plimsoll_bench_api::prelude::*;
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     let case = question.case;

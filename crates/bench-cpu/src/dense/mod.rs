@@ -1,3 +1,4 @@
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::gemm::{self, CoreCaches};
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::team::Team;
@@ -10,19 +11,13 @@ pub(super) mod matrix;
 pub(super) use burst::{products, systems};
 
 use super::fact::CPUS;
-use super::how::{clocks_of, kinds, siblings, with_affinity};
+use super::how::{clocks_of, kinds, siblings};
+use super::matrix::parse_value;
 use super::warning::CpuWarning;
 use super::{RATE_METRIC, RESIDUAL, TIME_METRIC};
-use plimsoll_bench_api::buffer::{budget, reserve};
-use plimsoll_bench_api::{Better, Metric, counts_in_range, requested_affinities};
+use plimsoll_bench_api::buffer::{budget, check_budget, human};
 use plimsoll_machine::cpu::CoreKind;
-use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Sample, WrongAnswer, WrongAnswerSource};
 use plimsoll_model::warning::Warning;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const MOST_ROWS: u64 = i32::MAX as u64;
 /// Default columns per block: the best of those tried on Zen 4 (see docs/src/performance.md).
@@ -32,23 +27,12 @@ const MAX_THREADS: u64 = 1 << 12;
 const ROUND: u64 = 240;
 const SAMPLES_OF_A_BUDGET: f64 = 9.0;
 
-pub(super) struct DenseThreads {
-    place: Option<String>,
-    threads: u64,
-}
-
-impl DenseThreads {
-    pub(super) fn taken(&self, case: Case) -> Case {
-        with_affinity(case, self.place.as_deref(), self.threads)
-    }
-}
-
-pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<DenseThreads>, String> {
+/// Returns each requested affinity with each number of threads, as a case with these parameters.
+pub(super) fn seats(machine: &Machine, group: &Group, defaults: &[u64]) -> Result<Vec<Case>, String> {
     let threads = counts_in_range(group, "threads", defaults, MAX_THREADS)?;
-    let places = requested_affinities(machine, group)?.into_iter();
-    Ok(places
-        .flat_map(|place| threads.iter().map(move |&threads| DenseThreads { place: place.clone(), threads }))
-        .collect())
+    check_affinities(machine, group)?;
+    let places = group.each_of(vec![Case::of("")], "affinity");
+    Ok(Case::with_each(places, "threads", threads.into_iter().map(Value::Count)))
 }
 
 /// Returns the operations per byte of solving the case's system, 2/3 n³ ÷ 16 n²; `None` without
@@ -69,23 +53,23 @@ pub(super) const METRICS: [Metric; 3] = [
         .shown_between("residual", ""),
 ];
 
-pub(super) fn sample(operations: f64, elapsed: f64, residual: f64, held: HeldClocks<'_>) -> Sample {
+/// Returns the sample of `operations` that took `elapsed` seconds on the CPUs of `team`, which are
+/// of `kinds` and had these `clocks`.
+pub(super) fn sample(
+    [operations, elapsed, residual]: [f64; 3],
+    team: &Team,
+    clocks: &TeamClocks,
+    kinds: &[CoreKind],
+) -> Sample {
     let named = [(RATE_METRIC, operations / elapsed), (TIME_METRIC, elapsed), (RESIDUAL, residual)];
-    let clocks: Vec<_> = held.cpus.iter().copied().zip(held.clocks.each_hz.iter().copied()).collect();
-    let more = clocks_of(held.kinds, &clocks);
+    let each: Vec<_> = team.cpus().iter().copied().zip(clocks.each_hz.iter().copied()).collect();
+    let more = clocks_of(kinds, &each);
     Sample {
         elapsed,
         values: named.map(|(name, value)| (name.to_owned(), value)).into(),
-        conditions: Conditions { clock_hz: held.clocks.mean_hz(), more, ..Conditions::default() },
+        conditions: Conditions { clock_hz: clocks.mean_hz(), more, ..Conditions::default() },
         ..Sample::default()
     }
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct HeldClocks<'a> {
-    pub(super) cpus: &'a [usize],
-    pub(super) clocks: &'a TeamClocks,
-    pub(super) kinds: &'a [CoreKind],
 }
 
 pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
@@ -95,42 +79,37 @@ pub(super) fn kinds_of(machine: &Machine, team: &Team) -> Vec<CoreKind> {
 /// Returns the distinct requested instruction sets. Fails for an unknown name.
 pub(super) fn isas(group: &Group) -> Result<Vec<Isa>, String> {
     super::foreign::check(group)?;
-    let mut isas = Vec::new();
+    let mut isas: Vec<Isa> = Vec::new();
     for word in group.words("isa", &["best"]) {
         let named = match word.as_str() {
             "best" => vec![gemm::best_isa()],
             "all" => gemm::isas().filter(|isa| isa.available().is_ok()).collect(),
-            word => vec![isa(word)?],
+            word => vec![parse_value("isa", word)?],
         };
-        named.into_iter().for_each(|isa| {
-            if !isas.contains(&isa) {
-                isas.push(isa)
-            }
-        });
+        isas.extend(named);
     }
-    Ok(isas)
+    Ok(distinct(isas))
 }
 
-pub(super) fn isa(word: &str) -> Result<Isa, String> {
-    plimsoll_units::text::shown(word).parse().map_err(|error| format!("isa {error}"))
-}
-
-/// Returns an assumed rate of one thread in operations per second, for default sizes only.
-fn assumed_rate(isa: Isa) -> f64 {
-    match isa {
-        Isa::Avx512 => 50e9,
-        Isa::Avx2 => 30e9,
-        _ => 8e9,
-    }
+/// Removes what stands earlier in the list already.
+pub(super) fn distinct<T: Copy + Eq + std::hash::Hash>(mut all: Vec<T>) -> Vec<T> {
+    let mut seen = std::collections::HashSet::new();
+    all.retain(|one| seen.insert(*one));
+    all
 }
 
 /// Returns the matrix order that takes the `wanted` seconds, lowered to fit time budget and memory.
 pub(super) fn default_order(machine: &Machine, group: &Group, isa: Isa, wanted: OrderTarget) -> u64 {
     let cpus = machine.cpu_capacity().max(1.0);
+    let assumed_rate = match isa {
+        Isa::Avx512 => 50e9,
+        Isa::Avx2 => 30e9,
+        _ => 8e9,
+    };
     let share =
         group.budget.map_or(f64::INFINITY, |budget| budget / wanted.cases as f64 / SAMPLES_OF_A_BUDGET);
     let seconds = wanted.seconds.min(share);
-    let order = (seconds * cpus * assumed_rate(isa) / wanted.work).cbrt();
+    let order = (seconds * cpus * assumed_rate / wanted.work).cbrt();
     let memory =
         budget(machine).map_or(f64::INFINITY, |bytes| (bytes as f64 / wanted.bytes_per_element).sqrt());
     (order.min(memory) as u64 / ROUND * ROUND).max(ROUND)
@@ -145,35 +124,15 @@ pub(super) struct OrderTarget {
     pub(super) bytes_per_element: f64,
 }
 
-/// Fails if `bytes` exceed the memory budget; `sum` explains in the error what adds up to them.
-pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str) -> Result<(), CannotMeasure> {
-    fits_or(machine, bytes, sum, "a smaller --n")
-}
-
 /// Fails if `bytes` exceed the memory budget; in the error `sum` explains the amount and `less` is
 /// the remedy, such as "a smaller --n".
-pub(super) fn fits_or(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
-    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
-        return Ok(());
-    };
-    if bytes as u64 <= budget {
-        return Ok(());
-    }
-    Err(CannotMeasure::environment(format!(
-        "needs {} of memory ({sum}), and only {} can be used: {} are available, of which {} stay free; use {less}",
-        human(bytes as u64),
-        human(budget),
-        human(available),
-        human(reserve(available)),
-    )))
-}
-
-pub(super) fn human(bytes: u64) -> String {
-    Quantity::new(bytes as f64, Unit::Byte).to_string()
+pub(super) fn fits(machine: &Machine, bytes: usize, sum: &str, less: &str) -> Result<(), CannotMeasure> {
+    let needs = format!("{} of memory ({sum})", human(bytes as u64));
+    check_budget(machine, Some(bytes as u64), &needs, less)
 }
 
 pub(super) fn team(machine: &Machine, threads: &Threads) -> Result<Team, CannotMeasure> {
-    Team::new(&threads.cpus(machine)).map_err(|error| CannotMeasure::environment(error.to_string()))
+    Team::new(&threads.cpus(machine)).map_err(CannotMeasure::environment)
 }
 
 /// Returns the L1 and L2 cache sizes per core of the first thread's CPU; small defaults if unknown.
@@ -247,8 +206,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_the_sum() {
         let machine = machine("0", 1 << 30);
-        assert!(fits(&machine, 800 << 20, "").is_ok());
-        let error = fits(&machine, 1 << 40, "3 matrices").unwrap_err().to_string();
+        assert!(fits(&machine, 800 << 20, "", "").is_ok());
+        let error = fits(&machine, 1 << 40, "3 matrices", "a smaller --n").unwrap_err().to_string();
         assert!(error.starts_with("needs 1 TiB of memory (3 matrices), and only "), "{error}");
     }
 

@@ -1,10 +1,7 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{Peak, STEPS_PER_CYCLE};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
-use plimsoll_units::quantity::Quantity;
 use plimsoll_units::quantity::format::significant;
 
 const FLAT: f64 = 0.97;

@@ -1,12 +1,10 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::Peak;
-use plimsoll_bench_api::Benchmark;
 use plimsoll_bench_api::distances::MovedCpus;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_model::warning::Warning;
-use plimsoll_units::quantity::{Quantity, Unit, percent};
+use plimsoll_units::quantity::percent;
 
 const EXPLAINED_LIMIT_SHARE: f64 = 0.97;
 

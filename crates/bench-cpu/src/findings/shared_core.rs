@@ -1,10 +1,9 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::Peak;
 use crate::fact::CPUS;
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{Compared, NOTABLE, PlainFinding, RunView, Topic, lost};
+use plimsoll_model::view::{Compared, NOTABLE, lost};
 use plimsoll_model::warning::Warning;
 
 /// Largest speed-up of two threads that counts as none. Two cores give 2, siblings 1.

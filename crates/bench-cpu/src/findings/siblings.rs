@@ -1,10 +1,8 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::CoreToCore;
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::{MeasuredEntry, Measurement};
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
-use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_model::measurement::MeasuredEntry;
 
 /// Largest one-way latency within a core by compare-and-swap, in seconds. Published: siblings 4.3
 /// to 10 ns (Alder Lake to Zen 3), two cores 16 ns and more (Zen 3):
@@ -13,7 +11,7 @@ const WITHIN_A_CORE: f64 = 12.5e-9;
 const MAX_NAMED_SIBLINGS: usize = 4;
 
 /// Returns a finding per case with pairs of CPUs as near as siblings but not shown as siblings.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(CoreToCore.name()).filter_map(hidden).collect()
 }
 

@@ -2,8 +2,7 @@
 
 use super::{MACHINES, MACHINES_PEAK};
 use crate::RATE_METRIC;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
-use plimsoll_model::sample::OwnCondition;
+use plimsoll_bench_api::prelude::*;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE_METRIC {

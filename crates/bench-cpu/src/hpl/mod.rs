@@ -3,14 +3,7 @@
 mod limit;
 
 use super::dense::{self, DEFAULT_BLOCK_COLUMNS, MOST_ROWS};
-use plimsoll_bench_api::{
-    Benchmark, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline,
-    counts_in_range,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, OwnCondition};
+use plimsoll_bench_api::prelude::*;
 
 const MOST_BLOCK: u64 = 4096;
 

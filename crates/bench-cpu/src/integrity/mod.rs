@@ -7,6 +7,7 @@ mod proof;
 use std::sync::Arc;
 use std::time::Instant;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
@@ -14,22 +15,10 @@ pub(crate) use burst::{Burst, BurstMaker, WrongBurst};
 use proof::{BURSTS_PER_VISIT, BurstCondition, CpuProof, WrongKernel};
 
 use super::crypto;
-use super::dense::{self, DenseThreads, seats};
+use super::dense::{self, seats};
 use super::fact::CPUS;
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts_in_range,
-};
-use plimsoll_machine::{Cpu, CpuSet, Machine};
-use plimsoll_model::case::Case;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, CaseFact, Elsewhere, Facts, Repeated, Sample, SampleAmount, Trials, WrongAnswer,
-    WrongAnswerSource,
-};
-use plimsoll_units::quantity::Unit;
+use plimsoll_machine::Cpu;
+use plimsoll_model::sample::{Elsewhere, Repeated, Trials};
 use plimsoll_units::text::format_count;
 
 /// Default bursts of each kernel on each CPU in a sample. Six samples find an answer that is wrong
@@ -74,15 +63,17 @@ impl Benchmark for Integrity {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let all = machine.cpu.allowed.len().max(1) as u64;
-        let threads = seats(machine, group, &[all.min(MAX_THREADS)])?;
+        let seats = seats(machine, group, &[all.min(MAX_THREADS)])?;
         let counts = counts_in_range(group, "count", &[DEFAULT_BURSTS], MAX_BURSTS)?;
-        let candidate = |(bursts, threads): (u64, &DenseThreads)| {
-            let case = threads.taken(Case::of(self.name()).with_count("count", bursts));
-            let job = IntegrityJob { bursts, threads: Threads::of(&case) };
-            Candidate::new(case, Ok(())).parsed(&job)
-        };
-        let each = counts.iter().flat_map(|bursts| threads.iter().map(move |threads| (*bursts, threads)));
-        Ok(each.map(candidate).collect())
+        let mut candidates = Vec::new();
+        for bursts in counts {
+            candidates.extend(seats.iter().map(|seat| {
+                let case = Case::of(self.name()).with_count("count", bursts).with_params_of(seat);
+                let job = IntegrityJob { bursts, threads: Threads::of(&case) };
+                Candidate::new(case, Ok(())).parsed(&job)
+            }));
+        }
+        Ok(candidates)
     }
 
     fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
@@ -110,19 +101,18 @@ impl Benchmark for Integrity {
         let mut cpus = threads.cpus(cx.machine);
         cpus.sort_unstable();
         cpus.dedup();
-        let failed = |error: String| CannotMeasure::environment(error);
-        let mut team = Team::new(&cpus).map_err(|error| failed(error.to_string()))?;
+        let mut team = Team::new(&cpus).map_err(CannotMeasure::environment)?;
         let caches = dense::caches(cx.machine, &threads);
         let made = team.run(|member| match member.index {
             0 => makers(member.cpu, caches).map(Some),
             _ => Ok(None),
         });
-        let made = made.map_err(|error| failed(error.to_string()))?.into_iter().next();
+        let made = made.map_err(CannotMeasure::environment)?.into_iter().next();
         let makers: Arc<[BurstMaker]> = made.transpose()?.flatten().unwrap_or_default().into();
         let seed = cx.options.seed;
         let proofs = team.run(|member| CpuProof::new(&makers, member.cpu, seed));
-        let proofs = proofs.map_err(|error| failed(error.to_string()))?;
-        let proofs = proofs.into_iter().collect::<Result<_, _>>().map_err(failed)?;
+        let proofs = proofs.map_err(CannotMeasure::environment)?.into_iter().collect::<Result<_, _>>();
+        let proofs = proofs.map_err(CannotMeasure::environment)?;
         let batches = batches(&cx.machine.cpu, &cpus);
         let cpu = cx.machine.cpu.clone();
         Ok(Box::new(ProofTeam { cpu, team, makers, proofs, batches, bursts, done: 0, seed }))
@@ -242,8 +232,7 @@ impl ProofTeam {
 
     /// Runs the kernel of a wrong answer on one CPU, and computes its right answer again.
     fn trial(&self, cpu: usize, wrong: &WrongKernel) -> Result<KernelTrial, CannotMeasure> {
-        let failed = |error: String| CannotMeasure::environment(error);
-        let mut team = Team::new(&[cpu]).map_err(|error| failed(error.to_string()))?;
+        let mut team = Team::new(&[cpu]).map_err(CannotMeasure::environment)?;
         let (seed, maker) = (self.seed, &self.makers[wrong.index..=wrong.index]);
         let tried = team.run(|member| -> Result<KernelTrial, String> {
             let mut proof = CpuProof::new(maker, member.cpu, seed)?;
@@ -251,8 +240,8 @@ impl ProofTeam {
             let is_confirmed = proof.confirm(0, wrong.input);
             Ok(KernelTrial { wrong: proof.wrong.first().map_or(0, |wrong| wrong.count), is_confirmed })
         });
-        let tried = tried.map_err(|error| failed(error.to_string()))?.into_iter().next();
-        tried.unwrap_or_else(|| Err("no trial was made".to_owned())).map_err(failed)
+        let tried = tried.map_err(CannotMeasure::environment)?.into_iter().next();
+        tried.unwrap_or_else(|| Err("no trial was made".to_owned())).map_err(CannotMeasure::environment)
     }
 }
 
@@ -277,7 +266,7 @@ impl Prepared for ProofTeam {
                 }
             }
         });
-        ran.map_err(|error| CannotMeasure::environment(error.to_string()))?;
+        ran.map_err(CannotMeasure::environment)?;
         self.done += bursts;
         if let Some(wrong) = self.wrong()? {
             return Err(wrong.into());

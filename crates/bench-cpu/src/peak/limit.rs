@@ -2,6 +2,7 @@
 //! per sample. Siblings share the units of a core. For chains also instructions per cycle ≤ chains
 //! ÷ latency.
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::kernel::{ComputeKernel, CoreRate, Element, rate};
 
@@ -9,16 +10,11 @@ use super::PER_CYCLE;
 use crate::limit::{Clocks, Share, core_of, max_threads_per_core};
 use crate::{KIND_CLOCK, RATE_METRIC, kernel_of, word_of};
 use plimsoll_machine::cpu::{Ability, Capability};
-use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::case::Case;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::credits::credits;
+use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::{Core, UnknownChip};
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
-use plimsoll_model::place::cpus_of_case;
-use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::format::significant;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     if question.metric != RATE_METRIC {

@@ -1,6 +1,7 @@
 //! `cpu.peak`: arithmetic rate of a loop that keeps all multipliers busy from registers. Rate and
 //! clock come from the same undisturbed slices.
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::capability::fastest_variant;
 use plimsoll_metal::kernel::{ComputeKernel, Op, WrongResult, chained, kernels};
 use plimsoll_metal::sliced::{KernelLoad, Proven};
@@ -17,18 +18,6 @@ use super::matrix::pairs;
 use super::sliced::{Slices, Turns};
 use super::{RATE_METRIC, TIME_METRIC};
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling, scaling};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    Roofline, counts_in_range, default_threads,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::place::Threads;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Facts, OwnCondition, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
-};
-use plimsoll_units::quantity::Unit;
 
 const MAX_THREADS: u64 = 1 << 16;
 
@@ -106,24 +95,21 @@ impl Benchmark for Peak {
         let asked = RequestedChains::of(group)?;
         let usual = if asked.chains() { vec![1] } else { default_threads(machine) };
         let threads = counts_in_range(group, "threads", &usual, MAX_THREADS)?;
-        let hows = thread_options(machine, group)?;
+        let hows = thread_options(machine, group, &threads)?;
         let mut candidates = Vec::new();
         for pair in pairs {
             for case in asked.cases(pair)? {
                 let kernel = runnable(&case);
-                for how in &hows {
-                    let candidate = |&n: &u64| {
-                        let case = how.named(case.clone(), n);
-                        match &kernel {
-                            Ok(kernel) => {
-                                let job = PeakJob::of(&case, kernel);
-                                Candidate::new(case, Ok(())).parsed(&job)
-                            }
-                            Err(why) => Candidate::new(case, Err(why.clone())),
+                candidates.extend(hows.iter().map(|how| {
+                    let case = case.clone().with_params_of(how);
+                    match &kernel {
+                        Ok(kernel) => {
+                            let job = PeakJob::of(&case, kernel);
+                            Candidate::new(case, Ok(())).parsed(&job)
                         }
-                    };
-                    candidates.extend(threads.iter().map(candidate));
-                }
+                        Err(why) => Candidate::new(case, Err(why.clone())),
+                    }
+                }));
             }
         }
         match candidates.is_empty() {
@@ -141,7 +127,7 @@ impl Benchmark for Peak {
         let job: PeakJob = parsed.read()?;
         let cpus = job.threads.cpus(cx.machine);
         let kernel = quickest_on(job.kernel()?, &cpus);
-        let loaded = kernel.load().map_err(|absence| CannotMeasure::not_here(absence.to_string()))?;
+        let loaded = kernel.load().map_err(CannotMeasure::not_here)?;
         let counted = kernel.operations_per_turn();
         let fixed = job.work.map(|each| each.div_ceil(counted.max(1)).max(1));
         let make = |_: TeamMember<'_>| KernelLoad::new(loaded.clone());
