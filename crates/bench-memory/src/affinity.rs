@@ -3,68 +3,38 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::numa::{on_node, resident_pages_by_node};
 use plimsoll_metal::team::Team;
 
 use super::fact::MEMORY_NODES;
 use super::warning::MemoryWarning;
-use super::{check_page_pool, fits_in, human, pages_for, reserved_page, rounded_to_pages, team_on};
-use plimsoll_bench_api::buffer::reserve;
-use plimsoll_bench_api::requested_affinities;
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use super::{check_page_pool, fits_in, pages_for, reserved_page, rounded_to_pages, team_on};
+use plimsoll_bench_api::buffer::{human, reserve};
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts};
 
 const NODE: &str = "node";
 
-#[derive(Clone, Debug)]
-pub(super) struct Affinity {
-    place: Option<String>,
-    node: Option<u64>,
-}
-
-impl Affinity {
-    pub(super) fn on(&self, case: Case) -> Case {
-        let case = match self.node {
-            Some(node) => case.with_count(NODE, node),
-            None => case,
-        };
-        match &self.place {
-            Some(place) => case.with_word("affinity", place),
-            None => case,
-        }
-    }
-}
-
-/// Returns every combination of the requested affinities and NUMA nodes; fails if one cannot be
-/// used here.
-pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Affinity>, String> {
-    let nodes = requested_nodes(machine, group)?;
-    let places = requested_affinities(machine, group)?.into_iter();
-    Ok(places
-        .flat_map(|place| nodes.iter().map(move |&node| Affinity { place: place.clone(), node }))
-        .collect())
-}
-
-/// Returns the NUMA nodes that the parameters in `group` request. Without a request, returns one
-/// `None`: each thread uses memory of its own node. Fails if the machine lacks a node.
-fn requested_nodes(machine: &Machine, group: &Group) -> Result<Vec<Option<u64>>, String> {
-    if !group.asked(NODE) {
-        return Ok(vec![None]);
-    }
+/// Returns every combination of the requested affinities and NUMA nodes, as cases with these
+/// parameters; without a node each thread uses memory of its own. Fails if one cannot be used here.
+pub(super) fn affinities(machine: &Machine, group: &Group) -> Result<Vec<Case>, String> {
     let known: Vec<String> = machine.memory.nodes.iter().map(|node| node.id.to_string()).collect();
-    let asked = group.numbers(NODE, &[]);
-    match asked.iter().find(|node| !known.contains(&node.to_string())) {
+    match group.numbers(NODE, &[]).iter().find(|node| !known.contains(&node.to_string())) {
         Some(node) if known.is_empty() => {
-            Err(format!("--node {node} is not supported on this machine: the kernel shows no NUMA nodes"))
+            return Err(format!(
+                "--node {node} is not supported on this machine: the kernel shows no NUMA nodes"
+            ));
         }
         Some(node) => {
-            Err(format!("node must be a NUMA node of this machine ({}): {node} is not", known.join(", ")))
+            let known = known.join(", ");
+            return Err(format!("node must be a NUMA node of this machine ({known}): {node} is not"));
         }
-        None => Ok(asked.into_iter().map(Some).collect()),
+        None => check_affinities(machine, group)?,
     }
+    let nodes = group.each_of(vec![Case::of("")], NODE);
+    let places = group.each_of(vec![Case::of("")], "affinity");
+    // The node stands before the affinity in an id, and varies first.
+    Ok(places.iter().flat_map(|place| nodes.iter().map(|node| node.clone().with_params_of(place))).collect())
 }
 
 /// Returns the bytes of memory per thread, as `usize`.
@@ -122,7 +92,7 @@ fn fits_on(site: &MemorySite, machine: &Machine, id: usize, threads: u64) -> Res
 /// Runs `work`; memory that this thread first touches in it comes from `node`, if given.
 pub(super) fn allocate_on_node<T>(node: Option<usize>, work: impl FnOnce() -> T) -> Result<T, CannotMeasure> {
     match node {
-        Some(node) => on_node(node, work).map_err(|e| CannotMeasure::not_here(e.to_string())),
+        Some(node) => on_node(node, work).map_err(CannotMeasure::not_here),
         None => Ok(work()),
     }
 }

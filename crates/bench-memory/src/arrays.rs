@@ -1,29 +1,15 @@
 use std::time::Instant;
 
-use plimsoll_metal::buffer::{Buffer, BufferError, Pages, Resident};
+use plimsoll_metal::buffer::{Buffer, Resident};
 use plimsoll_metal::clock::{WorkClocks, thread_cpu_time};
 use plimsoll_metal::stream::{Arrays, LoadedStream, StreamOp, WrongElement};
 use plimsoll_metal::team::{Team, TeamMember};
-use plimsoll_model::job::ArrayLayout;
+use plimsoll_model::job::{ArrayLayout, MemorySite, MemoryStream};
 
 use super::affinity;
-use super::broken;
 use super::lap::{LapRound, LapSchedule, PASS, ThreadSpans};
 use super::window::ThreadSpan;
 use plimsoll_model::sample::{CannotMeasure, WrongAnswer, WrongAnswerSource};
-
-#[derive(Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) op: StreamOp,
-    pub(super) layout: ArrayLayout,
-    /// Bytes per thread.
-    pub(super) size: usize,
-    pub(super) pages: Pages,
-    pub(super) seed: u64,
-    /// NUMA node of the memory; `None` is each thread's own.
-    pub(super) node: Option<usize>,
-    pub(super) alone: bool,
-}
 
 pub(super) struct ThreadArrays {
     op: StreamOp,
@@ -41,6 +27,7 @@ enum ArrayMemory {
     Shared(Buffer),
 }
 
+#[derive(Default)]
 struct ArrayTally {
     seed: u64,
     checksum: u64,
@@ -58,24 +45,24 @@ struct TalliedArrays<'a> {
 }
 
 impl ArrayMemory {
-    fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
-        fn environment(error: BufferError) -> CannotMeasure {
-            CannotMeasure::environment(error.to_string())
-        }
-        match shape.layout {
+    fn new(team: &mut Team, job: &MemoryStream) -> Result<Self, CannotMeasure> {
+        let MemorySite { pages, node, .. } = job.site;
+        let size = affinity::bytes_per_thread(&job.site);
+        match job.layout {
             ArrayLayout::Private => {
                 let touched = || {
-                    let mut buffer = Buffer::new(shape.size, shape.pages).map_err(environment)?;
-                    buffer.touch().map_err(environment)?;
+                    let mut buffer = Buffer::new(size, pages).map_err(CannotMeasure::environment)?;
+                    buffer.touch().map_err(CannotMeasure::environment)?;
                     Ok(buffer)
                 };
-                let made = team.run(|_| affinity::allocate_on_node(shape.node, touched)?).map_err(broken)?;
+                let made = team.run(|_| affinity::allocate_on_node(node, touched)?);
+                let made = made.map_err(CannotMeasure::environment)?;
                 made.into_iter().collect::<Result<Vec<Buffer>, _>>().map(Self::Private)
             }
             // First touched when each thread fills its part.
             ArrayLayout::Shared => {
-                let size = shape.size.saturating_mul(team.count());
-                Buffer::new(size, shape.pages).map(Self::Shared).map_err(environment)
+                let size = size.saturating_mul(team.count());
+                Buffer::new(size, pages).map(Self::Shared).map_err(CannotMeasure::environment)
             }
         }
     }
@@ -91,27 +78,25 @@ impl ArrayMemory {
 }
 
 impl ThreadArrays {
-    /// Maps the arrays of `shape`; each thread of `team` touches and fills its own arrays first.
-    pub(super) fn new(team: &mut Team, shape: Shape) -> Result<Self, CannotMeasure> {
-        let mut memory = ArrayMemory::new(team, shape)?;
-        let mut parts = memory.parts(shape.op, team.count());
+    /// Maps the arrays of `job`; each thread of `team` touches and fills its own arrays first, with
+    /// numbers that depend on `seed`. If `alone`, each thread has a CPU of its own.
+    pub(super) fn new(
+        team: &mut Team,
+        job: &MemoryStream,
+        seed: u64,
+        alone: bool,
+    ) -> Result<Self, CannotMeasure> {
+        let (op, node) = (job.op, job.site.node);
+        let mut memory = ArrayMemory::new(team, job)?;
+        let mut parts = memory.parts(op, team.count());
         let filled = team.run_each(&mut parts, |member, arrays| {
-            let seed = shape.seed.wrapping_add(member.index as u64);
-            affinity::allocate_on_node(shape.node, || arrays.fill(seed))?;
-            let checksum = arrays.checksum(seed);
-            Ok(ArrayTally {
-                seed,
-                checksum,
-                sum: 0,
-                wrong: 0,
-                passes: 0,
-                first_wrong: None,
-                clocks: WorkClocks::default(),
-            })
+            let seed = seed.wrapping_add(member.index as u64);
+            affinity::allocate_on_node(node, || arrays.fill(seed))?;
+            Ok(ArrayTally { seed, checksum: arrays.checksum(seed), ..ArrayTally::default() })
         });
-        let tallies: Result<Vec<ArrayTally>, CannotMeasure> = filled.map_err(broken)?.into_iter().collect();
-        let tallies = tallies?;
-        Ok(Self { op: shape.op, memory, tallies, at: 0, last: None, alone: shape.alone })
+        let filled = filled.map_err(CannotMeasure::environment)?.into_iter();
+        let tallies = filled.collect::<Result<Vec<ArrayTally>, CannotMeasure>>()?;
+        Ok(Self { op, memory, tallies, at: 0, last: None, alone })
     }
 
     fn arrays(&mut self) -> Vec<TalliedArrays<'_>> {
@@ -133,7 +118,7 @@ impl ThreadArrays {
         let (at, laps) = (self.at, schedule.laps(self.at));
         let work =
             |member: TeamMember<'_>, field: &mut TalliedArrays<'_>| field.work(kernel, at, &laps, member);
-        let turns = team.run_each(&mut self.arrays(), work).map_err(broken)?;
+        let turns = team.run_each(&mut self.arrays(), work).map_err(CannotMeasure::environment)?;
         self.at = (at + laps.iter().sum::<u64>()) % PASS;
         self.last = Some(kernel);
         Ok(LapRound::of_all(&laps, &turns, self.alone))
@@ -178,7 +163,7 @@ impl ThreadArrays {
     pub(super) fn verify(&mut self, team: &mut Team) -> Result<(), CannotMeasure> {
         self.end_pass(team)?;
         let checked = team.run_each(&mut self.arrays(), |member, field| field.verify(member.cpu));
-        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let checked = checked.map_err(CannotMeasure::environment)?;
         checked.into_iter().collect()
     }
 }

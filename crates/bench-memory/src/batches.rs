@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::{
     BlockKernel, BlockOp, BlockShape, BlockTraversal, MOST_DRAWN, Region, available, candidates,
 };
@@ -13,22 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::affinity;
 use super::choose::{self, BEST_VARIANT, Chosen};
 use super::fact::{CPUS, DRAW_SECONDS_PER_BLOCK, LEVEL, THREAD_BYTES, VARIANT};
-use super::lap::OFF_CPU;
+use super::lap::{CountedLaps, Lap, LapRound, OFF_CPU, mean};
 use super::passes::{have_own_cpus, note_threads};
 use super::warning::MemoryWarning;
-use super::window::{ThreadSpan, Window};
-use super::{
-    LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, broken, note_caches, note_nodes, seed,
-};
+use super::window::ThreadSpan;
+use super::{LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, answers, note_caches, note_nodes, seed};
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
 use plimsoll_bench_api::fixed::{Scaling, thread_amount};
-use plimsoll_bench_api::{Context, Prepared};
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, ExcludedBy, Facts, Sample, SampleAmount, WrongAnswerSource,
-};
+use plimsoll_model::sample::ExcludedBy;
 use plimsoll_model::warning::Note;
 
 /// Shortest batch, if that many blocks can be drawn at once.
@@ -65,22 +60,12 @@ pub(super) struct Batches {
     /// Seconds that reading the clock adds to each batch.
     overhead: f64,
     longest: Duration,
-    drawn: Drawn,
-    cut: Option<Cut>,
+    /// Seconds of drawing blocks, and their number.
+    drawn: (f64, u64),
+    /// Blocks done and wanted in a sample that took too long.
+    cut: Option<(u64, u64)>,
     distances: NeighbourDistances,
     facts: Facts,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Drawn {
-    seconds: f64,
-    blocks: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    done: u64,
-    wanted: u64,
 }
 
 struct ThreadRegion {
@@ -95,60 +80,17 @@ struct BatchPart {
     drawing: Duration,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Batch {
-    blocks: u64,
-    seconds: f64,
-    disturbed: f64,
-    off_cpu: f64,
-}
-
 struct ThreadBatches {
     parts: Vec<BatchPart>,
     clock_hz: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct CountedBlocks {
-    blocks: u64,
-    seconds: f64,
-    all_seconds: f64,
-    off_seconds: f64,
-}
-
-impl Batch {
-    /// Combines the parts that the threads did of one batch; `None` without parts. `overhead` (s)
-    /// is subtracted from the time. If `alone`, each thread has its own CPU.
-    fn of(parts: &[BatchPart], alone: bool, overhead: f64) -> Option<Self> {
-        let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
-        let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
-        let blocks = parts.iter().map(|part| part.blocks).sum();
-        Some(Self { blocks, seconds: (seconds - overhead).max(0.0), disturbed, off_cpu })
-    }
-}
-
-impl CountedBlocks {
-    /// Adds batches disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
-    fn add(&mut self, batches: &[Batch], tolerated: f64) {
-        let least = batches.iter().map(|batch| batch.disturbed).fold(f64::INFINITY, f64::min);
-        for batch in batches {
-            self.all_seconds += batch.seconds;
-            if batch.disturbed <= tolerated.max(least) {
-                self.blocks += batch.blocks;
-                self.seconds += batch.seconds;
-            } else {
-                self.off_seconds += batch.off_cpu * batch.seconds;
-            }
-        }
-    }
-
-    fn off_cpu(&self) -> f64 {
-        if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
-    }
-
-    fn excluded_share(&self) -> f64 {
-        if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
-    }
+/// Combines the parts that the threads did of one batch; `None` without parts. `overhead` (s) is
+/// subtracted from the time. If `alone`, each thread has its own CPU.
+fn batch(parts: &[&BatchPart], alone: bool, overhead: f64) -> Option<Lap> {
+    let spans: Vec<ThreadSpan> = parts.iter().map(|part| part.span).collect();
+    let lap = Lap::of(parts.iter().map(|part| part.blocks).sum(), &spans, alone)?;
+    Some(Lap { seconds: (lap.seconds - overhead).max(0.0), ..lap })
 }
 
 impl ThreadRegion {
@@ -194,11 +136,11 @@ impl Batches {
         let made = team.run(|member| {
             let shape = BlockShape { seed: seed.wrapping_add((member.index as u64) << 32), ..shape };
             let region = affinity::allocate_on_node(node, || Region::new(shape))?;
-            let region = region.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let region = region.map_err(CannotMeasure::environment)?;
             Ok(ThreadRegion { region, clocks: WorkClocks::default() })
         });
-        let arrays: Result<Vec<ThreadRegion>, CannotMeasure> = made.map_err(broken)?.into_iter().collect();
-        let arrays = arrays?;
+        let made = made.map_err(CannotMeasure::environment)?.into_iter();
+        let arrays = made.collect::<Result<Vec<ThreadRegion>, CannotMeasure>>()?;
         let region = arrays.first().map(|field| &field.region);
         let bytes = region.map_or(0, Region::bytes);
         let mut facts = Facts::default();
@@ -224,7 +166,7 @@ impl Batches {
             alone,
             overhead: timer_overhead(),
             longest: MAX_SAMPLE_TIME,
-            drawn: Drawn::default(),
+            drawn: (0.0, 0),
             cut: None,
             distances,
             facts,
@@ -265,8 +207,9 @@ impl Batches {
         let round =
             self.run_batches(kernel, &mut left, per_batch, blocks.div_ceil(per_batch).min(MOST_BATCHES))?;
         let threads = self.arrays.len() as f64;
-        let each = round.batches.iter().filter(|b| b.blocks > 0 && b.seconds > 0.0);
-        let least = each.map(|b| b.seconds * threads / b.blocks as f64).fold(f64::INFINITY, f64::min);
+        let each = round.laps.iter().filter(|batch| batch.parts > 0 && batch.seconds > 0.0);
+        let each = each.map(|batch| batch.seconds * threads / batch.parts as f64);
+        let least = each.fold(f64::INFINITY, f64::min);
         // The timer may not advance in so short a time; 1 ns is a guess that more blocks correct.
         Ok(if least.is_finite() { least } else { 1e-9 })
     }
@@ -282,25 +225,24 @@ impl Batches {
         left: &mut [u64],
         per_batch: u64,
         batches: u64,
-    ) -> Result<BatchRound, CannotMeasure> {
+    ) -> Result<LapRound, CannotMeasure> {
         let shares: &[u64] = left;
         let work = |member: TeamMember<'_>, field: &mut ThreadRegion| {
             let blocks = shares.get(member.index).copied().unwrap_or(0);
             field.work(kernel, blocks, per_batch, batches, member)
         };
-        let turns = self.team.run_each(&mut self.arrays, work).map_err(broken)?;
-        let mut round =
-            BatchRound { batches: Vec::new(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) };
-        for index in 0..batches as usize {
-            let parts: Vec<BatchPart> =
-                turns.iter().filter_map(|turn| turn.parts.get(index)).copied().collect();
-            round.batches.extend(Batch::of(&parts, self.alone, self.overhead));
-        }
+        let turns = self.team.run_each(&mut self.arrays, work).map_err(CannotMeasure::environment)?;
+        let laps = (0..batches as usize).filter_map(|index| {
+            let parts: Vec<&BatchPart> = turns.iter().filter_map(|turn| turn.parts.get(index)).collect();
+            batch(&parts, self.alone, self.overhead)
+        });
+        let clock_hz = mean(turns.iter().map(|turn| turn.clock_hz));
+        let round = LapRound { laps: laps.collect(), clock_hz };
         for (turn, left) in turns.iter().zip(left) {
             let done: u64 = turn.parts.iter().map(|part| part.blocks).sum();
             *left -= done.min(*left);
-            self.drawn.blocks += done;
-            self.drawn.seconds += turn.parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
+            self.drawn.1 += done;
+            self.drawn.0 += turn.parts.iter().map(|part| part.drawing.as_secs_f64()).sum::<f64>();
         }
         Ok(round)
     }
@@ -320,16 +262,6 @@ impl Batches {
     }
 }
 
-struct BatchRound {
-    batches: Vec<Batch>,
-    clock_hz: Option<f64>,
-}
-
-fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
-    let values: Option<Vec<f64>> = values.collect();
-    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 impl Prepared for Batches {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let Chosen { kernel, pass_seconds: block_seconds } =
@@ -339,7 +271,7 @@ impl Prepared for Batches {
         let wanted = total(&left);
         let per_batch = self.per_batch(blocks_in(BATCH_SECONDS, block_seconds));
         let in_a_round = (ROUND_SECONDS / (per_batch as f64 * block_seconds)).ceil().max(1.0) as u64;
-        let (begin, mut counted, mut clocks) = (Instant::now(), CountedBlocks::default(), Vec::new());
+        let (begin, mut counted, mut clocks) = (Instant::now(), CountedLaps::default(), Vec::new());
         loop {
             let most = left.iter().copied().max().unwrap_or(0);
             if most == 0 || (!clocks.is_empty() && begin.elapsed() >= self.longest) {
@@ -347,29 +279,28 @@ impl Prepared for Batches {
             }
             let batches = most.div_ceil(per_batch).min(in_a_round).min(MOST_BATCHES);
             let round = self.run_batches(kernel, &mut left, per_batch, batches)?;
-            counted.add(&round.batches, if self.alone { OFF_CPU } else { 1.0 });
+            counted.add(&round.laps, if self.alone { OFF_CPU } else { 1.0 });
             clocks.push(round.clock_hz);
         }
         let done = wanted - total(&left);
         if done < wanted {
-            self.cut = Some(Cut { done, wanted });
+            self.cut = Some((done, wanted));
         }
-        if counted.seconds <= 0.0 || counted.blocks == 0 {
+        if counted.seconds <= 0.0 || counted.parts == 0 {
             let why = "the clock did not advance while blocks were worked on: choose larger blocks or a longer sample";
             return Err(CannotMeasure::environment(why));
         }
         let clock_hz = mean(clocks.into_iter());
-        let latency = counted.seconds * self.arrays.len() as f64 / counted.blocks as f64;
-        let throughput = (counted.blocks * self.bytes_per_block) as f64 / counted.seconds;
-        let mut values = std::collections::BTreeMap::new();
-        values.insert(THROUGHPUT_METRIC.to_owned(), throughput);
-        values.insert(LATENCY_METRIC.to_owned(), latency);
+        let latency = counted.seconds * self.arrays.len() as f64 / counted.parts as f64;
+        let throughput = (counted.parts * self.bytes_per_block) as f64 / counted.seconds;
         let block = self.bytes_per_block / self.arrays.first().map_or(1, |f| f.region.regions());
-        values.insert(LATENCY_PER_BYTE.to_owned(), latency / block as f64);
+        let per_byte = latency / block as f64;
+        let values =
+            [(THROUGHPUT_METRIC, throughput), (LATENCY_METRIC, latency), (LATENCY_PER_BYTE, per_byte)];
         Ok(Sample {
             elapsed: counted.all_seconds,
             work: Some(done * self.bytes_per_block),
-            values,
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
             conditions: Conditions {
                 clock_hz,
                 excluded: Some(counted.excluded_share()),
@@ -387,18 +318,18 @@ impl Prepared for Batches {
             let wrong = |e| super::wrong_blocks(WrongAnswerSource::Cpu(member.cpu), &e);
             field.region.verify().map_err(wrong)
         });
-        let checked = checked.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let checked = checked.map_err(CannotMeasure::environment)?;
         checked.into_iter().collect()
     }
 
     fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         facts.warnings.extend(self.distances.warning().map(Note::from));
-        if self.random && self.drawn.blocks > 0 {
-            let each = self.drawn.seconds / self.drawn.blocks as f64;
+        if self.random && self.drawn.1 > 0 {
+            let each = self.drawn.0 / self.drawn.1 as f64;
             facts.achieved.set(&DRAW_SECONDS_PER_BLOCK, each);
         }
-        if let Some(Cut { done, wanted }) = self.cut {
+        if let Some((done, wanted)) = self.cut {
             let [moved, wanted] = [done, wanted].map(|blocks| blocks as f64 * self.bytes_per_block as f64);
             let seconds = self.longest.as_secs();
             facts.warnings.push(MemoryWarning::VolumeCut { moved, wanted, seconds }.into());
@@ -422,28 +353,16 @@ mod tests {
             let span = ThreadSpan { start: now + MS * from, end: now + MS * to, off_cpu };
             BatchPart { blocks: 10, span, drawing: MS }
         };
-        let together = Batch::of(&[part(0, 5, 0.0), part(0, 7, 0.3)], true, 1e-3).unwrap();
-        assert_eq!((together.blocks, together.off_cpu), (20, 0.3));
+        let together = batch(&[&part(0, 5, 0.0), &part(0, 7, 0.3)], true, 1e-3).unwrap();
+        assert_eq!((together.parts, together.off_cpu), (20, 0.3));
         assert!((together.seconds - 6e-3).abs() < 1e-9, "{together:?}");
-        let late = Batch::of(&[part(0, 5, 0.0), part(4, 11, 0.0)], true, 1e-3).unwrap();
+        let late = batch(&[&part(0, 5, 0.0), &part(4, 11, 0.0)], true, 1e-3).unwrap();
         assert!(
             (late.seconds - 10e-3).abs() < 1e-9 && (late.disturbed - 4.0 / 11.0).abs() < 1e-9,
             "{late:?}"
         );
         assert_eq!(late.off_cpu, 0.0);
-        assert_eq!(Batch::of(&[], true, 0.0), None);
-    }
-
-    #[test]
-    fn disturbed_batches_are_set_aside_and_the_least_disturbed_one_never() {
-        let batch = |blocks, seconds, off_cpu| Batch { blocks, seconds, disturbed: off_cpu, off_cpu };
-        let mut counted = CountedBlocks::default();
-        counted.add(&[batch(10, 1.0, 0.0), batch(10, 3.0, 0.5)], 0.02);
-        assert_eq!((counted.blocks, counted.seconds, counted.excluded_share()), (10, 1.0, 0.75));
-        assert_eq!(counted.off_cpu(), 1.5 / 4.0);
-        counted.add(&[batch(5, 1.0, 0.4), batch(5, 5.0, 0.5)], 0.02);
-        assert_eq!((counted.blocks, counted.seconds), (15, 2.0));
-        assert_eq!(CountedBlocks::default().excluded_share(), 0.0);
+        assert_eq!(batch(&[], true, 0.0), None);
     }
 
     #[test]

@@ -4,7 +4,10 @@
 use plimsoll_metal::isa::Isa;
 use plimsoll_metal::stream::{self, LoadedStream, StreamOp};
 
+pub(super) use plimsoll_model::job::memory::BEST_VARIANT;
+
 use plimsoll_model::case::nearest;
+use plimsoll_model::plan::Group;
 
 /// Distance to the best, as a share, up to which a kernel stays for the next round.
 const ROUND_DISTANCES: [f64; 4] = [0.25, 0.10, 0.05, 0.03];
@@ -15,10 +18,33 @@ const EXTRA_ROUNDS: usize = 6;
 const AGAIN_NEAR: f64 = 0.03;
 const AGAIN_SECONDS: f64 = 1.5;
 
-pub(super) const BEST_VARIANT: &str = "best";
+/// Returns each of `works` with each of its kernels that `group` requests: of those that are `built`
+/// or, for `all`, that can run here. Fails for a kernel that none of them has; `known` are suggested.
+pub(super) fn variants<W: Copy>(
+    group: &Group,
+    works: &[W],
+    built: impl Fn(W) -> Vec<String>,
+    available: impl Fn(W) -> Vec<String>,
+    known: impl Fn() -> Vec<String>,
+) -> Result<Vec<(W, String)>, String> {
+    let asked = group.words("variant", &[BEST_VARIANT]);
+    let mut unmatched = asked.clone();
+    let mut found = Vec::new();
+    for work in works {
+        for word in &asked {
+            let names = match word.as_str() {
+                BEST_VARIANT => vec![word.clone()],
+                "all" => available(*work),
+                name => built(*work).into_iter().filter(|other| other == name).collect(),
+            };
+            unmatched.retain(|other| names.is_empty() || other != word);
+            found.extend(names.into_iter().map(|name| (*work, name)));
+        }
+    }
+    unmatched.first().map_or(Ok(found), |word| Err(unknown_variant(word, &known())))
+}
 
-/// Returns the error for `word`, a variant that does not exist; `names` are the existing kernels.
-pub(super) fn unknown_variant(word: &str, names: &[String]) -> String {
+fn unknown_variant(word: &str, names: &[String]) -> String {
     let near = nearest(word, names.iter().map(String::as_str)).filter(|near| *near != word);
     format!(
         "variant must be best, all or a kernel of these operations (--variant all --list shows them): '{}' is not{}",

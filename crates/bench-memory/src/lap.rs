@@ -44,15 +44,41 @@ pub(super) struct LapRound {
     pub(super) clock_hz: Option<f64>,
 }
 
+/// Sums of laps, counted or not.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct CountedPasses {
-    pub(super) passes: f64,
+pub(super) struct CountedLaps {
+    pub(super) parts: u64,
     pub(super) seconds: f64,
-    pub(super) excluded_share: f64,
-    /// Share of the time off the CPU in excluded laps, by the longest absence of each lap.
-    pub(super) off_cpu: f64,
-    /// Share of the included work in laps slowed by [`SLOW_LAP_FACTOR`] with all threads on CPUs.
+    pub(super) all_seconds: f64,
+    /// Time off the CPU in laps that are not counted, by the longest absence of each.
+    off_seconds: f64,
+    /// Share of the work added last in laps slowed by [`SLOW_LAP_FACTOR`] with all threads on CPUs.
     pub(super) slow: f64,
+}
+
+impl CountedLaps {
+    /// Counts the laps disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
+    pub(super) fn add(&mut self, laps: &[Lap], tolerated: f64) {
+        let least = laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
+        let (counted, disturbed): (Vec<&Lap>, Vec<&Lap>) =
+            laps.iter().partition(|lap| lap.disturbed <= tolerated.max(least));
+        for lap in &counted {
+            self.parts += lap.parts;
+            self.seconds += lap.seconds;
+        }
+        self.all_seconds += laps.iter().map(|lap| lap.seconds).sum::<f64>();
+        self.off_seconds += disturbed.iter().map(|lap| lap.off_cpu * lap.seconds).sum::<f64>();
+        self.slow = slow_share(&counted);
+    }
+
+    pub(super) fn excluded_share(&self) -> f64 {
+        if self.all_seconds > 0.0 { (1.0 - self.seconds / self.all_seconds).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Returns the share of all time off the CPU in laps that are not counted.
+    pub(super) fn off_cpu(&self) -> f64 {
+        if self.all_seconds > 0.0 { self.off_seconds / self.all_seconds } else { 0.0 }
+    }
 }
 
 impl LapSchedule {
@@ -80,15 +106,12 @@ impl LapRound {
     /// Combines the spans of all threads, which did laps of the lengths `laps` (in parts of a
     /// pass). If `alone`, each thread has its own CPU.
     pub(super) fn of_all(laps: &[u64], turns: &[ThreadSpans], alone: bool) -> Self {
-        let clocks: Option<Vec<f64>> = turns.iter().map(|turn| turn.clock_hz).collect();
-        let clock_hz = clocks.map(|clocks| clocks.iter().sum::<f64>() / turns.len().max(1) as f64);
         let laps = laps.iter().enumerate().filter_map(|(index, parts)| {
             let spans: Vec<ThreadSpan> =
                 turns.iter().filter_map(|turn| turn.spans.get(index)).copied().collect();
-            let Window { seconds, disturbed, off_cpu } = Window::of(&spans, alone)?;
-            Some(Lap { parts: *parts, seconds, disturbed, off_cpu })
+            Lap::of(*parts, &spans, alone)
         });
-        Self { laps: laps.collect(), clock_hz }
+        Self { laps: laps.collect(), clock_hz: mean(turns.iter().map(|turn| turn.clock_hz)) }
     }
 
     pub(super) fn passes(&self) -> f64 {
@@ -97,26 +120,6 @@ impl LapRound {
 
     pub(super) fn seconds(&self) -> f64 {
         self.laps.iter().map(|lap| lap.seconds).sum()
-    }
-
-    /// Sums the laps disturbed for at most `tolerated` (0 to 1) of their time, else the least so.
-    pub(super) fn counted(&self, tolerated: f64) -> CountedPasses {
-        let least = self.laps.iter().map(|lap| lap.disturbed).fold(f64::INFINITY, f64::min);
-        let bound = tolerated.max(least);
-        let mut counted = CountedPasses::default();
-        let (laps, disturbed): (Vec<&Lap>, Vec<&Lap>) =
-            self.laps.iter().partition(|lap| lap.disturbed <= bound);
-        for lap in &laps {
-            counted.passes += lap.passes();
-            counted.seconds += lap.seconds;
-        }
-        counted.slow = slow_share(&laps);
-        let all = self.seconds();
-        if all > 0.0 {
-            counted.excluded_share = (1.0 - counted.seconds / all).clamp(0.0, 1.0);
-            counted.off_cpu = disturbed.iter().map(|lap| lap.off_cpu * lap.seconds).sum::<f64>() / all;
-        }
-        counted
     }
 }
 
@@ -135,7 +138,19 @@ fn slow_share(laps: &[&Lap]) -> f64 {
     slow as f64 / all.max(1) as f64
 }
 
+/// Returns the mean of `values`; `None` if one is unknown or there is none.
+pub(super) fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Option<Vec<f64>> = values.collect();
+    values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 impl Lap {
+    /// Combines the spans of all threads, which did `parts` together; `None` without spans.
+    pub(super) fn of(parts: u64, spans: &[ThreadSpan], alone: bool) -> Option<Self> {
+        let Window { seconds, disturbed, off_cpu } = Window::of(spans, alone)?;
+        Some(Self { parts, seconds, disturbed, off_cpu })
+    }
+
     /// Returns the seconds per pass.
     fn seconds_per_pass(&self) -> f64 {
         self.seconds / self.passes()
@@ -227,41 +242,52 @@ mod tests {
 
     #[test]
     fn disturbed_laps_are_set_aside_and_the_least_disturbed_one_never() {
-        let round = |laps: &[Lap]| LapRound { laps: laps.to_vec(), clock_hz: None };
+        let counted = |laps: &[Lap], tolerated| {
+            let mut counted = CountedLaps::default();
+            counted.add(laps, tolerated);
+            counted
+        };
         let laps = [lap(1, 1.0, 0.0), lap(1, 4.0, 0.75), lap(2, 3.0, 0.01)];
-        let counted = round(&laps).counted(0.02);
-        assert_eq!((counted.passes, counted.seconds), (3.0, 4.0));
+        let found = counted(&laps, 0.02);
+        assert_eq!((found.parts, found.seconds), (3 * PASS, 4.0));
         assert!(
-            (counted.excluded_share - 0.5).abs() < 1e-12 && (counted.off_cpu - 3.0 / 8.0).abs() < 1e-12,
-            "{counted:?}"
+            (found.excluded_share() - 0.5).abs() < 1e-12 && (found.off_cpu() - 3.0 / 8.0).abs() < 1e-12,
+            "{found:?}"
         );
-        assert_eq!(
-            round(&laps).counted(1.0),
-            CountedPasses { passes: 4.0, seconds: 8.0, ..CountedPasses::default() }
-        );
-        let counted = round(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)]).counted(0.02);
-        assert_eq!((counted.passes, counted.seconds), (1.0, 2.0));
-        assert!((counted.excluded_share - 0.8).abs() < 1e-12);
-        assert_eq!(round(&[]).counted(0.02), CountedPasses::default());
+        let all = CountedLaps { parts: 4 * PASS, seconds: 8.0, all_seconds: 8.0, ..CountedLaps::default() };
+        assert_eq!(counted(&laps, 1.0), all);
+        let found = counted(&[lap(1, 2.0, 0.4), lap(1, 8.0, 0.8)], 0.02);
+        assert_eq!((found.parts, found.seconds), (PASS, 2.0));
+        assert!((found.excluded_share() - 0.8).abs() < 1e-12);
+        assert_eq!(counted(&[], 0.02), CountedLaps::default());
+        assert_eq!(CountedLaps::default().excluded_share(), 0.0);
         let late = Lap { disturbed: 0.5, ..lap(1, 4.0, 0.0) };
-        let counted = round(&[lap(1, 4.0, 0.0), late]).counted(0.02);
-        assert_eq!((counted.excluded_share, counted.off_cpu), (0.5, 0.0));
+        let found = counted(&[lap(1, 4.0, 0.0), late], 0.02);
+        assert_eq!((found.excluded_share(), found.off_cpu()), (0.5, 0.0));
+        let mut rounds = CountedLaps::default();
+        rounds.add(&[lap(1, 1.0, 0.0), lap(1, 3.0, 0.5)], 0.02);
+        assert_eq!((rounds.parts, rounds.seconds, rounds.excluded_share()), (PASS, 1.0, 0.75));
+        assert_eq!(rounds.off_cpu(), 1.5 / 4.0);
+        rounds.add(&[lap(2, 1.0, 0.4), lap(2, 5.0, 0.5)], 0.02);
+        assert_eq!((rounds.parts, rounds.seconds), (3 * PASS, 2.0), "the least disturbed of each round");
     }
 
     #[test]
     fn laps_that_others_slowed_are_told_where_no_thread_left_its_cpu() {
-        let laps = |slow: usize| {
-            let mut laps = vec![lap(1, 1.0, 0.0); 10 - slow];
-            laps.extend(vec![lap(1, 1.6, 0.0); slow]);
+        let slow = |laps: &[Lap]| {
+            let mut counted = CountedLaps::default();
+            counted.add(laps, 0.02);
+            counted.slow
+        };
+        let laps = |slow_laps: usize| {
+            let mut laps = vec![lap(1, 1.0, 0.0); 10 - slow_laps];
+            laps.extend(vec![lap(1, 1.6, 0.0); slow_laps]);
             laps.push(lap(1, 9.0, 0.9));
-            LapRound { laps, clock_hz: None }.counted(0.02).slow
+            slow(&laps)
         };
         assert_eq!(laps(0), 0.0);
         assert!((laps(2) - 0.2).abs() < 1e-9);
-        assert_eq!(
-            LapRound { laps: vec![lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)], clock_hz: None }.counted(0.02).slow,
-            0.0
-        );
+        assert_eq!(slow(&[lap(1, 1.0, 0.0), lap(1, 2.0, 0.0)]), 0.0);
     }
 
     #[test]

@@ -23,10 +23,11 @@ mod warning;
 mod window;
 mod working_set;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::WrongBlocks;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::ChaseError;
-use plimsoll_metal::team::{Team, TeamError};
+use plimsoll_metal::team::Team;
 
 pub use bandwidth::Bandwidth;
 pub use block::Block;
@@ -42,15 +43,10 @@ use pages::{RequestedPages, are_here, pages, reserved_page};
 pub use part::SUBSYSTEM;
 use warning::MemoryWarning;
 
-use plimsoll_bench_api::buffer::{budget, reserve};
-use plimsoll_bench_api::{Context, counts_in_range, cpus_of_case, default_threads};
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::buffer::{check_budget, human};
 use plimsoll_machine::memory::HugePages;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, WrongAnswer, WrongAnswerSource};
-use plimsoll_units::quantity::{Quantity, Unit, format_size};
+use plimsoll_model::limit::median;
 
 /// Metric: bytes per second that the program loads and stores.
 pub const BANDWIDTH_METRIC: &str = "bandwidth";
@@ -159,10 +155,6 @@ fn look(machine: &mut Machine) {
     machine.cpu.effective_cache = machine.cpu.effective_cache.or_else(|| effective::look(machine));
 }
 
-fn human(bytes: u64) -> String {
-    Quantity::new(bytes as f64, Unit::Byte).to_string()
-}
-
 /// Fails unless `size` bytes per thread fit in free memory or, for reserved pages, in their pool.
 fn fits_in(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     match reserved_page(pages) {
@@ -184,20 +176,8 @@ fn rounded_to_pages(size: u64, pages: Pages) -> Option<u64> {
 /// Fails unless `size` bytes per thread, not in reserved pages, fit in the available memory.
 fn fits(machine: &Machine, threads: u64, size: u64, pages: Pages) -> Result<(), CannotMeasure> {
     let needed = rounded_to_pages(size, pages).and_then(|size| size.checked_mul(threads));
-    let (Some(available), Some(budget)) = (machine.memory_available_bytes(), budget(machine)) else {
-        return Ok(());
-    };
-    if needed.is_some_and(|needed| needed <= budget) {
-        return Ok(());
-    }
-    Err(CannotMeasure::environment(format!(
-        "needs {threads} × {} of memory, and only {} can be used: {} are available, of which {} stay free; use a smaller --size{}",
-        human(size),
-        human(budget),
-        human(available),
-        human(reserve(available)),
-        if threads > 1 { " or fewer --threads" } else { "" },
-    )))
+    let less = if threads > 1 { "a smaller --size or fewer --threads" } else { "a smaller --size" };
+    check_budget(machine, needed, &format!("{threads} × {} of memory", human(size)), less)
 }
 
 fn pages_for(threads: u64, size: u64, page: u64) -> u64 {
@@ -220,11 +200,14 @@ fn check_page_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> 
 }
 
 fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
-    Team::new(cpus).map_err(broken)
+    Team::new(cpus).map_err(CannotMeasure::environment)
 }
 
-fn broken(error: TeamError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
+/// Returns the core clock of each sample and their median, in Hz; fails without one of each.
+fn clocks(samples: &[Sample]) -> Result<(Vec<f64>, f64), String> {
+    let each: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
+    let both = each.and_then(|each| Some((each.clone(), median(each)?)));
+    both.ok_or_else(|| "the core clock could not be measured".to_owned())
 }
 
 /// Returns a seed that depends on the run's seed and the case id (FNV-1a).
@@ -248,7 +231,7 @@ fn wrong_chase(cpus: Vec<usize>, error: &ChaseError) -> CannotMeasure {
     let got = match error {
         ChaseError::NotOneCycle { steps, nodes } => format!("a cycle of {steps} of {nodes} steps"),
         ChaseError::Astray { steps } => format!("another address after {steps} loads"),
-        _ => return CannotMeasure::environment(error.to_string()),
+        _ => return CannotMeasure::environment(error),
     };
     let origin = match cpus.as_slice() {
         [cpu] => WrongAnswerSource::Cpu(*cpu),

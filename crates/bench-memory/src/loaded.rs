@@ -5,30 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::block::{
-    BlockError, BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates,
-};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates};
 use plimsoll_metal::team::Team;
 use serde::{Deserialize, Serialize};
 
 use super::block::BLOCK_OPS;
 use super::fact::{LOAD_BYTES, LOAD_CPUS, LOAD_VARIANT};
 use super::findings;
-use super::latency::{self, Chasing, MemoryLatency};
+use super::latency::{self, Chasing};
 use super::{
-    BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, broken, fits, pages, seed, sizes, team_on,
-    working_set,
+    BANDWIDTH_METRIC, HUGE_PAGE, LATENCY_METRIC, are_here, fits, pages, seed, sizes, team_on, working_set,
 };
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
-    PreparedCase, counts_in_range, spread_cpus,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::job::{MemorySite, find_word};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount, WrongAnswerSource};
-use plimsoll_units::quantity::{self, Quantity, Unit, format_duration};
+use plimsoll_model::job::MemorySite;
+use plimsoll_units::quantity::{self, format_duration};
 
 /// Bytes between two waits.
 const BURST: usize = 4096;
@@ -70,8 +60,8 @@ impl Benchmark for LoadedLatency {
                 y_unit: "s",
             }],
             look: super::look,
-            limits: |question| MemoryLatency.limits(question),
-            findings: findings::loaded,
+            limits: latency::limit::limits,
+            findings: findings::saturation_point::find,
             point: in_words,
             ..Descriptor::USUAL
         }
@@ -94,10 +84,8 @@ impl Benchmark for LoadedLatency {
         let all = machine.most_threads().max(2) as u64;
         let threads = counts_in_range(group, "threads", &[all], super::MOST_THREADS)?;
         let mut candidates = Vec::new();
-        for op in
-            group.words_of("op", &["read"], &BLOCK_OPS.iter().map(|(name, _)| *name).collect::<Vec<_>>())
-        {
-            let (_, draws) = find_word("op", &op, BLOCK_OPS)?;
+        let ops = if group.asked("op") { group.values("op", BLOCK_OPS)? } else { BLOCK_OPS[..1].to_vec() };
+        for (op, draws) in ops {
             for pages in pages(machine, group)? {
                 for size in sizes(
                     machine,
@@ -107,7 +95,7 @@ impl Benchmark for LoadedLatency {
                 )? {
                     for threads in &threads {
                         let mut case = Case::of(self.name())
-                            .with_word("op", &op)
+                            .with_word("op", op)
                             .with_size("size", size)
                             .with_word("pages", pages.word);
                         if group.asked("delay") {
@@ -248,8 +236,8 @@ impl MemoryLoad {
         let made = team.run(|member| {
             Region::new(BlockShape { seed: seed.wrapping_add(1 + member.index as u64), ..shape })
         });
-        let regions: Result<Vec<Region>, BlockError> = made.map_err(broken)?.into_iter().collect();
-        let regions = regions.map_err(|e| CannotMeasure::environment(e.to_string()))?;
+        let made = made.map_err(CannotMeasure::environment)?.into_iter();
+        let regions: Vec<Region> = made.collect::<Result<_, _>>().map_err(CannotMeasure::environment)?;
         let mut load = Self { team, regions, kernel: candidates(op, BURST)[0] };
         load.choose(op)?;
         Ok(load)
@@ -310,7 +298,7 @@ impl MemoryLoad {
             let seconds = end.saturating_duration_since(start).as_secs_f64();
             match ended {
                 Ok(Ok(_)) => Ok((measured?, (after - before) as f64 / seconds.max(1e-9))),
-                Ok(Err(error)) => Err(broken(error)),
+                Ok(Err(error)) => Err(CannotMeasure::environment(error)),
                 Err(_) => Err(CannotMeasure::environment("the thread that keeps the load panicked")),
             }
         })

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::{BlockKernel, BlockOp, BlockShape, BlockTraversal, Region, candidates};
 use plimsoll_metal::chase::{Chase, ChaseShape as Cycle};
 use plimsoll_metal::clock::thread_cpu_time;
@@ -14,19 +15,10 @@ use super::affinity::{self, note_elsewhere, pages_by_node};
 use super::fact::{CPU_NODES, MEMORY_NODES};
 use super::lap::OFF_CPU;
 use super::window::{ThreadSpan, Window};
-use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, broken, fits, pages, seed, team_on, working_set};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    Roofline,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use super::{BANDWIDTH_METRIC, LATENCY_METRIC, are_here, fits, pages, seed, team_on, working_set};
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::limit::{Limit, LimitKind, Question};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Cell, Facts, Sample, SampleAmount, WrongAnswerSource};
+use plimsoll_model::sample::Cell;
 use plimsoll_stats::Samples;
-use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::format_count;
 
 const NUMA_OPS: &[&str] = &["latency", "read"];
@@ -84,11 +76,8 @@ impl Benchmark for Numa {
         let mut candidates = Vec::new();
         for op in group.words_of("op", NUMA_OPS, NUMA_OPS) {
             if !NUMA_OPS.contains(&op.as_str()) {
-                let op = plimsoll_units::text::shown(&op);
-                return Err(format!(
-                    "op must be one of {} between nodes: '{op}' is not",
-                    NUMA_OPS.join(", ")
-                ));
+                let (op, all) = (plimsoll_units::text::shown(&op), NUMA_OPS.join(", "));
+                return Err(format!("op must be one of {all} between nodes: '{op}' is not"));
             }
             for pages in pages(machine, group)? {
                 for size in super::sizes(
@@ -212,7 +201,6 @@ impl NodePairs {
             rows.push((row, team_on(&cpus)?));
         }
         let most = rows.iter().map(|(_, team)| team.count()).max().unwrap_or(1);
-        let environment = |why: String| CannotMeasure::environment(why);
         let mut columns = Vec::new();
         for node in with_memory(cx.machine) {
             let seed = seed(cx, case).wrapping_add(node as u64);
@@ -244,12 +232,12 @@ impl NodePairs {
                         .map_err(|e| e.to_string())
                 }
             };
-            let memory = memory.map_err(environment)?;
+            let memory = memory.map_err(CannotMeasure::environment)?;
             columns.push(Column { node, memory });
         }
         let kernel = candidates(BlockOp::Read, COPY_BLOCK_BYTES)
             .pop()
-            .ok_or_else(|| environment("no kernel reads".into()))?;
+            .ok_or_else(|| CannotMeasure::environment("no kernel reads"))?;
         let mut facts = Facts::default();
         facts.achieved.set(&CPU_NODES, rows.iter().map(|(row, _)| row.node).collect::<Vec<_>>());
         facts.achieved.set(&MEMORY_NODES, columns.iter().map(|c| c.node).collect::<Vec<_>>());
@@ -267,15 +255,14 @@ impl NodePairs {
         };
         match &mut column.memory {
             NodeMemory::Chase(chase) => {
-                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time)).map_err(broken)?;
-                middle(slices.into_iter().flatten().collect())
+                let slices = team.run_each(&mut [chase], |_, chase| steps(chase, time));
+                middle(slices.map_err(CannotMeasure::environment)?.into_iter().flatten().collect())
             }
             NodeMemory::Regions(regions) => {
                 let regions = regions.get_mut(..team.count()).unwrap_or_default();
                 let bytes = regions.first().map_or(0, Region::bytes_per_block) * regions.len() as u64;
-                let laps = team
-                    .run_each(regions, |member, region| blocks(region, kernel, time, member))
-                    .map_err(broken)?;
+                let laps = team.run_each(regions, |member, region| blocks(region, kernel, time, member));
+                let laps = laps.map_err(CannotMeasure::environment)?;
                 Ok((bytes * BLOCKS_A_LAP) as f64 / middle(lap_seconds(&laps))?)
             }
         }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::clock::is_thread_time_precise;
 use plimsoll_metal::stream::{self, StreamOp};
 use plimsoll_metal::team::Team;
 
 use super::affinity;
-use super::arrays::{Shape, ThreadArrays};
+use super::arrays::ThreadArrays;
 use super::choose::{self, Chosen};
 use super::fact::{CPUS, LEVEL, THREAD_BYTES, VARIANT};
-use super::lap::{LapRound, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
+use super::lap::{CountedLaps, LapRound, LapSchedule, OFF_CPU, PASS, parts_in, parts_per_lap};
 use super::warning::MemoryWarning;
 use super::{
     AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH, HUGE_PAGE, answers, note_caches, note_effective,
@@ -18,11 +19,8 @@ use super::{
 };
 use plimsoll_bench_api::buffer::record_pages;
 use plimsoll_bench_api::distances::NeighbourDistances;
-use plimsoll_bench_api::{Context, Prepared};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::sample::{CannotMeasure, Conditions, ExcludedBy, Facts, Sample, SampleAmount};
+use plimsoll_model::sample::ExcludedBy;
 use plimsoll_model::warning::{Note, Warning};
 
 /// Shortest lap while kernels are compared, so that previous cache contents do not matter.
@@ -48,20 +46,11 @@ pub(super) struct Passes {
 impl Passes {
     /// Allocates and fills the arrays, by default on each thread's own memory node.
     pub(super) fn new(job: &MemoryStream, case: &Case, cx: &Context<'_>) -> Result<Self, CannotMeasure> {
-        let MemoryStream { op, layout, site, .. } = job;
-        let (op, layout, pages, node) = (*op, *layout, site.pages, site.node);
+        let MemoryStream { op, ref site, .. } = *job;
+        let (pages, node) = (site.pages, site.node);
         let mut team = affinity::team(site, cx.machine)?;
         let alone = have_own_cpus(team.cpus());
-        let shape = Shape {
-            op,
-            layout,
-            size: affinity::bytes_per_thread(site),
-            pages,
-            seed: seed(cx, case),
-            node,
-            alone,
-        };
-        let arrays = ThreadArrays::new(&mut team, shape)?;
+        let arrays = ThreadArrays::new(&mut team, job, seed(cx, case), alone)?;
         let mut facts = Facts::default();
         record_pages(&mut facts, pages, &arrays.resident());
         note_caches(&mut facts, cx.machine);
@@ -144,14 +133,16 @@ impl Prepared for Passes {
         let kernel = chosen.kernel.kernel();
         let (program, bus) = (kernel.program_bytes(elements), kernel.bus_bytes(elements));
         let round = self.round(chosen, amount, program)?;
-        let counted = round.counted(if self.alone { OFF_CPU } else { 1.0 });
+        let mut counted = CountedLaps::default();
+        counted.add(&round.laps, if self.alone { OFF_CPU } else { 1.0 });
         if counted.seconds <= 0.0 {
             let why = "the clock did not advance during a pass: choose a larger --size";
             return Err(CannotMeasure::environment(why));
         }
         // Another cause is certain only if no thread is known to have left its CPU.
         let second_work = Some(counted.slow).filter(|slow| *slow > 0.0 && is_thread_time_precise());
-        let rate = |bytes: u64| bytes as f64 * counted.passes / counted.seconds;
+        let passes = counted.parts as f64 / PASS as f64;
+        let rate = |bytes: u64| bytes as f64 * passes / counted.seconds;
         Ok(Sample {
             elapsed: round.seconds(),
             work: Some((program as f64 * round.passes()).round() as u64),
@@ -159,12 +150,12 @@ impl Prepared for Passes {
                 .into(),
             conditions: Conditions {
                 clock_hz: round.clock_hz,
-                excluded: Some(counted.excluded_share),
+                excluded: Some(counted.excluded_share()),
                 delivered: Some(program as f64 * round.passes() / round.seconds()),
                 core_to_core: self.distances.probe(round.clock_hz),
                 excluded_by: ExcludedBy {
                     second_work,
-                    off_cpu: Some(counted.off_cpu),
+                    off_cpu: Some(counted.off_cpu()),
                     ..ExcludedBy::default()
                 },
                 ..Conditions::default()

@@ -1,7 +1,7 @@
 use super::fact::{LEVEL, MEMORY_NODES, THREAD_BYTES, TOUCHED_BYTES, VARIANT};
 use super::latency::{CYCLES, LOADS_PER_SECOND};
 use super::*;
-use plimsoll_bench_api::buffer::{PAGES, record_pages};
+use plimsoll_bench_api::buffer::{PAGES, record_pages, reserve};
 use plimsoll_bench_api::{Benchmark, Candidate, Options, Parsed, Prepared, WorkerCache};
 use plimsoll_machine::fixture::{Fault, Fixture};
 use plimsoll_metal::buffer::Resident;

@@ -1,11 +1,8 @@
 //! Default size of a working set: beyond the caches of the working CPUs, at most half of the
 //! available memory, and no more than can be set up in a case's time.
 
-use plimsoll_bench_api::cpus_of_case;
-use plimsoll_machine::{CpuSet, Machine};
-use plimsoll_model::case::Case;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::plan::Group;
 
 use super::{ASSUMED_LAST_LEVEL, HUGE_PAGE, SMALL_PAGE, TIMES_LAST_LEVEL};
 
@@ -24,20 +21,13 @@ const SECONDS: [f64; 2] = [1.75, 6.0];
 /// 293 of 32 and 283 of 512 MiB (github.com/SpareCores/sc-inspector-data, c7g.metal, bw_mem).
 const LEAST_EACH: u64 = 32 << 20;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LastLevel {
-    /// The size that the machine shows, unless the chip cannot have it.
-    Shown,
-    /// In a guest, the chip's own size if it is larger.
-    Possible,
-}
-
 /// Returns the bytes of the caches of `cpus`: the last level plus level 2; assumed if unknown.
 pub(super) fn caches(machine: &Machine, cpus: &[usize]) -> u64 {
-    all_caches(machine, cpus, LastLevel::Shown)
+    all_caches(machine, cpus, false)
 }
 
-fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
+/// Like [`caches`], but in a guest with the chip's own size if `possibly` that is larger.
+fn all_caches(machine: &Machine, cpus: &[usize], possibly: bool) -> u64 {
     let set: CpuSet = cpus.iter().copied().collect();
     let Some(shown) = machine.cpu.last_level_of(&set) else { return ASSUMED_LAST_LEVEL };
     let possible = possible(machine, cpus, shown);
@@ -45,7 +35,7 @@ fn all_caches(machine: &Machine, cpus: &[usize], sizes: LastLevel) -> u64 {
     let last = match measured {
         // The measured size may exceed the shown one.
         Some(one) => possible.0.min(one.saturating_mul(possible.1)),
-        None if sizes == LastLevel::Possible || possible.1 > shown.1 => possible.0,
+        None if possibly || possible.1 > shown.1 => possible.0,
         None => shown.0,
     };
     last.saturating_add(machine.cpu.level_2_of(&set))
@@ -88,7 +78,7 @@ pub(super) fn least(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
 /// Returns the desired total bytes of a default: enough for the largest caches that the machine may
 /// have, and at least [`LEAST_EACH`] per array and thread.
 pub(super) fn default_total_bytes(machine: &Machine, cpus: &[usize], arrays: u64) -> u64 {
-    let beyond_caches = all_caches(machine, cpus, LastLevel::Possible).saturating_mul(TIMES_LAST_LEVEL);
+    let beyond_caches = all_caches(machine, cpus, true).saturating_mul(TIMES_LAST_LEVEL);
     beyond_caches.max(LEAST_EACH.saturating_mul(cpus.len() as u64)).saturating_mul(arrays)
 }
 

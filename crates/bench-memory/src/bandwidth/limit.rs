@@ -1,14 +1,11 @@
 use crate::{AnsweringLevel, BANDWIDTH_METRIC, BUS_BANDWIDTH};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::cpu::{Ability, Capability};
-use plimsoll_machine::{CpuSet, Machine};
 use plimsoll_model::job::MemoryStream;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
-use plimsoll_model::place::cpus_of_case;
-use plimsoll_model::sample::Sample;
+use plimsoll_model::limit::{channels, median};
 use plimsoll_units::quantity::format::significant;
-use plimsoll_units::quantity::format_size;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
@@ -46,12 +43,11 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let cpus: CpuSet = cpus_of_case(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
-    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let (clocks, clock) = crate::clocks(samples)?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &width.from),
-        Input::new("clock", median(clocks).unwrap_or(f64::NAN), "Hz", "measured with each sample"),
+        Input::new("clock", clock, "Hz", "measured with each sample"),
         Input::new("cores", cores, "1", "distinct cores of the CPUs that the threads are pinned to"),
         Input::new("share", share, "1", "bytes moved ÷ bytes loaded, from the kernel's loads and stores"),
     ];

@@ -2,27 +2,18 @@
 
 mod limit;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::stream::{self, StreamKernel, StreamOp};
 
 use super::affinity;
 use super::answered;
-use super::choose::unknown_variant;
+use super::choose::variants;
 use super::findings;
 use super::passes::Passes;
 use super::{BANDWIDTH_METRIC, BUS_BANDWIDTH, are_here, pages, sizes, threads, working_set};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, PreparedCase, Roofline,
-    spread_cpus,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::memory::BEST_VARIANT;
 use plimsoll_model::job::{ArrayLayout, MemoryStream};
-use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Form;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::quantity::{Unit, format_size};
 
 /// Smallest bytes per thread for three arrays and the gaps between them.
 pub(super) const SMALLEST_ARRAYS: u64 = 4 << 10;
@@ -51,7 +42,7 @@ impl Benchmark for Bandwidth {
                 plimsoll_bench_api::identity::measure_capabilities(machine);
             },
             limits: limit::limits,
-            findings: findings::bandwidth,
+            findings: findings::concurrency::find,
             answered: answered::level_in_brackets,
             remark,
             ..Descriptor::USUAL
@@ -101,7 +92,8 @@ impl Benchmark for Bandwidth {
                                 case = case.with_word("layout", "shared");
                             }
                             for affinity in &affinities {
-                                let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let case = case.clone().with_params_of(affinity);
+                                let case = case.with_count("threads", *threads);
                                 let job = MemoryStream::of(&case)?;
                                 let feasible = loadable(op, &variant)
                                     .and_then(|()| are_here(machine, pages))
@@ -147,47 +139,20 @@ fn unknown_operation(word: &str) -> String {
     )
 }
 
-/// Returns each requested (operation, variant) that exists; fails if a variant fits no operation.
 fn kernels(group: &Group) -> Result<Vec<(StreamOp, String)>, String> {
-    let variants = group.words("variant", &[BEST_VARIANT]);
-    let mut pairs = Vec::new();
-    let mut unmatched = variants.clone();
-    for op in operations(group)? {
-        for variant in &variants {
-            let names = variants_of(op, variant);
-            if !names.is_empty() {
-                unmatched.retain(|other| other != variant);
-            }
-            pairs.extend(names.into_iter().map(|name| (op, name)));
-        }
-    }
-    match unmatched.first() {
-        Some(variant) => {
-            let names: Vec<String> = stream::kernels().flat_map(StreamKernel::variants).collect();
-            Err(unknown_variant(variant, &names))
-        }
-        None => Ok(pairs),
-    }
-}
-
-/// Returns `variant` if `op` has it; `all` returns each variant that this CPU can run.
-fn variants_of(op: StreamOp, variant: &str) -> Vec<String> {
-    match variant {
-        BEST_VARIANT => vec![variant.to_owned()],
-        "all" => stream::available(op).map(|kernel| kernel.variant()).collect(),
-        name => {
-            let built = stream::kernels().filter(|kernel| kernel.op == op);
-            built.flat_map(StreamKernel::variants).filter(|other| other == name).collect()
-        }
-    }
+    variants(
+        group,
+        &operations(group)?,
+        |op| stream::kernels().filter(|kernel| kernel.op == op).flat_map(StreamKernel::variants).collect(),
+        |op| stream::available(op).map(|kernel| kernel.variant()).collect(),
+        || stream::kernels().flat_map(StreamKernel::variants).collect(),
+    )
 }
 
 fn loadable(op: StreamOp, variant: &str) -> Result<(), CannotMeasure> {
     let built = stream::kernels().filter(|kernel| kernel.op == op);
     match built.into_iter().find(|kernel| kernel.variants().any(|name| name == variant)) {
-        Some(kernel) => {
-            kernel.load().map(|_| ()).map_err(|absence| CannotMeasure::not_here(absence.to_string()))
-        }
+        Some(kernel) => kernel.load().map(|_| ()).map_err(CannotMeasure::not_here),
         None => Ok(()),
     }
 }

@@ -1,9 +1,8 @@
 use crate::{LATENCY_PER_BYTE, THROUGHPUT_METRIC};
-use plimsoll_machine::CpuSet;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::limit::channels;
 use plimsoll_model::limit::common_core::limits_by_core_sharing;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, channels, median};
-use plimsoll_model::place::cpus_of_case;
 
 const LINE_BYTES: f64 = 64.0;
 /// Largest block that is one access, in bytes.
@@ -64,8 +63,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
     Core::of_one_kind(machine, &cpus)?;
     let (name, per_cycle, unit) = per_cycle(question, &core)?;
-    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let (clocks, clock) = crate::clocks(samples)?;
     let cpus: CpuSet = cpus.into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let block = block_bytes(question)?;
@@ -75,7 +73,6 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
         }
         _ => (regions(question), format!("{name} × loads and stores × clock × cores")),
     };
-    let clock = median(clocks.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![
         Input::new(name, per_cycle, unit, &from),

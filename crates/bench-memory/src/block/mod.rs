@@ -3,6 +3,7 @@
 
 mod limit;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::block::{
     BlockKernel, BlockOp, BlockTraversal, LINE_BYTES, available, is_block, kernel_names,
 };
@@ -10,22 +11,13 @@ use plimsoll_metal::block::{
 use super::affinity;
 use super::answered;
 use super::batches::{Batches, BlockJob, FixedBlocks};
-use super::choose::{BEST_VARIANT, unknown_variant};
+use super::choose::{BEST_VARIANT, variants};
 use super::{
     LATENCY_METRIC, LATENCY_PER_BYTE, THROUGHPUT_METRIC, are_here, pages, sizes, threads, working_set,
 };
 use plimsoll_bench_api::fixed::{self, AveragePace, Scaling};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, PATTERN, Parsed, PreparedCase,
-    Roofline, spread_cpus, whole_sizes,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::job::{MemorySite, find_word};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::quantity::{Unit, format_size};
+use plimsoll_bench_api::{PATTERN, whole_sizes};
+use plimsoll_model::job::MemorySite;
 
 pub(super) const BLOCK_OPS: &[(&str, BlockOp)] =
     &[("read", BlockOp::Read), ("write", BlockOp::Write), ("read-write", BlockOp::ReadWrite)];
@@ -36,6 +28,9 @@ const BLOCKS: &[u64] = &[8, 8 << 10, 8 << 20];
 const LEAST_BLOCKS: u64 = 4;
 /// Largest block that is a single access and has a latency per byte, in bytes.
 const SMALL: u64 = 8;
+
+/// Operation with its name, and block size in bytes.
+type BlockWork = (&'static str, BlockOp, u64);
 
 /// The benchmark `memory.block`.
 pub struct Block;
@@ -109,11 +104,11 @@ impl Benchmark for Block {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let threads = threads(machine, group)?;
-        let patterns = named(group, "pattern", PATTERNS)?;
+        let patterns = group.values("pattern", PATTERNS)?;
         let (pages, amounts) = (pages(machine, group)?, amounts(group)?);
         let affinities = affinity::affinities(machine, group)?;
         let mut candidates = Vec::new();
-        for Work { word, op, block, variant } in block_works(group)? {
+        for ((word, op, block), variant) in block_works(group)? {
             for &(pattern, order) in &patterns {
                 for pages in &pages {
                     for threads in &threads {
@@ -132,13 +127,14 @@ impl Benchmark for Block {
                             }
                             let case = case.with_word("pages", pages.word);
                             for affinity in &affinities {
-                                let case = affinity.on(case.clone()).with_count("threads", *threads);
+                                let case = case.clone().with_params_of(affinity);
+                                let case = case.with_count("threads", *threads);
                                 let site = MemorySite::of(&case);
                                 let feasible = runs_here(op, block, &variant)
                                     .and_then(|()| are_here(machine, pages))
                                     .and_then(|()| affinity::check_free_memory(&site, machine));
                                 for amount in &amounts {
-                                    let case = amount.on(case.clone());
+                                    let case = case.clone().with_params_of(amount);
                                     let fixed = fixed_blocks(&case, op, block)?;
                                     let (variant, site) = (variant.clone(), site.clone());
                                     let job = BlockJob { op, order, block, variant, fixed, site };
@@ -168,45 +164,16 @@ impl Benchmark for Block {
     }
 }
 
-struct Work {
-    word: &'static str,
-    op: BlockOp,
-    block: u64,
-    variant: String,
-}
-
 /// Returns every existing combination of requested operations, blocks and kernels. An error starts
 /// with the key of the wrong value.
-fn block_works(group: &Group) -> Result<Vec<Work>, String> {
-    let variants = group.words("variant", &[BEST_VARIANT]);
-    let (ops, blocks) = (named(group, "op", BLOCK_OPS)?, blocks(group)?);
-    let mut unmatched = variants.clone();
-    let mut works = Vec::new();
-    for &(word, op) in &ops {
-        for &block in &blocks {
-            for asked in &variants {
-                let names = match asked.as_str() {
-                    BEST_VARIANT => vec![BEST_VARIANT.to_owned()],
-                    "all" => available(op, block as usize).iter().map(BlockKernel::name).collect(),
-                    name => kernel_names(op, block).into_iter().filter(|other| other == name).collect(),
-                };
-                if !names.is_empty() {
-                    unmatched.retain(|other| other != asked);
-                }
-                works.extend(names.into_iter().map(|variant| Work { word, op, block, variant }));
-            }
-        }
-    }
-    match unmatched.first() {
-        Some(variant) => {
-            let names: Vec<String> = ops
-                .iter()
-                .flat_map(|(_, op)| blocks.iter().flat_map(|block| kernel_names(*op, *block)))
-                .collect();
-            Err(unknown_variant(variant, &names))
-        }
-        None => Ok(works),
-    }
+fn block_works(group: &Group) -> Result<Vec<(BlockWork, String)>, String> {
+    let (ops, blocks) = (group.values("op", BLOCK_OPS)?, blocks(group)?);
+    let works: Vec<BlockWork> =
+        ops.into_iter().flat_map(|(word, op)| blocks.iter().map(move |block| (word, op, *block))).collect();
+    let built = |(_, op, block): BlockWork| kernel_names(op, block);
+    let here =
+        |(_, op, block): BlockWork| available(op, block as usize).iter().map(BlockKernel::name).collect();
+    variants(group, &works, built, here, || works.iter().copied().flat_map(built).collect())
 }
 
 fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure> {
@@ -218,16 +185,6 @@ fn runs_here(op: BlockOp, block: u64, variant: &str) -> Result<(), CannotMeasure
             Err(CannotMeasure::not_here(format!("this CPU cannot run the kernel {variant} on such blocks")))
         }
     }
-}
-
-/// Returns the requested (word, value) pairs of parameter `key`, by default all `known` ones.
-fn named<T: Copy>(
-    group: &Group,
-    key: &str,
-    known: &'static [(&'static str, T)],
-) -> Result<Vec<(&'static str, T)>, String> {
-    let all: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-    group.words_of(key, &all, &all).iter().map(|word| find_word(key, word, known)).collect()
 }
 
 fn blocks(group: &Group) -> Result<Vec<u64>, String> {
@@ -242,15 +199,11 @@ fn blocks(group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the most blocks per thread that the fixed `amounts` require; `None` if none is fixed.
-fn most_blocks(amounts: &[RequestedAmount], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
-    let each = |asked: &RequestedAmount| {
-        let (key, value) = asked.amount.as_ref()?;
-        let amount = match value {
-            Value::Size(n) | Value::Count(n) => *n,
-            _ => return None,
-        };
-        let blocks = if *key == "volume" { amount / block.max(1) / op.regions() as u64 } else { amount };
-        let divided = asked.scaling.as_deref() == Some("strong");
+fn most_blocks(amounts: &[Case], op: BlockOp, block: u64, threads: u64) -> Option<u64> {
+    let each = |asked: &Case| {
+        let of_volume = asked.number("volume").map(|volume| volume / block.max(1) / op.regions() as u64);
+        let blocks = of_volume.or(asked.number("count"))?;
+        let divided = asked.word("scaling") == Some("strong");
         Some(if divided { blocks.div_ceil(threads.max(1)) } else { blocks })
     };
     amounts.iter().filter_map(each).max()
@@ -294,46 +247,15 @@ fn has_room(op: BlockOp, block: u64, size: u64) -> Result<(), String> {
     })
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct RequestedAmount {
-    amount: Option<(&'static str, Value)>,
-    scaling: Option<String>,
-}
-
-impl RequestedAmount {
-    fn on(&self, case: Case) -> Case {
-        let Some((key, value)) = &self.amount else { return case };
-        let case = case.with(key, value.clone());
-        match &self.scaling {
-            Some(word) => case.with_word("scaling", word),
-            None => case,
-        }
+/// Returns each requested amount per sample, as a case with these parameters.
+fn amounts(group: &Group) -> Result<Vec<Case>, String> {
+    match (group.asked("volume"), group.asked("count")) {
+        (true, true) => Err("--volume and --count are mutually exclusive".to_owned()),
+        (false, false) if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
+        _ => Ok(["volume", "count", "scaling"]
+            .iter()
+            .fold(vec![Case::of("")], |cases, key| group.each_of(cases, key))),
     }
-}
-
-/// Returns each requested amount per sample; without a request, one with `amount: None`.
-fn amounts(group: &Group) -> Result<Vec<RequestedAmount>, String> {
-    let keys: Vec<&'static str> = ["volume", "count"].into_iter().filter(|key| group.asked(key)).collect();
-    let [key] = keys[..] else {
-        return match keys.is_empty() {
-            true if group.asked("scaling") => Err("--scaling requires --volume or --count".to_owned()),
-            true => Ok(vec![RequestedAmount { amount: None, scaling: None }]),
-            false => Err("--volume and --count are mutually exclusive".to_owned()),
-        };
-    };
-    let scalings = match group.asked("scaling") {
-        true => group.words("scaling", &[]).into_iter().map(Some).collect(),
-        false => vec![None],
-    };
-    let values = group.lists.get(key).into_iter().flatten();
-    let with = |value: &Value| {
-        let value = value.clone();
-        scalings.iter().map(move |scaling| RequestedAmount {
-            amount: Some((key, value.clone())),
-            scaling: scaling.clone(),
-        })
-    };
-    Ok(values.flat_map(with).collect())
 }
 
 /// Returns the fixed number of blocks per sample, if any; fails below one block per thread.

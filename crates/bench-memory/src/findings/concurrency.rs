@@ -1,14 +1,12 @@
 //! Finding: one thread has too few cache lines in flight for the memory channels (Little's law).
 
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::{Bandwidth, MemoryLatency};
-use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::{MemorySite, PointerChase};
-use plimsoll_model::limit::{CHANNELS, LimitSource};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
-use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
+use plimsoll_model::limit::CHANNELS;
+use plimsoll_units::quantity::{percent, significant};
 
 const NEAR_LIMIT_SHARE: f64 = 0.9;
 /// Least gain of more threads; otherwise memory itself is the limit.
@@ -23,7 +21,7 @@ struct ConcurrencyBound<'a> {
 }
 
 /// Returns at most one finding: on the operation whose single thread reaches most of the limit.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let held = run.of(Bandwidth.name()).filter_map(|one| held(one, run));
     let best = held.max_by(|a, b| a.share.total_cmp(&b.share));
     best.and_then(|held| describe(&held, run)).into_iter().collect()

@@ -1,18 +1,15 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::MemoryLatency;
 use crate::fact::LEVEL;
-use plimsoll_bench_api::Benchmark;
 use plimsoll_model::job::MemorySite;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
-use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Share of memory latency from which on memory answered; caches are at least 3 times as fast.
 const AS_MEMORY: f64 = 0.8;
 
 /// Returns at most one finding: on the smallest working set that fits in a cache but was in memory.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     let smaller = |level: &str| level != "memory";
     let in_a_cache =
         run.of(MemoryLatency.name()).filter(|m| m.achieved.get(&LEVEL).as_deref().is_some_and(smaller));

@@ -1,12 +1,9 @@
+use plimsoll_bench_api::prelude::*;
 use serde_json::json;
 
 use crate::LoadedLatency;
 use crate::{BANDWIDTH_METRIC, LATENCY_METRIC};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::CurvePoint;
-use plimsoll_model::view::{PlainFinding, RunView, Topic};
-use plimsoll_units::quantity::{Quantity, Unit, percent};
+use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
 /// Least rise over the unloaded latency, as a share, for a saturation point; less is noise.
@@ -14,7 +11,7 @@ const LEAST_RISE: f64 = 0.10;
 const LEAST_POINTS: usize = 5;
 
 /// Returns a finding for each `memory.loaded-latency` whose curve starts without load.
-pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
+pub(crate) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
     run.of(LoadedLatency.name()).filter_map(describe).collect()
 }
 

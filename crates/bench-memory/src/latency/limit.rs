@@ -1,15 +1,14 @@
 use crate::LATENCY_METRIC;
-use plimsoll_machine::Machine;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::job::MemorySite;
+use plimsoll_model::limit::median;
 use plimsoll_model::limit::microarchitecture::Core;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question, median};
-use plimsoll_units::quantity::format_size;
 
 /// Least size of a random cycle, in sizes of the next nearer cache, that one cache answers alone;
 /// the nearer one answers a share otherwise (with random replacement still exp(−4) = 2 % here).
 const TIMES_NEARER: u64 = 4;
 
-pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {
+pub(crate) fn limits(question: &Question<'_>) -> Vec<Limit> {
     match question.metric {
         LATENCY_METRIC => {
             vec![documented(question).unwrap_or_else(|why| Limit::unknown(LimitKind::Floor, why))]
@@ -32,10 +31,8 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let cycles = cycles.ok_or_else(|| {
         format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
     })?;
-    let clocks: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let clocks = clocks.filter(|clocks| !clocks.is_empty()).ok_or("the core clock could not be measured")?;
+    let (clocks, clock) = crate::clocks(samples)?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
-    let clock = median(clocks).unwrap_or(f64::NAN);
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);
     let inputs = vec![

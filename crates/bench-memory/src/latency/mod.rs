@@ -1,15 +1,16 @@
 //! `memory.latency`: the time of a load that depends on the one before, in a random cycle. With
 //! several chases at once, the figure is the time of a step of all.
 
-mod limit;
+pub(super) mod limit;
 
 use std::time::Duration;
 
+use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::buffer::Pages;
 use plimsoll_metal::chase::{ChaseShape, Chaser, LINE_BYTES, MOST_CHASES};
 use plimsoll_metal::sliced::{SliceEnd, Sliced, SlicedError};
 
-use super::affinity::{self, Affinity};
+use super::affinity;
 use super::answered;
 use super::fact::{CHASE_CPU, LEVEL, STRIDE, TOUCHED_BYTES};
 use super::findings;
@@ -19,21 +20,10 @@ use super::{
     note_caches, note_effective, note_nodes, pages, seed, sizes, working_set,
 };
 use plimsoll_bench_api::buffer::record_pages;
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts_in_range, cpus_of_case, spread_cpus,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::memory::CHASE_GROUP;
 use plimsoll_model::job::{MemorySite, PointerChase};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::place::{ThreadOrder, Threads};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, ExcludedBy, Facts, OwnCondition, Sample, SampleAmount,
-};
-use plimsoll_units::quantity::{Unit, format_size};
+use plimsoll_model::place::ThreadOrder;
+use plimsoll_model::sample::ExcludedBy;
 
 /// Bytes per node beyond level 2: four lines, so that prefetched neighbours exclude the next node.
 const FAR_STRIDE: u64 = 256;
@@ -66,7 +56,7 @@ impl Benchmark for MemoryLatency {
             look: super::look,
             limits: limit::limits,
             answered: answered::level_in_brackets,
-            findings: findings::latency,
+            findings: findings::lost_cache::find,
             ..Descriptor::USUAL
         }
     }
@@ -83,14 +73,13 @@ impl Benchmark for MemoryLatency {
         let (chases, groups, affinities) =
             (chases(group)?, groups(group)?, affinity::affinities(machine, group)?);
         let mut candidates = Vec::new();
-        for pages in pages_of_chases(machine, group)? {
-            for size in sizes.iter().filter(|size| pages.matter(**size)) {
-                let case =
-                    Case::of(self.name()).with_size("size", *size).with_word("pages", pages.asked.word);
+        for (pages, above) in pages_of_chases(machine, group)? {
+            for size in sizes.iter().filter(|size| **size > above) {
+                let case = Case::of(self.name()).with_size("size", *size).with_word("pages", pages.word);
                 for case in cases_with_each(&case, &chases, &groups, &affinities) {
                     let job = PointerChase::of(&case).ok_or("a case of another benchmark")?;
                     let feasible = enough_nodes(&job)
-                        .and_then(|()| are_here(machine, pages.asked))
+                        .and_then(|()| are_here(machine, pages))
                         .and_then(|()| affinity::check_free_memory(&job.site, machine));
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
@@ -135,7 +124,7 @@ impl Chasing {
         let (size, node, pages) = (site.size, site.node, site.pages);
         let team = affinity::team(site, machine)?;
         let caches = levels(machine, team.cpus().first().copied().unwrap_or(0));
-        let Layout { stride, spread } = layout(&caches, size);
+        let (stride, spread) = layout(&caches, size);
         let shape = ChaseShape {
             bytes: affinity::bytes_per_thread(site),
             stride: usize::try_from(stride).unwrap_or(LINE_BYTES),
@@ -145,10 +134,11 @@ impl Chasing {
             seed,
             node,
         };
-        let chase = Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(disturbed)?;
+        let chase =
+            Sliced::prepare(team, |_| Chaser::new(shape, spread)).map_err(CannotMeasure::environment)?;
         let mut facts = Facts::default();
         for chaser in chase.loads() {
-            let made = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let made = chaser.chase().map_err(CannotMeasure::environment)?;
             let resident: Vec<_> = made.resident().into_iter().collect();
             record_pages(&mut facts, pages, &resident);
             facts.achieved.set(&TOUCHED_BYTES, made.touched_bytes());
@@ -168,27 +158,15 @@ impl Chasing {
     }
 }
 
-struct PagesOfChases {
-    asked: RequestedPages,
-    /// Only larger sizes are measured with these pages.
-    above: u64,
-}
-
-impl PagesOfChases {
-    fn matter(&self, size: u64) -> bool {
-        size > self.above
-    }
-}
-
-/// Returns the requested pages. The default are the best, and beyond the second-level cache small
-/// pages as well, to show the cost of address translation.
-fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<PagesOfChases>, String> {
-    let best = pages(machine, group)?;
-    let mut found: Vec<_> = best.into_iter().map(|asked| PagesOfChases { asked, above: 0 }).collect();
-    if !group.asked("pages") && found.iter().all(|found| found.asked.pages != Pages::Small) {
+/// Returns the requested pages, each with the bytes above which they are measured. The default are
+/// the best, and beyond the second-level cache small pages as well, to show the cost of address
+/// translation.
+fn pages_of_chases(machine: &Machine, group: &Group) -> Result<Vec<(RequestedPages, u64)>, String> {
+    let mut found: Vec<_> = pages(machine, group)?.into_iter().map(|asked| (asked, 0)).collect();
+    if !group.asked("pages") && found.iter().all(|(asked, _)| asked.pages != Pages::Small) {
         let caches = levels(machine, usual_cpu(machine));
         let above = caches.iter().rfind(|level| level.number <= 2).map_or(0, |level| level.bytes);
-        found.push(PagesOfChases { asked: RequestedPages::small(machine), above });
+        found.push((RequestedPages::small(machine), above));
     }
     Ok(found)
 }
@@ -210,20 +188,18 @@ fn groups(group: &Group) -> Result<Vec<u64>, String> {
 }
 
 /// Returns the case with every combination of parameters; default values are not named.
-fn cases_with_each(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Affinity]) -> Vec<Case> {
+fn cases_with_each(case: &Case, chases: &[u64], groups: &[u64], affinities: &[Case]) -> Vec<Case> {
     let mut cases = Vec::new();
     for chases in chases {
         for group in groups {
-            for affinity in affinities {
-                let mut case = case.clone();
-                if *chases != 1 {
-                    case = case.with_count("chases", *chases);
-                }
-                if *group != CHASE_GROUP {
-                    case = case.with_size("group", *group);
-                }
-                cases.push(affinity.on(case));
+            let mut case = case.clone();
+            if *chases != 1 {
+                case = case.with_count("chases", *chases);
             }
+            if *group != CHASE_GROUP {
+                case = case.with_size("group", *group);
+            }
+            cases.extend(affinities.iter().map(|affinity| case.clone().with_params_of(affinity)));
         }
     }
     cases
@@ -258,19 +234,13 @@ pub(super) fn memory_size(machine: &Machine, group: &Group) -> u64 {
     working_set::bytes_per_thread(machine, group, 1, lines.min(LARGEST_DEFAULT))
 }
 
-fn layout(caches: &[MemoryLevel], size: u64) -> Layout {
+/// Returns the distance between nodes in bytes, and that allowed between slices as a share.
+fn layout(caches: &[MemoryLevel], size: u64) -> (u64, f64) {
     match caches.iter().find(|level| size <= level.bytes).map(|level| level.number) {
-        Some(1) => Layout { stride: LINE_BYTES as u64, spread: NEAR_SPREAD },
-        Some(2) => Layout { stride: MIDDLE_STRIDE, spread: NEAR_SPREAD },
-        _ => Layout { stride: FAR_STRIDE, spread: FAR_SPREAD },
+        Some(1) => (LINE_BYTES as u64, NEAR_SPREAD),
+        Some(2) => (MIDDLE_STRIDE, NEAR_SPREAD),
+        _ => (FAR_STRIDE, FAR_SPREAD),
     }
-}
-
-/// Distance between nodes in bytes, and allowed distance between slices as a share.
-#[derive(Debug, PartialEq)]
-struct Layout {
-    stride: u64,
-    spread: f64,
 }
 
 /// Warns if `size` exceeds the caches of `cpus`, but `touched` (bytes of touched lines) does not.
@@ -300,10 +270,6 @@ pub(super) struct Chasing {
     facts: Facts,
 }
 
-fn disturbed(error: SlicedError) -> CannotMeasure {
-    CannotMeasure::environment(error.to_string())
-}
-
 impl Prepared for Chasing {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let until = match amount {
@@ -319,7 +285,7 @@ impl Prepared for Chasing {
             }
             outcome = self.chase.measure(until);
         }
-        let outcome = outcome.map_err(disturbed)?;
+        let outcome = outcome.map_err(CannotMeasure::environment)?;
         let elapsed = outcome.elapsed.as_secs_f64();
         let latency = 1.0 / outcome.turns_per_second();
         let clock_hz = outcome.clock_hz();
@@ -343,7 +309,7 @@ impl Prepared for Chasing {
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         self.chase.cpus().iter().zip(self.chase.loads()).try_for_each(|(cpu, chaser)| {
-            let chase = chaser.chase().map_err(|e| CannotMeasure::environment(e.to_string()))?;
+            let chase = chaser.chase().map_err(CannotMeasure::environment)?;
             chase.verify().map_err(|e| super::wrong_chase(vec![*cpu], &e))
         })
     }
@@ -361,7 +327,7 @@ mod tests {
     fn nodes_are_denser_the_nearer_the_cache() {
         let level = |number, bytes| MemoryLevel { number, bytes };
         let caches = [level(1, 32 << 10), level(2, 1 << 20), level(3, 32 << 20)];
-        let stride = |caches: &[MemoryLevel], size| layout(caches, size).stride;
+        let stride = |caches: &[MemoryLevel], size| layout(caches, size).0;
         let strides =
             [16 << 10, 32 << 10, 33 << 10, 1 << 20, 16 << 20, 1 << 30].map(|size| stride(&caches, size));
         assert_eq!(strides, [64, 64, 128, 128, 256, 256]);

@@ -15,7 +15,7 @@ use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram,
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, Parsed, PreparedCase,
-    requested_affinities,
+    check_affinities,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
@@ -105,7 +105,7 @@ impl Benchmark for NetworkLatency {
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {
         let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
-        requested_affinities(machine, group)?;
+        check_affinities(machine, group)?;
         let protocols = words(group, "protocol", PROTOCOLS, "tcp")?;
         for protocol in &protocols {
             match protocol.as_str() {
