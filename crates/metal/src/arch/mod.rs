@@ -4,6 +4,9 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[macro_use]
 mod general;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[macro_use]
+mod row;
 
 pub(crate) mod chain;
 pub(crate) mod reference;

@@ -4,80 +4,6 @@ use crate::arch::chain::{Density, Weight, Woven};
 use crate::isa::Isa;
 use crate::kernel::{Element, Op};
 
-macro_rules! density {
-    ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
-        Density {
-            names: [stringify!($add), stringify!($multiply)],
-            add: $add,
-            adds: $adds,
-            multiply: $multiply,
-            multiplications: $multiplications,
-        }
-    };
-}
-
-pub(crate) const SCALAR_CHAINS: Option<&Density> = Some(&SCALAR_DENSITY);
-
-static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
-
-macro_rules! alone {
-    ($name:ident $link:literal $count:literal) => {
-        /// Runs `turns` iterations. Safety: `turns` > 0.
-        #[inline(never)]
-        unsafe fn $name(turns: u64, _: *const u8) {
-            // SAFETY: baseline integer instructions on declared registers, without memory or stack.
-            unsafe {
-                asm!(
-                    ".p2align 6",
-                    "2:",
-                    concat!(".rept ", $count),
-                    $link,
-                    ".endr",
-                    "subs {turns}, {turns}, #1",
-                    "b.ne 2b",
-                    sum = inout(reg) 1_u64 => _,
-                    step = in(reg) 3_u64,
-                    turns = inout(reg) turns => _,
-                    options(nomem, nostack),
-                );
-            }
-        }
-    };
-}
-
-alone!(chain_add "add {sum}, {sum}, {step}" 64);
-alone!(chain_multiply "mul {sum}, {sum}, {step}" 25);
-
-macro_rules! operand {
-    (neon $i:literal $next:literal x) => {
-        concat!("v", $i, ".2d")
-    };
-    (neon $i:literal $next:literal n) => {
-        concat!("v", $next, ".2d")
-    };
-    (neon $i:literal $next:literal a) => {
-        "v0.2d"
-    };
-    (neon $i:literal $next:literal b) => {
-        "v1.2d"
-    };
-    (sve $i:literal $next:literal x) => {
-        concat!("z", $i, ".d")
-    };
-    (sve $i:literal $next:literal n) => {
-        concat!("z", $next, ".d")
-    };
-    (sve $i:literal $next:literal a) => {
-        "z0.d"
-    };
-    (sve $i:literal $next:literal b) => {
-        "z1.d"
-    };
-    (sve $i:literal $next:literal p) => {
-        "p0/m"
-    };
-}
-
 macro_rules! weave {
     ($lanes:tt $link:literal $each:literal $step:tt; $($i:literal $j:literal $k:literal),+) => {
         concat!($(
@@ -89,10 +15,10 @@ macro_rules! weave {
 /// Registers 0 and 1 are constants, the rest accumulators, which are discarded.
 macro_rules! woven {
     (neon $step:tt $name:ident $link:literal $each:literal $last:literal) => {
-        woven!(@ neon "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
+        woven!(@ ("v" ".2d" ".2d") "neon" "" "ldr q\\i, [{rows}, #(16*\\i)]" $step $name $link $each $last);
     };
     (sve $step:tt $name:ident $link:literal $each:literal $last:literal) => {
-        woven!(@ sve "sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" $step $name $link $each $last
+        woven!(@ ("z" ".d" ".d") "sve" "ptrue p0.b" "ldr z\\i, [{rows}, #\\i, mul vl]" $step $name $link $each $last
             out("p0") _,);
     };
     (@ $lanes:tt $feature:literal $begin:literal $load:literal $step:tt $name:ident $link:literal $each:literal
@@ -129,33 +55,7 @@ macro_rules! woven {
     };
 }
 
-macro_rules! rows {
-    ($($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $step:tt
-        ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {
-        pub(crate) static WOVEN_KERNELS: &[Woven] = &[$(
-            Woven {
-                isa: Isa::$isa,
-                weight: Weight::$weight,
-                operands: (Op::$op, Element::$element),
-                densities: [
-                    density!($dense 13 $dense_multiply 5),
-                    density!($middle 36 $middle_multiply 14),
-                    density!($sparse 108 $sparse_multiply 41),
-                ],
-            },
-        )+];
-        $(
-            woven!($lanes $step $dense "add {sum}, {sum}, {step}" 1 1);
-            woven!($lanes $step $middle "add {sum}, {sum}, {step}" 3 0);
-            woven!($lanes $step $sparse "add {sum}, {sum}, {step}" 9 0);
-            woven!($lanes $step $dense_multiply "mul {sum}, {sum}, {step}" 0 5);
-            woven!($lanes $step $middle_multiply "mul {sum}, {sum}, {step}" 1 2);
-            woven!($lanes $step $sparse_multiply "mul {sum}, {sum}, {step}" 3 5);
-        )+
-    };
-}
-
-rows! {
+chains! { ("add {sum}, {sum}, {step}" "mul {sum}, {sum}, {step}" "subs {turns}, {turns}, #1" "b.ne 2b")
     neon Neon Heavy FMA F64 ["fmla" 2 x a b;]
         (chain_add_fma_neon_13 chain_add_fma_neon_36 chain_add_fma_neon_108)
         (chain_multiply_fma_neon_5 chain_multiply_fma_neon_14 chain_multiply_fma_neon_41);

@@ -11,21 +11,6 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
     FIXED.iter().chain(SVE.iter()).map(Vec::as_slice)
 }
 
-macro_rules! operand {
-    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal x) => {
-        concat!($letter, $i, $wide)
-    };
-    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal a) => {
-        concat!($letter, "0", $narrow)
-    };
-    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal b) => {
-        concat!($letter, "1", $narrow)
-    };
-    ($lanes:tt $i:literal $next:literal p) => {
-        "p0/m"
-    };
-}
-
 /// Step of one chain. `\()` ends the assembler's parameter; repetition strips one level.
 macro_rules! each {
     ($lanes:tt $step:tt) => {
@@ -81,31 +66,11 @@ macro_rules! body {
 }
 
 macro_rules! rows {
-    ($row:tt $even:tt) => {
-        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
+    ($name:ident $row:tt $even:tt) => {
+        chained_rows!($name $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
     };
-    ($row:tt $even:tt $odd:tt) => {
-        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
-    };
-    (@ $row:tt $step:tt $($chains:literal)+) => {
-        vec![$(rows!(# $chains $row $step),)+]
-    };
-    (# $chains:literal ($isa:ident $bytes:expr, $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
-        ($($step:tt)+)) => {
-        ComputeKernel {
-            name: concat!(stringify!($name), "_chains_", $chains),
-            op: Op::$op,
-            element: Element::$element,
-            isa: Isa::$isa,
-            needs: $needs,
-            lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
-            accumulators: $chains,
-            steps: steps($chains),
-            chains: true,
-            recurrence: Recurrence::$recurrence,
-            parts: parts!([$chains * steps($chains), $chains * steps($chains) / 2] $($step)+),
-            function: $name::<$chains>,
-        }
+    ($name:ident $row:tt $even:tt $odd:tt) => {
+        chained_rows!($name $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
     };
 }
 
@@ -114,18 +79,9 @@ macro_rules! chained {
         $name:ident $op:ident $element:ident $lanes:tt $recurrence:ident $even:tt $(/ $odd:tt)?;
     )+})+) => {
         static $kernels: LazyLock<Vec<Vec<ComputeKernel>>> = LazyLock::new(|| vec![$($(
-            rows!(($isa $bytes, $name $op $element $recurrence needs!($needs)) $even $($odd)?),
+            rows!($name ($isa $bytes, $op $element $recurrence needs!($needs)) $even $($odd)?).into(),
         )+)+]);
         $($(body!($name $how $lanes $even $($odd)?);)+)+
-    };
-}
-
-macro_rules! needs {
-    (nothing) => {
-        None
-    };
-    ($feature:ident) => {
-        Some(super::feature::$feature)
     };
 }
 

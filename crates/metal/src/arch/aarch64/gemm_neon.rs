@@ -7,101 +7,50 @@ use crate::gemm::pack::{pack_a, pack_b};
 use crate::gemm::tile::{RegisterTile, TileOperands, Update};
 use crate::isa::Isa;
 
-pub(crate) static F64: RegisterTile<f64> = RegisterTile {
-    name: "gemm_f64_neon",
-    isa: Isa::Neon,
-    rows: 8,
-    columns: 6,
-    // NEON is part of the baseline: the compiler uses it here as well.
-    pack_a: pack_a::<f64, 8>,
-    pack_b: pack_b::<f64, 6>,
-    function: gemm_f64_neon,
-};
-
-pub(crate) static F32: RegisterTile<f32> = RegisterTile {
-    name: "gemm_f32_neon",
-    isa: Isa::Neon,
-    rows: 16,
-    columns: 6,
-    pack_a: pack_a::<f32, 16>,
-    pack_b: pack_b::<f32, 6>,
-    function: gemm_f32_neon,
-};
-
-macro_rules! column {
-    ($lanes:literal, $factor:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
-        concat!(
-            "fmla v", $w, $lanes, ", v0", $lanes, ", ", $factor, "\n", "fmla v", $x, $lanes, ", v1", $lanes,
-            ", ", $factor, "\n", "fmla v", $y, $lanes, ", v2", $lanes, ", ", $factor, "\n", "fmla v", $z,
-            $lanes, ", v3", $lanes, ", ", $factor, "\n",
-        )
+/// One multiple of A for each column: its factor, and the registers of the column's sums.
+macro_rules! columns {
+    ($lanes:literal ($(($factor:literal $w:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!($(
+            "fmla v", $w, $lanes, ", v0", $lanes, ", ", $factor, "\n",
+            "fmla v", $x, $lanes, ", v1", $lanes, ", ", $factor, "\n",
+            "fmla v", $y, $lanes, ", v2", $lanes, ", ", $factor, "\n",
+            "fmla v", $z, $lanes, ", v3", $lanes, ", ", $factor, "\n",
+        )+)
     };
 }
 
 macro_rules! update {
-    (add $lanes:literal, $sign:literal, $w:literal, $x:literal, $y:literal, $z:literal) => {
-        concat!(
-            "ldp q0, q1, [{c}]\n",
-            "ldp q2, q3, [{c}, #32]\n",
-            "fmla v0",
-            $lanes,
-            ", v",
-            $w,
-            $lanes,
-            ", ",
-            $sign,
-            "\n",
-            "fmla v1",
-            $lanes,
-            ", v",
-            $x,
-            $lanes,
-            ", ",
-            $sign,
-            "\n",
-            "fmla v2",
-            $lanes,
-            ", v",
-            $y,
-            $lanes,
-            ", ",
-            $sign,
-            "\n",
-            "fmla v3",
-            $lanes,
-            ", v",
-            $z,
-            $lanes,
-            ", ",
-            $sign,
-            "\n",
-            "stp q0, q1, [{c}]\n",
-            "stp q2, q3, [{c}, #32]\n",
-            "add {c}, {c}, {c_bytes}\n",
-        )
+    (add $lanes:literal $sign:literal ($(($factor:literal $w:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!($(
+            "ldp q0, q1, [{c}]\nldp q2, q3, [{c}, #32]\n",
+            "fmla v0", $lanes, ", v", $w, $lanes, ", ", $sign, "\n",
+            "fmla v1", $lanes, ", v", $x, $lanes, ", ", $sign, "\n",
+            "fmla v2", $lanes, ", v", $y, $lanes, ", ", $sign, "\n",
+            "fmla v3", $lanes, ", v", $z, $lanes, ", ", $sign, "\n",
+            "stp q0, q1, [{c}]\nstp q2, q3, [{c}, #32]\nadd {c}, {c}, {c_bytes}\n",
+        )+)
     };
-    (set $w:literal, $x:literal, $y:literal, $z:literal) => {
-        concat!(
-            "stp q",
-            $w,
-            ", q",
-            $x,
-            ", [{c}]\n",
-            "stp q",
-            $y,
-            ", q",
-            $z,
-            ", [{c}, #32]\n",
-            "add {c}, {c}, {c_bytes}\n",
-        )
+    (set ($(($factor:literal $w:literal $x:literal $y:literal $z:literal))+)) => {
+        concat!($(
+            "stp q", $w, ", q", $x, ", [{c}]\nstp q", $y, ", q", $z, ", [{c}, #32]\nadd {c}, {c}, {c_bytes}\n",
+        )+)
     };
 }
 
 macro_rules! tile {
-    (
-        $name:ident, $float:ty, $lanes:literal, $load_b:literal, $load_sign:literal, $sign:literal,
-        $f0:literal, $f1:literal, $f2:literal, $f3:literal, $f4:literal, $f5:literal
-    ) => {
+    ($tile:ident $name:ident $float:ident $rows:literal $lanes:literal $load_b:literal $load_sign:literal $sign:literal
+        $each:tt) => {
+        pub(crate) static $tile: RegisterTile<$float> = RegisterTile {
+            name: stringify!($name),
+            isa: Isa::Neon,
+            rows: $rows,
+            columns: 6,
+            // NEON is part of the baseline: the compiler uses it here as well.
+            pack_a: pack_a::<$float, $rows>,
+            pack_b: pack_b::<$float, 6>,
+            function: $name,
+        };
+
         /// Updates a tile of C by a product. Safety: see [`crate::gemm::tile::TileFunction`].
         #[inline(never)]
         #[target_feature(enable = "neon")]
@@ -124,12 +73,7 @@ macro_rules! tile {
                     "ldp q0, q1, [{a}]",
                     "ldp q2, q3, [{a}, #32]",
                     $load_b,
-                    column!($lanes, $f0, "8", "9", "10", "11"),
-                    column!($lanes, $f1, "12", "13", "14", "15"),
-                    column!($lanes, $f2, "16", "17", "18", "19"),
-                    column!($lanes, $f3, "20", "21", "22", "23"),
-                    column!($lanes, $f4, "24", "25", "26", "27"),
-                    column!($lanes, $f5, "28", "29", "30", "31"),
+                    columns!($lanes $each),
                     "prfm pldl2keep, [{ahead}]",
                     "add {ahead}, {ahead}, {ahead_bytes}",
                     "add {a}, {a}, #64",
@@ -139,20 +83,10 @@ macro_rules! tile {
                     "3:",
                     "cbnz {set:w}, 4f",
                     $load_sign,
-                    update!(add $lanes, $sign, "8", "9", "10", "11"),
-                    update!(add $lanes, $sign, "12", "13", "14", "15"),
-                    update!(add $lanes, $sign, "16", "17", "18", "19"),
-                    update!(add $lanes, $sign, "20", "21", "22", "23"),
-                    update!(add $lanes, $sign, "24", "25", "26", "27"),
-                    update!(add $lanes, $sign, "28", "29", "30", "31"),
+                    update!(add $lanes $sign $each),
                     "b 5f",
                     "4:",
-                    update!(set "8", "9", "10", "11"),
-                    update!(set "12", "13", "14", "15"),
-                    update!(set "16", "17", "18", "19"),
-                    update!(set "20", "21", "22", "23"),
-                    update!(set "24", "25", "26", "27"),
-                    update!(set "28", "29", "30", "31"),
+                    update!(set $each),
                     "5:",
                     depth = inout(reg) operands.depth => _,
                     a = inout(reg) operands.a => _,
@@ -177,31 +111,12 @@ macro_rules! tile {
     };
 }
 
-tile!(
-    gemm_f64_neon,
-    f64,
-    ".2d",
-    "ldp q4, q5, [{b}]\nldr q6, [{b}, #32]",
-    "ldr d4, [{sign}]",
-    "v4.d[0]",
-    "v4.d[0]",
-    "v4.d[1]",
-    "v5.d[0]",
-    "v5.d[1]",
-    "v6.d[0]",
-    "v6.d[1]"
-);
-tile!(
-    gemm_f32_neon,
-    f32,
-    ".4s",
-    "ldr q4, [{b}]\nldr d5, [{b}, #16]",
-    "ldr s4, [{sign}]",
-    "v4.s[0]",
-    "v4.s[0]",
-    "v4.s[1]",
-    "v4.s[2]",
-    "v4.s[3]",
-    "v5.s[0]",
-    "v5.s[1]"
-);
+tile! { F64 gemm_f64_neon f64 8 ".2d" "ldp q4, q5, [{b}]\nldr q6, [{b}, #32]" "ldr d4, [{sign}]" "v4.d[0]"
+    (("v4.d[0]" "8" "9" "10" "11") ("v4.d[1]" "12" "13" "14" "15") ("v5.d[0]" "16" "17" "18" "19")
+        ("v5.d[1]" "20" "21" "22" "23") ("v6.d[0]" "24" "25" "26" "27") ("v6.d[1]" "28" "29" "30" "31"))
+}
+
+tile! { F32 gemm_f32_neon f32 16 ".4s" "ldr q4, [{b}]\nldr d5, [{b}, #16]" "ldr s4, [{sign}]" "v4.s[0]"
+    (("v4.s[0]" "8" "9" "10" "11") ("v4.s[1]" "12" "13" "14" "15") ("v4.s[2]" "16" "17" "18" "19")
+        ("v4.s[3]" "20" "21" "22" "23") ("v5.s[0]" "24" "25" "26" "27") ("v5.s[1]" "28" "29" "30" "31"))
+}

@@ -6,9 +6,8 @@ mod chained;
 mod feature;
 mod gemm_neon;
 mod general;
-mod neon;
 mod stream_neon;
-mod sve;
+mod vectors;
 
 use core::arch::asm;
 use std::arch::is_aarch64_feature_detected;
@@ -26,7 +25,7 @@ pub(crate) use chain::{SCALAR_CHAINS, WOVEN_KERNELS};
 pub(crate) const READS_BEFORE_OVERWRITING: bool = false;
 
 pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
-    let tables: [&'static [ComputeKernel]; 3] = [neon::KERNELS, &sve::KERNELS, general::KERNELS];
+    let tables: [&'static [ComputeKernel]; 3] = [&vectors::NEON, &vectors::SVE, general::KERNELS];
     tables.into_iter()
 }
 

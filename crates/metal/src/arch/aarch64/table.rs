@@ -1,3 +1,26 @@
+//! Tables of the AArch64 kernels: an instruction is its mnemonic, the counted operations per lane,
+//! and its operands, of which the registers' letter and suffixes are given once per kernel.
+
+/// Text of one operand: `x` the accumulator, `n` the next one, `a` and `b` the constants, `p` a
+/// predicate that is true for all lanes.
+macro_rules! operand {
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal x) => {
+        concat!($letter, $i, $wide)
+    };
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal n) => {
+        concat!($letter, $next, $narrow)
+    };
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal a) => {
+        concat!($letter, "0", $narrow)
+    };
+    (($letter:literal $wide:literal $narrow:literal) $i:literal $next:literal b) => {
+        concat!($letter, "1", $narrow)
+    };
+    ($lanes:tt $i:literal $next:literal p) => {
+        "p0/m"
+    };
+}
+
 macro_rules! step {
     ($lanes:tt $i:literal $next:literal [$($mnemonic:literal $operations:literal $first:ident $($more:ident)+;)+]) => {
         concat!($(
@@ -24,5 +47,14 @@ macro_rules! parts {
                 $(InstructionCount { mnemonic: $other, count: $half, operations: $others },)+
             ]
         }
+    };
+}
+
+macro_rules! needs {
+    (nothing) => {
+        None
+    };
+    ($feature:ident) => {
+        Some(super::feature::$feature)
     };
 }

@@ -29,46 +29,19 @@ const fn full() -> [u8; 64] {
     bytes
 }
 
-macro_rules! row {
-    ($chains:tt $chained:tt $row:expr; $name:ident $element:ident $mnemonic:literal $operations:literal $feature:ident) => {
-        ComputeKernel {
-            name: $row,
-            op: Op::DOT,
-            element: Element::$element,
-            isa: Isa::Amx,
-            needs: Some($crate::arch::native::feature::$feature),
-            lanes: (TILE / 4) as u32,
-            accumulators: $chains,
-            steps: steps($chains),
-            chains: $chained,
-            recurrence: Recurrence::Tile,
-            parts: &[InstructionCount {
-                mnemonic: $mnemonic,
-                count: $chains * steps($chains),
-                operations: $operations,
-            }],
-            function: $name::<$chains>,
-        }
-    };
-}
-
 pub(crate) fn chained() -> impl Iterator<Item = &'static [ComputeKernel]> {
     CHAINED.iter().copied()
 }
 
 macro_rules! kernels {
     ($($name:ident $element:ident $mnemonic:literal $operations:literal needs $feature:ident;)+) => {
-        pub(crate) static KERNELS: &[ComputeKernel] =
-            &[$(row!(SUMS false stringify!($name); $name $element $mnemonic $operations $feature),)+];
+        pub(crate) static KERNELS: &[ComputeKernel] = &[$(
+            row!(stringify!($name), $name::<SUMS>; SUMS, 1, false;
+                Amx TILE, DOT $element Tile Some($crate::arch::native::feature::$feature), [$mnemonic $operations x;]),
+        )+];
         static CHAINED: &[&[ComputeKernel]] = &[$(
-            &[
-                row!(1 true concat!(stringify!($name), "_chains_1"); $name $element $mnemonic $operations $feature),
-                row!(2 true concat!(stringify!($name), "_chains_2"); $name $element $mnemonic $operations $feature),
-                row!(3 true concat!(stringify!($name), "_chains_3"); $name $element $mnemonic $operations $feature),
-                row!(4 true concat!(stringify!($name), "_chains_4"); $name $element $mnemonic $operations $feature),
-                row!(5 true concat!(stringify!($name), "_chains_5"); $name $element $mnemonic $operations $feature),
-                row!(6 true concat!(stringify!($name), "_chains_6"); $name $element $mnemonic $operations $feature),
-            ],
+            &chained_rows!($name (Amx TILE, DOT $element Tile Some($crate::arch::native::feature::$feature))
+                ([$mnemonic $operations x;]) 1 2 3 4 5 6),
         )+];
         $(
             /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.

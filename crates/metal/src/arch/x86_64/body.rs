@@ -74,31 +74,42 @@ macro_rules! touch {
     };
 }
 
+/// Calls a macro with a register file: name, bytes, instruction to move, end of a function, and needed
+/// feature; the registers; its 12 or 24 accumulators; and each two of
+/// them with the next, as often as it takes for 24.
+macro_rules! in_file {
+    (xmm $then:ident $($more:tt)+) => {
+        $then!(@ "xmm" 16 "movups" "" "sse2"
+            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12"
+                "xmm13" "xmm14" "xmm15")
+            "2,3,4,5,6,7,8,9,10,11,12,13"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) $($more)+);
+    };
+    (ymm $then:ident $($more:tt)+) => {
+        $then!(@ "ymm" 32 "vmovups" "vzeroupper" "avx2"
+            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12"
+                "ymm13" "ymm14" "ymm15")
+            "2,3,4,5,6,7,8,9,10,11,12,13"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2) $($more)+);
+    };
+    (zmm $then:ident $($more:tt)+) => {
+        $then!(@ "zmm" 64 "vmovups" "vzeroupper" "avx512f"
+            ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12"
+                "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25")
+            "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
+            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2) () $($more)+);
+    };
+}
+
 macro_rules! body {
     ($file:ident $name:ident $even:tt) => {
-        body!($file $name $even $even);
+        in_file!($file body $name $even $even);
     };
-    (xmm $name:ident $even:tt $odd:tt) => {
-        body!(@ $name "xmm" 16 "movups" "" $even $odd; "sse2"
-            "2,3,4,5,6,7,8,9,10,11,12,13"
-            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2)
-            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"));
+    ($file:ident $name:ident $even:tt $odd:tt) => {
+        in_file!($file body $name $even $odd);
     };
-    (ymm $name:ident $even:tt $odd:tt) => {
-        body!(@ $name "ymm" 32 "vmovups" "vzeroupper" $even $odd; "avx2"
-            "2,3,4,5,6,7,8,9,10,11,12,13"
-            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 2)
-            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"));
-    };
-    (zmm $name:ident $even:tt $odd:tt) => {
-        body!(@ $name "zmm" 64 "vmovups" "vzeroupper" $even $odd; "avx512f"
-            "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
-            (2 3 4, 4 5 6, 6 7 8, 8 9 10, 10 11 12, 12 13 14, 14 15 16, 16 17 18, 18 19 20, 20 21 22, 22 23 24, 24 25 2)
-            ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13"
-                "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25"));
-    };
-    (@ $name:ident $file:literal $bytes:literal $move:literal $end:literal $even:tt $odd:tt; $feature:literal
-        $all:literal ($($i:literal $j:literal $k:literal),+) ($($register:tt)+)) => {
+    (@ $file:literal $bytes:literal $move:literal $end:literal $feature:literal ($($register:tt)+) $all:literal
+        ($($i:literal $j:literal $k:literal),+) $_again:tt $name:ident $even:tt $odd:tt) => {
         /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
@@ -144,20 +155,7 @@ macro_rules! kernels {
     ($file:ident $isa:ident $bytes:literal $half:literal;
         $($name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $feature:ident)?;)+) => {
         pub(crate) static KERNELS: &[ComputeKernel] = &[$(
-            ComputeKernel {
-                name: stringify!($name),
-                op: Op::$op,
-                element: Element::$element,
-                isa: Isa::$isa,
-                needs: needs!($($feature)?),
-                lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
-                accumulators: 2 * $half,
-                steps: 1,
-                chains: false,
-                recurrence: Recurrence::$recurrence,
-                parts: parts!([2 * $half, $half] $even $($odd)?),
-                function: $name,
-            },
+            row!(stringify!($name), $name; 2 * $half, 1, false; $isa $bytes, $op $element $recurrence needs!($($feature)?), $even $($odd)?),
         )+];
         $(body!($file $name $even $($odd)?);)+
     };

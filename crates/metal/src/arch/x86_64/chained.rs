@@ -12,41 +12,26 @@ pub(crate) fn kernels() -> impl Iterator<Item = &'static [ComputeKernel]> {
 }
 
 macro_rules! each {
-    ($file:literal $all:literal { $phase:tt }) => {
-        each!($file $all $phase)
+    ($file:literal { $phase:tt }) => {
+        each!($file $phase)
     };
-    ($file:literal $all:literal { $phase:tt then $($later:tt)+ }) => {
-        concat!(each!($file $all $phase), each!($file $all { $($later)+ }))
+    ($file:literal { $phase:tt then $($later:tt)+ }) => {
+        concat!(each!($file $phase), each!($file { $($later)+ }))
     };
-    ($file:literal $all:literal $step:tt) => {
-        concat!(".irp i, ", $all, "\n.if \\i - 2 < {chains}\n", step!($file "\\i" "" "" $step), ".endif\n.endr\n")
+    ($file:literal $step:tt) => {
+        concat!(".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25\n.if \\i - 2 < {chains}\n", step!($file "\\i" "" "" $step), ".endif\n.endr\n")
     };
-    ($file:literal $all:literal $even:tt $odd:tt) => {
+    ($file:literal $even:tt $odd:tt) => {
         concat!(
-            ".irp i, ", $all, "\n.if \\i - 2 < {chains}\n.if \\i & 1\n", step!($file "\\i" "" "" $odd),
+            ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25\n.if \\i - 2 < {chains}\n.if \\i & 1\n", step!($file "\\i" "" "" $odd),
             ".else\n", step!($file "\\i" "" "" $even), ".endif\n.endif\n.endr\n",
         )
     };
 }
 
 macro_rules! body {
-    (xmm $($more:tt)+) => {
-        body!(@ "xmm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15"
-            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"
-                "xmm14" "xmm15") $($more)+);
-    };
-    (ymm $($more:tt)+) => {
-        body!(@ "ymm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15"
-            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"
-                "ymm14" "ymm15") $($more)+);
-    };
-    (zmm $($more:tt)+) => {
-        body!(@ "zmm" "2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25"
-            ("zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11" "zmm12" "zmm13"
-                "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25") $($more)+);
-    };
-    (@ $file:literal $all:literal ($($register:tt)+) $bytes:literal $move:literal $end:literal $feature:literal
-        $name:ident $($step:tt)+) => {
+    (@ $file:literal $_bytes:literal $_move:literal $_end:literal $_feature:literal ($($register:tt)+) $_all:literal $_next:tt $_again:tt
+        $bytes:literal $move:literal $end:literal $feature:literal $name:ident $($step:tt)+) => {
         /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]
@@ -56,7 +41,7 @@ macro_rules! body {
                 asm!(
                     concat!($move, " ", $file, "0, [{rows}]"),
                     concat!($move, " ", $file, "1, [{rows} + ", $bytes, "]"),
-                    concat!(".irp i, ", $all),
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
                     ".if \\i - 2 < {chains}",
                     concat!($move, " ", $file, "\\i, [{rows} + ", $bytes, "*\\i]"),
                     ".endif",
@@ -64,12 +49,12 @@ macro_rules! body {
                     ".p2align 6",
                     "2:",
                     ".rept {steps}",
-                    each!($file $all $($step)+),
+                    each!($file $($step)+),
                     ".endr",
                     touch!($bytes),
                     "dec {turns}",
                     "jnz 2b",
-                    concat!(".irp i, ", $all),
+                    ".irp i, 2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25",
                     ".if \\i - 2 < {chains}",
                     concat!($move, " [{rows} + ", $bytes, "*\\i], ", $file, "\\i"),
                     ".endif",
@@ -88,37 +73,17 @@ macro_rules! body {
 }
 
 macro_rules! rows {
-    (zmm $row:tt $even:tt) => {
-        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
+    (zmm $name:ident $row:tt $even:tt) => {
+        &chained_rows!($name $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
     };
-    (zmm $row:tt $even:tt $odd:tt) => {
-        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
+    (zmm $name:ident $row:tt $even:tt $odd:tt) => {
+        &chained_rows!($name $row ($even $odd) 2 4 6 8 10 12 14 16 18 20 22 24)
     };
-    ($file:ident $row:tt $even:tt) => {
-        rows!(@ $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
+    ($file:ident $name:ident $row:tt $even:tt) => {
+        &chained_rows!($name $row ($even) 1 2 3 4 5 6 7 8 9 10 11 12 13 14)
     };
-    ($file:ident $row:tt $even:tt $odd:tt) => {
-        rows!(@ $row ($even $odd) 2 4 6 8 10 12 14)
-    };
-    (@ $row:tt $step:tt $($chains:literal)+) => {
-        &[$(rows!(# $chains $row $step),)+]
-    };
-    (# $chains:literal ($isa:ident $bytes:literal $name:ident $op:ident $element:ident $recurrence:ident $needs:expr)
-        ($($step:tt)+)) => {
-        ComputeKernel {
-            name: concat!(stringify!($name), "_chains_", $chains),
-            op: Op::$op,
-            element: Element::$element,
-            isa: Isa::$isa,
-            needs: $needs,
-            lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
-            accumulators: $chains,
-            steps: steps($chains),
-            chains: true,
-            recurrence: Recurrence::$recurrence,
-            parts: parts!([$chains * steps($chains), $chains * steps($chains) / 2] $($step)+),
-            function: $name::<$chains>,
-        }
+    ($file:ident $name:ident $row:tt $even:tt $odd:tt) => {
+        &chained_rows!($name $row ($even $odd) 2 4 6 8 10 12 14)
     };
 }
 
@@ -127,9 +92,9 @@ macro_rules! chained {
         $name:ident $op:ident $element:ident $recurrence:ident $even:tt $(/ $odd:tt)? $(needs $needs:ident)?;
     )+})+) => {
         static $kernels: &[&[ComputeKernel]] = &[$($(
-            rows!($file ($isa $bytes $name $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
+            rows!($file $name ($isa $bytes, $op $element $recurrence needs!($($needs)?)) $even $($odd)?),
         )+)+];
-        $($(body!($file $bytes $move $end $feature $name $even $($odd)?);)+)+
+        $($(in_file!($file body $bytes $move $end $feature $name $even $($odd)?);)+)+
     };
 }
 

@@ -1,8 +1,7 @@
 //! Kernels in general-purpose registers. RBX, reserved by the compiler, and the rows' address are
 //! saved in vector registers.
 
-general! { Sse2 (
-    is_x86_feature_detected
+general! { Sse2 is_x86_feature_detected (
     "r8,r9,r10,r11,r12,r13,r14,r15,rdx,rsi,rbx,rdi"
     "movq xmm0, rdi\nmovq xmm1, rbx\nmov rax, [rdi]\nadd rdi, 8" "add rdi, 8\nmov \\i, [rdi]" "dec rcx" "jnz 2b"
     "movq rcx, xmm0\nadd rcx, 8" "add rcx, 8\nmov [rcx], \\i" "movq rbx, xmm1" rows "rdi" turns "rcx"

@@ -5,34 +5,13 @@
 use crate::isa::Isa;
 use crate::kernel::{ComputeKernel, Element, InstructionCount, Op, Recurrence, Vectors};
 
-macro_rules! row {
-    ($name:ident $op:ident $element:ident $isa:ident $bytes:literal $multiply:literal $add:literal) => {
-        ComputeKernel {
-            name: stringify!($name),
-            op: Op::$op,
-            element: Element::$element,
-            isa: Isa::$isa,
-            needs: None,
-            lanes: ($bytes / Element::$element.bytes()) as u32,
-            accumulators: 14,
-            steps: 1,
-            chains: false,
-            recurrence: Recurrence::RoundedScale,
-            parts: &[
-                InstructionCount { mnemonic: $multiply, count: 14, operations: 1 },
-                InstructionCount { mnemonic: $add, count: 14, operations: 1 },
-            ],
-            function: $name,
-        }
-    };
-}
-
 macro_rules! pipelines {
     ($($name:ident $op:ident $element:ident $isa:ident $bytes:literal $file:ident $order:ident $multiply:literal $add:literal;)+) => {
         /// Rows; the default of an operation precedes its variant.
-        pub(crate) static KERNELS: &[ComputeKernel] =
-            &[$(row!($name $op $element $isa $bytes $multiply $add),)+];
-        $(pipeline!($file $name $order $multiply $add);)+
+        pub(crate) static KERNELS: &[ComputeKernel] = &[$(
+            row!(stringify!($name), $name; 14, 1, false; $isa $bytes, $op $element RoundedScale None, { [$multiply 1 x;] then [$add 1 x;] }),
+        )+];
+        $(in_file!($file pipeline $file $name $order $multiply $add);)+
     };
 }
 
@@ -69,18 +48,8 @@ macro_rules! groups {
 /// Register 0 is the multiplier, 1 the addend, 2 to 15 are accumulators. The upper half is
 /// multiplied once before the loop, and the last iteration follows it.
 macro_rules! pipeline {
-    (xmm $name:ident $order:ident $multiply:literal $add:literal) => {
-        pipeline!(@ xmm $name $order $multiply $add "sse2" "xmm" 16 "movups" ""
-            ("xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11" "xmm12" "xmm13"
-                "xmm14" "xmm15"));
-    };
-    (ymm $name:ident $order:ident $multiply:literal $add:literal) => {
-        pipeline!(@ ymm $name $order $multiply $add "avx2" "ymm" 32 "vmovups" "vzeroupper"
-            ("ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11" "ymm12" "ymm13"
-                "ymm14" "ymm15"));
-    };
-    (@ $file:ident $name:ident $order:ident $multiply:literal $add:literal $feature:literal $register:literal
-        $bytes:literal $move:literal $end:literal ($($all:tt)+)) => {
+    (@ $register:literal $bytes:literal $move:literal $end:literal $feature:literal ($($all:tt)+) $_all:literal $_next:tt $_again:tt
+        $file:ident $name:ident $order:ident $multiply:literal $add:literal) => {
         /// Runs `turns` > 0 iterations. Safety: needs the kernel's instruction set and vectors.
         #[inline(never)]
         #[target_feature(enable = $feature)]

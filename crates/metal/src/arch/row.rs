@@ -1,0 +1,101 @@
+//! Rows of the tables of kernels, and of the clock chains, for all architectures.
+
+/// A kernel whose operations are counted by `parts!` of the architecture.
+macro_rules! row {
+    ($name:expr, $function:expr; $accumulators:expr, $steps:expr, $chains:literal; $isa:ident $bytes:expr,
+        $op:ident $element:ident $recurrence:ident $needs:expr, $($step:tt)+) => {
+        ComputeKernel {
+            name: $name,
+            op: Op::$op,
+            element: Element::$element,
+            isa: Isa::$isa,
+            needs: $needs,
+            lanes: ($bytes / Element::$element.summed_by(Op::$op).bytes()) as u32,
+            accumulators: $accumulators,
+            steps: $steps,
+            chains: $chains,
+            recurrence: Recurrence::$recurrence,
+            parts: parts!([$accumulators * $steps, $accumulators * $steps / 2] $($step)+),
+            function: $function,
+        }
+    };
+}
+
+/// The same kernel with each number of chains.
+macro_rules! chained_rows {
+    ($name:ident $row:tt $step:tt $($chains:literal)+) => {
+        [$(chained_rows!(@ $name $chains $row $step),)+]
+    };
+    (@ $name:ident $chains:literal ($($row:tt)+) ($($step:tt)+)) => {
+        row!(concat!(stringify!($name), "_chains_", $chains), $name::<$chains>; $chains, steps($chains), true;
+            $($row)+, $($step)+)
+    };
+}
+
+macro_rules! density {
+    ($add:ident $adds:literal $multiply:ident $multiplications:literal) => {
+        Density {
+            names: [stringify!($add), stringify!($multiply)],
+            add: $add,
+            adds: $adds,
+            multiply: $multiply,
+            multiplications: $multiplications,
+        }
+    };
+}
+
+/// The chains alone, of an architecture's instructions, and interleaved by its `woven!`.
+macro_rules! chains {
+    (($sum:literal $product:literal $count:literal $again:literal) $($lanes:ident $isa:ident $weight:ident $op:ident $element:ident $steps:tt
+        ($dense:ident $middle:ident $sparse:ident) ($dense_multiply:ident $middle_multiply:ident $sparse_multiply:ident);)+) => {
+        pub(crate) const SCALAR_CHAINS: Option<&Density> = Some(&SCALAR_DENSITY);
+
+        static SCALAR_DENSITY: Density = density!(chain_add 64 chain_multiply 25);
+
+        chains!(@alone chain_add $sum 64 $count $again);
+        chains!(@alone chain_multiply $product 25 $count $again);
+
+        pub(crate) static WOVEN_KERNELS: &[Woven] = &[$(
+            Woven {
+                isa: Isa::$isa,
+                weight: Weight::$weight,
+                operands: (Op::$op, Element::$element),
+                densities: [
+                    density!($dense 13 $dense_multiply 5),
+                    density!($middle 36 $middle_multiply 14),
+                    density!($sparse 108 $sparse_multiply 41),
+                ],
+            },
+        )+];
+        $(
+            woven!($lanes $steps $dense $sum 1 1);
+            woven!($lanes $steps $middle $sum 3 0);
+            woven!($lanes $steps $sparse $sum 9 0);
+            woven!($lanes $steps $dense_multiply $product 0 5);
+            woven!($lanes $steps $middle_multiply $product 1 2);
+            woven!($lanes $steps $sparse_multiply $product 3 5);
+        )+
+    };
+    (@alone $name:ident $link:literal $links:literal $count:literal $again:literal) => {
+        /// Runs `turns` iterations. Safety: `turns` > 0.
+        #[inline(never)]
+        unsafe fn $name(turns: u64, _: *const u8) {
+            // SAFETY: baseline integer instructions on declared registers, without memory or stack.
+            unsafe {
+                asm!(
+                    ".p2align 6",
+                    "2:",
+                    concat!(".rept ", $links),
+                    $link,
+                    ".endr",
+                    $count,
+                    $again,
+                    sum = inout(reg) 1_u64 => _,
+                    step = in(reg) 3_u64,
+                    turns = inout(reg) turns => _,
+                    options(nomem, nostack),
+                );
+            }
+        }
+    };
+}
