@@ -1,14 +1,13 @@
 //! Asynchronous file I/O as in libaio: io_submit(2) and io_getevents(2), called directly.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use crate::buffer::Buffer;
+use super::slots::{Slots, has_slots};
 use crate::ticks::TickClock;
-use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd, buffer_layout, transfer_buffer};
+use crate::uring::{Completion, Request, RequestKind, RingError, WaitEnd};
 
 /// linux/aio_abi.h.
 const PREAD_COMMAND: u16 = 0;
@@ -45,30 +44,16 @@ struct CompletionEvent {
 #[cfg(not(target_endian = "little"))]
 compile_error!("the halves of iocb's key and flags are the other way round on big-endian machines");
 
-#[derive(Debug, Clone, Copy)]
-enum AioSlot {
-    Idle,
-    Queued(Request),
-    InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
-}
-
 /// An I/O context with one page-aligned buffer per slot. Its drop waits for the requests in flight.
 #[derive(Debug)]
 pub struct Aio<F> {
     context: libc::c_ulong,
-    region: Buffer,
-    files: Vec<F>,
-    block: usize,
-    stride: usize,
-    slots: Vec<AioSlot>,
-    queued: Vec<usize>,
+    slots: Slots<F>,
     /// One per slot; io_submit(2) copies it.
     blocks: Vec<ControlBlock>,
     pointers: Vec<*mut ControlBlock>,
     events: Vec<CompletionEvent>,
     ready: Vec<Completion>,
-    in_flight: usize,
-    clock: TickClock,
     not_send: PhantomData<*const ()>,
 }
 
@@ -76,12 +61,13 @@ fn errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
+has_slots!(Aio);
+
 impl<F: AsFd> Aio<F> {
     /// Creates a context with `depth` slots of `block` bytes each on `files`. Fails with `EAGAIN`
     /// beyond the limit `fs.aio-max-nr`, with `ENOSYS` if the kernel has no AIO.
     pub fn new(files: Vec<F>, depth: usize, block: usize) -> Result<Self, RingError> {
-        let (stride, bytes) = buffer_layout(files.len(), depth, block)?;
-        let region = transfer_buffer(bytes)?;
+        let slots = Slots::new(files, depth, block)?;
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number to the variable, which must be 0 before.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth as libc::c_ulong, &raw mut context) };
@@ -90,69 +76,22 @@ impl<F: AsFd> Aio<F> {
         }
         Ok(Aio {
             context,
-            region,
-            files,
-            block,
-            stride,
-            slots: vec![AioSlot::Idle; depth],
-            queued: Vec::with_capacity(depth),
+            slots,
             blocks: vec![ControlBlock::default(); depth],
             pointers: Vec::with_capacity(depth),
             events: vec![CompletionEvent::default(); depth],
             ready: Vec::new(),
-            in_flight: 0,
-            clock: TickClock::system(),
             not_send: PhantomData,
         })
-    }
-
-    /// Sets the clock that stamps completions.
-    #[must_use]
-    pub fn stamped_by(mut self, clock: TickClock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Returns the current time of the clock that stamps completions, in ns.
-    pub fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
-
-    /// Returns the number of slots: the maximum number of requests in flight.
-    pub fn depth(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Returns the buffer of an idle slot to fill or read it; `None` if the slot is busy.
-    pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
-        if !matches!(self.slots.get(slot)?, AioSlot::Idle) {
-            return None;
-        }
-        let data = self.address(slot, 0);
-        // SAFETY: the `block` bytes are inside the zeroed region; the kernel uses no idle slot.
-        Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
-    }
-
-    /// Returns the address of byte `start` (at most `block`) in the buffer of an existing `slot`.
-    fn address(&self, slot: usize, start: usize) -> NonNull<u8> {
-        // SAFETY: callers have checked `slot` and `start`: inside the `depth` × `stride` bytes.
-        unsafe { self.region.start.add(slot * self.stride + start) }
     }
 
     /// Queues a request for [`Aio::submit`]. Fails if the slot is busy, the bytes exceed its
     /// buffer, the file does not exist, or for a trim.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
-        let Request { slot, op, file, offset, start, len } = request;
-        if !matches!(self.slots.get(slot), Some(AioSlot::Idle)) {
-            return Err(RingError::Slot { slot, depth: self.depth() });
-        }
-        let out_of_range = RingError::Range { start, len, block: self.block };
-        if start.checked_add(len).is_none_or(|end| end > self.block) {
-            return Err(out_of_range);
-        }
-        let files = self.files.len();
-        let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
-        let descriptor = u32::try_from(chosen.as_fd().as_raw_fd()).map_err(|_| out_of_range)?;
+        let (data, descriptor) = self.slots.checked(&request)?;
+        let out_of_range = self.slots.out_of_range(&request);
+        let Request { slot, op, offset, len, .. } = request;
+        let descriptor = u32::try_from(descriptor).map_err(|_| out_of_range)?;
         let (opcode, flags) = match op {
             RequestKind::Read => (PREAD_COMMAND, 0),
             RequestKind::Write => (PWRITE_COMMAND, 0),
@@ -166,64 +105,56 @@ impl<F: AsFd> Aio<F> {
             flags,
             opcode,
             descriptor,
-            buffer: self.address(slot, start).as_ptr() as u64,
+            buffer: data.as_ptr() as u64,
             len: len as u64,
             offset: i64::try_from(offset).map_err(|_| out_of_range)?,
             ..ControlBlock::default()
         };
-        self.slots[slot] = AioSlot::Queued(request);
-        self.queued.push(slot);
+        self.slots.queue(request);
         Ok(())
     }
 
     /// Submits the queued requests; after an error those that the kernel refused stay queued.
     pub fn submit(&mut self) -> Result<(), RingError> {
         self.make_calls()?;
-        while !self.queued.is_empty() {
+        while !self.slots.queued.is_empty() {
             self.pointers.clear();
             let blocks = self.blocks.as_mut_ptr();
             // SAFETY: a queued slot exists, so the pointer is inside `blocks`.
-            self.pointers.extend(self.queued.iter().map(|slot| unsafe { blocks.add(*slot) }));
-            let submitted_ns = self.clock.now_ns();
+            self.pointers.extend(self.slots.queued.iter().map(|slot| unsafe { blocks.add(*slot) }));
+            let submitted_ns = self.slots.clock.now_ns();
             let wanted = self.pointers.len() as libc::c_long;
             // SAFETY: the kernel copies the blocks in the call. Their buffers are in the region,
             // which outlives the context; no reference to them exists (the slots were idle) or can
-            // be made (they are not idle now). `files` keeps the descriptors open.
+            // be made (they are not idle now). `slots` keeps the descriptors open.
             let taken = unsafe {
                 libc::syscall(libc::SYS_io_submit, self.context, wanted, self.pointers.as_mut_ptr())
             };
-            let accepted_ns = self.clock.now_ns();
             let count = match usize::try_from(taken) {
-                Ok(count) if count > 0 => count.min(self.queued.len()),
+                Ok(count) if count > 0 => count.min(self.slots.queued.len()),
                 _ => match errno() {
                     Errno::INTR => continue,
                     errno => return Err(RingError::Enter { errno }),
                 },
             };
-            for slot in self.queued.drain(..count) {
-                if let AioSlot::Queued(request) = self.slots[slot] {
-                    self.slots[slot] = AioSlot::InFlight { request, submitted_ns, accepted_ns };
-                }
-            }
-            self.in_flight += count;
+            self.slots.accept(count, submitted_ns);
         }
         Ok(())
     }
 
     /// Executes queued syncs with fsync(2) and fdatasync(2), like fio: AIO has no such request.
     fn make_calls(&mut self) -> Result<(), RingError> {
-        while let Some(at) = self.queued.iter().position(|slot| self.is_call(*slot)) {
-            let slot = self.queued.remove(at);
-            let AioSlot::Queued(request) = std::mem::replace(&mut self.slots[slot], AioSlot::Idle) else {
-                continue;
-            };
-            let submitted_ns = self.clock.now_ns();
-            let file = &self.files[request.file];
+        while let Some(at) = self.slots.queued.iter().position(|slot| self.is_call(*slot)) {
+            let slot = self.slots.queued.remove(at);
+            let Some(request) = self.slots.waiting(slot) else { continue };
+            self.slots.release(slot);
+            let submitted_ns = self.slots.clock.now_ns();
+            let file = &self.slots.files[request.file];
             let done = match request.op {
                 RequestKind::Sync => rustix::fs::fsync(file),
                 _ => rustix::fs::fdatasync(file),
             };
-            let completed_ns = self.clock.now_ns();
+            let completed_ns = self.slots.clock.now_ns();
             let outcome = done.map(|()| 0);
             let accepted_ns = submitted_ns;
             self.ready.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
@@ -232,7 +163,7 @@ impl<F: AsFd> Aio<F> {
     }
 
     fn is_call(&self, slot: usize) -> bool {
-        matches!(self.slots[slot], AioSlot::Queued(request) if matches!(request.op, RequestKind::DataSync | RequestKind::Sync))
+        self.slots.waiting(slot).is_some_and(|request| request.op.is_sync())
     }
 
     /// Submits the queue, waits up to `patience` for a completion if a request is in flight, and
@@ -241,7 +172,7 @@ impl<F: AsFd> Aio<F> {
         self.submit()?;
         let called = !self.ready.is_empty();
         done.append(&mut self.ready);
-        if self.in_flight == 0 {
+        if self.slots.in_flight == 0 {
             return Ok(());
         }
         loop {
@@ -282,20 +213,14 @@ impl<F: AsFd> Aio<F> {
     }
 
     fn reap(&mut self, count: usize, done: &mut Vec<Completion>) {
-        let completed_ns = self.clock.now_ns();
+        let completed_ns = self.slots.clock.now_ns();
         for event in &self.events[..count.min(self.events.len())] {
-            let Some(state) = usize::try_from(event.data).ok().and_then(|slot| self.slots.get_mut(slot))
-            else {
-                continue;
-            };
-            let AioSlot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
-            *state = AioSlot::Idle;
-            self.in_flight -= 1;
-            let outcome = usize::try_from(event.result).map_err(|_| {
-                let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
-                Errno::from_raw_os_error(number)
-            });
-            done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+            done.extend(self.slots.complete(event.data, completed_ns, |_| {
+                usize::try_from(event.result).map_err(|_| {
+                    let number = i32::try_from(event.result.saturating_neg()).unwrap_or(libc::EIO);
+                    Errno::from_raw_os_error(number)
+                })
+            }));
         }
     }
 }

@@ -5,4 +5,5 @@ pub mod discard;
 pub mod mapped;
 pub mod nvme;
 pub mod residency;
+pub mod slots;
 pub mod uring;

@@ -4,13 +4,12 @@
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
 
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use crate::buffer::Buffer;
+use super::slots::{Slots, has_slots};
 use crate::ticks::TickClock;
 
 mod error;
@@ -21,9 +20,8 @@ mod tests;
 
 pub use error::{RingError, Unavailable};
 pub use request::{Completion, Delivery, Granted, Polling, Request, RequestKind, WaitEnd};
-pub(crate) use setup::buffer_layout;
 pub use setup::transfer_buffer;
-use setup::{errno_of, register_buffers, set_up};
+use setup::{errno_of, set_up};
 
 /// Largest depth (`IORING_MAX_ENTRIES`, io_uring/io_uring.h).
 pub const MAX_DEPTH: usize = 32_768;
@@ -36,13 +34,6 @@ pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-#[derive(Debug, Clone, Copy)]
-enum UringSlot {
-    Idle,
-    Queued(Request),
-    InFlight { request: Request, submitted_ns: u64, accepted_ns: u64 },
 }
 
 /// An io_uring bound to open files, with `depth` buffers of `block` bytes; drop waits for requests.
@@ -58,16 +49,9 @@ enum UringSlot {
 #[derive(Debug)]
 pub struct Ring<F> {
     uring: UringBox,
-    /// `None` once leaked, because the kernel did not release it.
-    region: Option<Buffer>,
-    files: Vec<F>,
-    block: usize,
+    slots: Slots<F>,
     polling: Polling,
-    slots: Vec<UringSlot>,
-    queued: Vec<usize>,
-    in_flight: usize,
     granted: Granted,
-    clock: TickClock,
     not_send: PhantomData<*const ()>,
 }
 
@@ -79,6 +63,8 @@ impl std::fmt::Debug for UringBox {
     }
 }
 
+has_slots!(Ring);
+
 impl<F: AsFd> Ring<F> {
     /// Creates a ring on `file` with `depth` slots, each with a zeroed buffer of `block` bytes.
     pub fn new(file: F, depth: usize, block: usize) -> Result<Self, RingError> {
@@ -87,56 +73,18 @@ impl<F: AsFd> Ring<F> {
 
     /// Creates a ring like [`Ring::new`], on several files (at least one) and with polling.
     pub fn on(files: Vec<F>, depth: usize, block: usize, polling: Polling) -> Result<Self, RingError> {
-        let (stride, bytes) = buffer_layout(files.len(), depth, block)?;
+        let slots = Slots::new(files, depth, block)?;
         let entries = u32::try_from(depth).map_err(|_| RingError::Geometry { depth, block })?;
         let (uring, delivery) = set_up(entries, polling)?;
-        let region = transfer_buffer(bytes)?;
-        let descriptors: Vec<_> = files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
+        let descriptors: Vec<_> = slots.files.iter().map(|file| file.as_fd().as_raw_fd()).collect();
         let granted = Granted {
-            buffers: register_buffers(&uring, &region, depth, stride),
+            // SAFETY: the ring drops the buffers only after the kernel has finished every request.
+            buffers: unsafe { uring.submitter().register_buffers(&slots.vectors()) }
+                .map_err(|e| errno_of(&e)),
             file: uring.submitter().register_files(&descriptors).map_err(|e| errno_of(&e)),
             delivery,
         };
-        Ok(Ring {
-            uring: UringBox(uring),
-            region: Some(region),
-            files,
-            block,
-            polling,
-            slots: vec![UringSlot::Idle; depth],
-            queued: Vec::with_capacity(depth),
-            in_flight: 0,
-            granted,
-            clock: TickClock::system(),
-            not_send: PhantomData,
-        })
-    }
-
-    /// Sets the clock for the timestamps of completions.
-    #[must_use]
-    pub fn stamped_by(mut self, clock: TickClock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Returns the current time of the ring's clock, in nanoseconds.
-    pub fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
-    }
-
-    /// Returns the number of slots.
-    pub fn depth(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Returns the bytes per buffer.
-    pub fn block(&self) -> usize {
-        self.block
-    }
-
-    /// Returns the number of submitted, unfinished requests.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
+        Ok(Ring { uring: UringBox(uring), slots, polling, granted, not_send: PhantomData })
     }
 
     /// Returns the polling mode of the ring.
@@ -149,66 +97,27 @@ impl<F: AsFd> Ring<F> {
         self.granted
     }
 
-    /// Returns the buffer of an idle slot; `None` if a request uses it or the slot does not exist.
-    pub fn buffer(&self, slot: usize) -> Option<&[u8]> {
-        let data = self.idle_address(slot)?;
-        // SAFETY: `block` zeroed bytes inside the region; the kernel uses no idle slot.
-        Some(unsafe { std::slice::from_raw_parts(data.as_ptr(), self.block) })
-    }
-
-    /// Returns [`Ring::buffer`], writable.
-    pub fn buffer_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
-        let data = self.idle_address(slot)?;
-        // SAFETY: as in `buffer`; the exclusive borrow of `self` excludes other references.
-        Some(unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), self.block) })
-    }
-
-    fn idle_address(&self, slot: usize) -> Option<NonNull<u8>> {
-        match self.slots.get(slot)? {
-            UringSlot::Idle => self.address(slot, 0),
-            _ => None,
-        }
-    }
-
-    /// Returns the address of byte `start` (at most `block`) of an existing slot's buffer.
-    fn address(&self, slot: usize, start: usize) -> Option<NonNull<u8>> {
-        let stride = self.block.next_multiple_of(rustix::param::page_size());
-        let base = self.region.as_ref()?.start;
-        // SAFETY: callers have checked `slot` and `start`: inside the `depth` × `stride` bytes.
-        Some(unsafe { base.add(slot * stride + start) })
-    }
-
     /// Queues a request; [`Ring::submit`] hands the batch to the kernel. Fails if the slot does not
     /// exist or is in use, or if the file or the bytes are out of range.
     pub fn push(&mut self, request: Request) -> Result<(), RingError> {
-        let Request { slot, start, len, .. } = request;
-        if !matches!(self.slots.get(slot), Some(UringSlot::Idle)) {
-            return Err(RingError::Slot { slot, depth: self.depth() });
-        }
-        if start.checked_add(len).is_none_or(|end| end > self.block) {
-            return Err(RingError::Range { start, len, block: self.block });
-        }
-        let entry = self.entry(request)?.user_data(slot as u64);
+        let entry = self.entry(request)?.user_data(request.slot as u64);
         // SAFETY: the buffer is in our region, which outlives the request (see `drop`); nothing
-        // refers to it until the slot is idle again. `self.files` keeps the file open.
+        // refers to it until the slot is idle again. `self.slots` keeps the file open.
         let pushed = unsafe { self.uring.0.submission().push(&entry) };
-        pushed.map_err(|_| RingError::Slot { slot, depth: self.depth() })?;
-        self.slots[slot] = UringSlot::Queued(request);
-        self.queued.push(slot);
+        pushed.map_err(|_| RingError::Slot { slot: request.slot, depth: self.depth() })?;
+        self.slots.queue(request);
         Ok(())
     }
 
     fn entry(&self, request: Request) -> Result<squeue::Entry, RingError> {
-        let Request { slot, op, file, offset, start, len } = request;
-        let out_of_range = RingError::Range { start, len, block: self.block };
-        let Some(data) = self.address(slot, start) else { return Err(out_of_range) };
-        let files = self.files.len();
-        let chosen = self.files.get(file).ok_or(RingError::File { file, files })?;
-        let index = u32::try_from(file).map_err(|_| RingError::File { file, files })?;
+        let Request { slot, op, file, offset, len, .. } = request;
+        let (data, descriptor) = self.slots.checked(&request)?;
+        let index =
+            u32::try_from(file).map_err(|_| RingError::File { file, files: self.slots.files.len() })?;
         let data = data.as_ptr();
-        let len = u32::try_from(len).map_err(|_| out_of_range)?;
+        let len = u32::try_from(len).map_err(|_| self.slots.out_of_range(&request))?;
         let buffer = self.granted.buffers.is_ok().then(|| u16::try_from(slot).ok()).flatten();
-        let file = types::Fd(chosen.as_fd().as_raw_fd());
+        let file = types::Fd(descriptor);
         let through = match op {
             RequestKind::WriteThrough => libc::RWF_DSYNC,
             RequestKind::WriteSync => libc::RWF_SYNC,
@@ -251,22 +160,16 @@ impl<F: AsFd> Ring<F> {
     /// Submits the queued requests, returns their number; after an error refused ones stay queued.
     pub fn submit(&mut self) -> Result<usize, RingError> {
         let mut taken = 0;
-        while !self.queued.is_empty() {
-            let submitted_ns = self.clock.now_ns();
+        while !self.slots.queued.is_empty() {
+            let submitted_ns = self.slots.clock.now_ns();
             let count = match self.uring.0.submit().map_err(|e| errno_of(&e)) {
-                Ok(count) => count.min(self.queued.len()),
+                Ok(count) => count.min(self.slots.queued.len()),
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(RingError::Enter { errno }),
             };
             // A polling kernel thread takes all of them.
-            let count = if self.polling.submission { self.queued.len() } else { count };
-            let accepted_ns = self.clock.now_ns();
-            for slot in self.queued.drain(..count) {
-                if let UringSlot::Queued(request) = self.slots[slot] {
-                    self.slots[slot] = UringSlot::InFlight { request, submitted_ns, accepted_ns };
-                }
-            }
-            self.in_flight += count;
+            let count = if self.polling.submission { self.slots.queued.len() } else { count };
+            self.slots.accept(count, submitted_ns);
             taken += count;
         }
         Ok(taken)
@@ -276,7 +179,7 @@ impl<F: AsFd> Ring<F> {
     /// all finished ones, failed or not, to `done`; returns their number.
     pub fn wait(&mut self, at_least: usize, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         self.submit()?;
-        let wanted = at_least.min(self.in_flight);
+        let wanted = at_least.min(self.slots.in_flight);
         while self.uring.0.completion().len() < wanted {
             match self.uring.0.submit_and_wait(wanted).map_err(|e| errno_of(&e)) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -290,7 +193,7 @@ impl<F: AsFd> Ring<F> {
     pub fn wait_within(&mut self, patience: WaitEnd, done: &mut Vec<Completion>) -> Result<usize, RingError> {
         let WaitEnd::Nanoseconds(ns) = patience else { return self.wait(1, done) };
         self.submit()?;
-        if self.in_flight == 0 || !self.uring.0.completion().is_empty() {
+        if self.slots.in_flight == 0 || !self.uring.0.completion().is_empty() {
             return Ok(self.reap(done));
         }
         let entered = if ns > 0 && self.uring.0.params().is_feature_ext_arg() {
@@ -309,20 +212,13 @@ impl<F: AsFd> Ring<F> {
 
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
-        let completed_ns = self.clock.now_ns();
+        let completed_ns = self.slots.clock.now_ns();
         for entry in self.uring.0.completion() {
-            let Some(state) =
-                usize::try_from(entry.user_data()).ok().and_then(|slot| self.slots.get_mut(slot))
-            else {
-                continue;
-            };
-            let UringSlot::InFlight { request, submitted_ns, accepted_ns } = *state else { continue };
-            *state = UringSlot::Idle;
-            self.in_flight -= 1;
-            let outcome = usize::try_from(entry.result())
-                .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
-                .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()));
-            done.push(Completion { request, outcome, submitted_ns, accepted_ns, completed_ns });
+            done.extend(self.slots.complete(entry.user_data(), completed_ns, |request| {
+                usize::try_from(entry.result())
+                    .map(|moved| if request.op == RequestKind::Trim { request.len } else { moved })
+                    .map_err(|_| Errno::from_raw_os_error(entry.result().saturating_neg()))
+            }));
         }
         done.len() - before
     }
@@ -339,21 +235,20 @@ impl<F> Ring<F> {
 impl<F> Drop for Ring<F> {
     fn drop(&mut self) {
         // Queued requests are seen only by a polling kernel thread.
-        if self.polling.submission && !self.queued.is_empty() {
+        if self.polling.submission && !self.slots.queued.is_empty() {
             let _ = self.uring.0.submit();
-            self.in_flight += self.queued.len();
+            self.slots.in_flight += self.slots.queued.len();
         }
-        while self.in_flight > 0 {
-            let wanted = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
+        while self.slots.in_flight > 0 {
+            let wanted = u32::try_from(self.slots.in_flight).unwrap_or(u32::MAX);
             match self.ask_for_completions(wanted).map_err(|e| errno_of(&e)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
-                    // The kernel may still write to the buffers, so they must outlive the ring.
-                    std::mem::forget(self.region.take());
+                    self.slots.leak();
                     return;
                 }
             }
-            self.in_flight = self.in_flight.saturating_sub(self.uring.0.completion().count());
+            self.slots.in_flight = self.slots.in_flight.saturating_sub(self.uring.0.completion().count());
         }
         // The kernel tears a ring down late and keeps the files and their space until then.
         let _ = self.uring.0.submitter().unregister_files();

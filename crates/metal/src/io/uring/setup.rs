@@ -1,22 +1,11 @@
 use io_uring::{IoUring, opcode};
 use rustix::io::Errno;
 
-use super::{Delivery, MAX_BLOCK, MAX_DEPTH, Polling, RingError, Unavailable};
+use super::{Delivery, Polling, RingError, Unavailable};
 use crate::buffer::{self, Buffer, Pages};
 
 /// Idle time of a submission-polling kernel thread before it sleeps, in ms.
 const SQPOLL_IDLE_MS: u32 = 100;
-
-/// Returns the bytes from one slot's page-aligned buffer to the next, and in total. Fails without
-/// files, or if `depth` or `block` is out of range.
-pub(crate) fn buffer_layout(files: usize, depth: usize, block: usize) -> Result<(usize, usize), RingError> {
-    let geometry = RingError::Geometry { depth, block };
-    if files == 0 || depth == 0 || depth > MAX_DEPTH || block == 0 || block > MAX_BLOCK {
-        return Err(geometry);
-    }
-    let stride = block.next_multiple_of(rustix::param::page_size());
-    stride.checked_mul(depth).map(|bytes| (stride, bytes)).ok_or(geometry)
-}
 
 /// Allocates `bytes` zeroed bytes for device transfers (O_DIRECT), in huge pages if they fill one:
 /// a virtio disk takes 254 segments, and moved 1 MiB in 4 KiB pages at two thirds of the rate.
@@ -66,23 +55,6 @@ fn build_quietest(entries: u32) -> std::io::Result<(IoUring, Delivery)> {
         made => return made.map(|uring| (uring, Delivery::Cooperative)),
     }
     IoUring::builder().dontfork().build(entries).map(|uring| (uring, Delivery::Interrupting))
-}
-
-pub(super) fn register_buffers(
-    uring: &IoUring,
-    region: &Buffer,
-    depth: usize,
-    stride: usize,
-) -> Result<(), Errno> {
-    let buffers: Vec<libc::iovec> = (0..depth)
-        .map(|slot| {
-            // SAFETY: the region has `depth` × `stride` bytes, and `slot` < `depth`.
-            let base = unsafe { region.start.add(slot * stride) };
-            libc::iovec { iov_base: base.as_ptr().cast(), iov_len: stride }
-        })
-        .collect();
-    // SAFETY: the ring drops `region` only after the kernel has finished every request.
-    unsafe { uring.submitter().register_buffers(&buffers) }.map_err(|e| errno_of(&e))
 }
 
 pub(super) fn errno_of(error: &std::io::Error) -> Errno {
