@@ -11,10 +11,10 @@ use crate::arch::reference_stream;
 use crate::buffer::{Buffer, BufferError, Pages, Resident};
 use crate::clock::ProbeWork;
 use crate::isa::Isa;
+use crate::random;
 use crate::stream::{self, ELEMENT, LoadedStream, StreamKernel, StreamOp};
 
 pub use permutation::BlockPermutation;
-use permutation::mix;
 use units::{BYTES, BlockFunctions, BlockUnit, PAIRS, QUADS, WORDS, units_of, units_of_mut};
 
 /// Unit of blocks above 8 bytes, in bytes.
@@ -239,7 +239,7 @@ impl Region {
         if op != BlockOp::Write {
             let mut state = shape.seed;
             buffer.bytes_mut()[..used].chunks_mut(ELEMENT).for_each(|chunk| {
-                let word = mix(&mut state).to_le_bytes();
+                let word = random::next(&mut state).to_le_bytes();
                 chunk.iter_mut().zip(word).for_each(|(byte, of)| *byte = of);
             });
         }

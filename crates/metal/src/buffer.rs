@@ -265,42 +265,33 @@ impl Buffer {
         // SAFETY: as in `bytes`, writable, and `&mut self` excludes every other access.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
+}
 
-    /// Returns the whole 64-bit words of the content.
-    pub fn words(&self) -> &[u64] {
-        // SAFETY: as in `bytes`; the start is well aligned, and every bit pattern is a u64.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
-    }
+/// The whole elements of the content, for types of which every bit pattern is valid.
+macro_rules! elements {
+    ($($what:literal $number:ident $get:ident $get_mut:ident;)+) => {
+        impl Buffer {
+            $(
+                #[doc = concat!("Returns the whole ", $what, " of the content.")]
+                pub fn $get(&self) -> &[$number] {
+                    // SAFETY: as in `bytes`; the start is aligned, and every bit pattern is valid.
+                    unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / size_of::<$number>()) }
+                }
 
-    /// Returns the whole 64-bit words of the content, mutable.
-    pub fn words_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as in `words`, and `&mut self` excludes every other access.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
-    }
+                #[doc = concat!("Returns the whole ", $what, " of the content, mutable.")]
+                pub fn $get_mut(&mut self) -> &mut [$number] {
+                    // SAFETY: as above, and `&mut self` excludes every other access.
+                    unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / size_of::<$number>()) }
+                }
+            )+
+        }
+    };
+}
 
-    /// Returns the whole f32 elements of the content.
-    pub fn f32s(&self) -> &[f32] {
-        // SAFETY: as in `words`; every bit pattern is an f32.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 4) }
-    }
-
-    /// Returns the whole f32 elements of the content, mutable.
-    pub fn f32s_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as in `singles`, and `&mut self` excludes every other access.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 4) }
-    }
-
-    /// Returns the whole f64 elements of the content.
-    pub fn f64s(&self) -> &[f64] {
-        // SAFETY: as in `words`; every bit pattern is an f64.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.bytes / 8) }
-    }
-
-    /// Returns the whole f64 elements of the content, mutable.
-    pub fn f64s_mut(&mut self) -> &mut [f64] {
-        // SAFETY: as in `floats`, and `&mut self` excludes every other access.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
-    }
+elements! {
+    "64-bit words" u64 words words_mut;
+    "f32 elements" f32 f32s f32s_mut;
+    "f64 elements" f64 f64s f64s_mut;
 }
 
 impl Drop for Buffer {

@@ -325,16 +325,11 @@ fn link(words: &mut [u64], base: usize, offsets: &[usize]) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 struct SplitMix(u64);
 
 impl SplitMix {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        crate::random::next(&mut self.0)
     }
 
     /// Returns a number below `bound`, with a bias of at most bound ÷ 2^64.

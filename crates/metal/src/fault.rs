@@ -23,13 +23,11 @@ pub fn flip(cpu: usize, kernel: &str) -> Option<u64> {
         static STATE: std::cell::Cell<u64> = std::cell::Cell::new(RandomState::new().hash_one(0));
     }
     let fault = FAULT.as_ref().filter(|it| it.cpu == cpu && (it.kernel == kernel || it.kernel == "all"))?;
-    // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
     let random = || {
-        let next = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        STATE.set(next);
-        let mixed = (next ^ next >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        let mut state = STATE.get();
+        let number = crate::random::next(&mut state);
+        STATE.set(state);
+        number
     };
     ((random() as f64) < fault.probability * 2.0_f64.powi(64)).then(random)
 }

@@ -107,17 +107,17 @@ impl ThreadPair {
     /// hand-over takes more than 2 s.
     pub fn bounce(&mut self, exchange: HandoverMethod, time: Duration) -> Result<Bounced, HandoverError> {
         match exchange {
-            HandoverMethod::CompareAndSwap => self.bounce_by::<CompareAndSwap>(time),
-            HandoverMethod::Store => self.bounce_by::<StoreTurn>(time),
+            HandoverMethod::CompareAndSwap => self.bounce_by::<true>(time),
+            HandoverMethod::Store => self.bounce_by::<false>(time),
         }
     }
 
-    fn bounce_by<W: TurnMethod>(&mut self, time: Duration) -> Result<Bounced, HandoverError> {
+    fn bounce_by<const SWAP: bool>(&mut self, time: Duration) -> Result<Bounced, HandoverError> {
         let (cpus, table) = (self.cpus, &*self.table);
         table.line.0.store(0, Ordering::Relaxed);
         table.given_up.0.store(false, Ordering::Relaxed);
         let seats = self.team.run(|member| {
-            let mut player = Player::<W>::new(table, member.index as u64, MAX_HANDOVER_WAIT);
+            let mut player = Player::<SWAP>::new(table, member.index as u64, MAX_HANDOVER_WAIT);
             let bounced = if member.index == 0 { player.lead(time) } else { player.follow() };
             (bounced, player.turns())
         })?;
@@ -144,53 +144,42 @@ enum Attempt {
     Ended,
 }
 
-trait TurnMethod {
-    /// Replaces value `from` of `line` with `to`; `NotYet` for another value, `Ended` for the last.
-    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt;
-}
-
-struct CompareAndSwap;
-
-impl TurnMethod for CompareAndSwap {
-    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
-        match line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Attempt::Done,
-            Err(LAST_TURN) => Attempt::Ended,
-            Err(_) => Attempt::NotYet,
-        }
-    }
-}
-
-struct StoreTurn;
-
-impl TurnMethod for StoreTurn {
-    fn attempt(line: &AtomicU64, from: u64, to: u64) -> Attempt {
+/// Replaces value `from` of `line` with `to`, by compare-and-swap or by load and store; `NotYet` for
+/// another value, `Ended` for the last.
+#[inline(always)]
+fn attempt<const SWAP: bool>(line: &AtomicU64, from: u64, to: u64) -> Attempt {
+    let found = if SWAP {
+        line.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+    } else {
         match line.load(Ordering::Acquire) {
             value if value == from => {
                 line.store(to, Ordering::Release);
-                Attempt::Done
+                Ok(value)
             }
-            LAST_TURN => Attempt::Ended,
-            _ => Attempt::NotYet,
+            other => Err(other),
         }
+    };
+    match found {
+        Ok(_) => Attempt::Done,
+        Err(LAST_TURN) => Attempt::Ended,
+        Err(_) => Attempt::NotYet,
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct GivenUp;
 
-struct Player<'table, W> {
+struct Player<'table, const SWAP: bool> {
     table: &'table SharedLines,
     /// Value of the line in this thread's turn.
     mine: u64,
     index: u64,
     patience: Duration,
-    method: std::marker::PhantomData<W>,
 }
 
-impl<'table, W: TurnMethod> Player<'table, W> {
+impl<'table, const SWAP: bool> Player<'table, SWAP> {
     fn new(table: &'table SharedLines, index: u64, patience: Duration) -> Self {
-        Self { table, mine: index, index, patience, method: std::marker::PhantomData }
+        Self { table, mine: index, index, patience }
     }
 
     fn turns(&self) -> u64 {
@@ -240,7 +229,7 @@ impl<'table, W: TurnMethod> Player<'table, W> {
         let mut waiting_since = None;
         loop {
             for _ in 0..ATTEMPTS_PER_LOOK {
-                match W::attempt(&self.table.line.0, self.mine, next) {
+                match attempt::<SWAP>(&self.table.line.0, self.mine, next) {
                     Attempt::NotYet => {}
                     outcome => return Ok(outcome),
                 }
@@ -311,39 +300,42 @@ mod tests {
 
     #[test]
     fn whoever_waits_alone_gives_up() {
-        fn alone<W: TurnMethod>() {
+        fn alone<const SWAP: bool>() {
             let table = SharedLines::default();
-            let mut leader = Player::<W>::new(&table, 0, SHORT);
+            let mut leader = Player::<SWAP>::new(&table, 0, SHORT);
             // The first turn can be taken; the second never comes.
             assert_eq!(leader.lead(SHORT), Err(GivenUp));
             assert_eq!(leader.turns(), 1);
             assert!(table.given_up.0.load(Ordering::Relaxed));
             let table = SharedLines::default();
-            assert_eq!(Player::<W>::new(&table, 1, SHORT).follow(), Err(GivenUp));
+            assert_eq!(Player::<SWAP>::new(&table, 1, SHORT).follow(), Err(GivenUp));
         }
-        alone::<CompareAndSwap>();
-        alone::<StoreTurn>();
+        alone::<true>();
+        alone::<false>();
     }
 
     #[test]
     fn whoever_is_left_behind_gives_up_at_once() {
         let table = SharedLines::default();
         table.given_up.0.store(true, Ordering::Relaxed);
-        let mut follower = Player::<StoreTurn>::new(&table, 1, Duration::MAX);
+        let mut follower = Player::<false>::new(&table, 1, Duration::MAX);
         assert_eq!(follower.follow(), Err(GivenUp));
     }
 
     #[test]
     fn a_turn_is_taken_only_when_it_has_come() {
-        fn turns<W: TurnMethod>() {
+        fn turns<const SWAP: bool>() {
             let line = AtomicU64::new(4);
-            assert_eq!(W::attempt(&line, 5, 6), Attempt::NotYet);
-            assert_eq!((W::attempt(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
+            assert_eq!(attempt::<SWAP>(&line, 5, 6), Attempt::NotYet);
+            assert_eq!((attempt::<SWAP>(&line, 4, 5), line.load(Ordering::Relaxed)), (Attempt::Done, 5));
             line.store(LAST_TURN, Ordering::Relaxed);
-            assert_eq!((W::attempt(&line, 6, 7), line.load(Ordering::Relaxed)), (Attempt::Ended, LAST_TURN));
+            assert_eq!(
+                (attempt::<SWAP>(&line, 6, 7), line.load(Ordering::Relaxed)),
+                (Attempt::Ended, LAST_TURN)
+            );
         }
-        turns::<CompareAndSwap>();
-        turns::<StoreTurn>();
+        turns::<true>();
+        turns::<false>();
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::{native, reference_stream};
 use crate::clock::ProbeWork;
 use crate::isa::{Absence, Isa};
+use crate::random::{STEP, mixed};
 
 /// Size of an element in bytes.
 pub const ELEMENT: usize = size_of::<f64>();
@@ -398,12 +399,9 @@ fn gap(bytes: usize) -> usize {
 
 /// Returns an integer below 2^40 (SplitMix64): 3 × it and the sum of two of them are exact in f64.
 fn number(seed: u64, array: u64, element: usize) -> f64 {
-    let mut z = seed
-        .wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03))
-        .wrapping_add((element as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 24) as f64
+    let place = (element as u64).wrapping_mul(STEP);
+    let state = seed.wrapping_add(array.wrapping_mul(0xd1b5_4a32_d192_ed03)).wrapping_add(place);
+    (mixed(state) >> 24) as f64
 }
 
 impl LoadedStream {

@@ -144,6 +144,15 @@ impl std::fmt::Debug for TeamOrders {
 }
 
 impl TeamShared {
+    fn new(cpus_are_shared: bool) -> Arc<Self> {
+        Arc::new(Self {
+            orders: Mutex::default(),
+            start: Condvar::new(),
+            done: Condvar::new(),
+            barrier: Barrier::new(cpus_are_shared),
+        })
+    }
+
     // Poison is ignored: the orders are consistent whenever the lock is free.
     fn orders(&self) -> MutexGuard<'_, TeamOrders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
@@ -187,12 +196,7 @@ impl Team {
             return Err(TeamError::NotAllowed { cpu, allowed: ranges(&allowed) });
         }
         room::check(cpus.len())?;
-        let shared = Arc::new(TeamShared {
-            orders: Mutex::new(TeamOrders::default()),
-            start: Condvar::new(),
-            done: Condvar::new(),
-            barrier: Barrier::new(has_duplicates(cpus)),
-        });
+        let shared = TeamShared::new(has_duplicates(cpus));
         let mut team = Self { cpus: cpus.to_vec(), shared, threads: Vec::with_capacity(cpus.len()) };
         for index in 0..cpus.len() {
             let thread = team.start(index)?;
@@ -205,13 +209,7 @@ impl Team {
     /// Makes a team of the calling thread alone, which must be pinned to CPU `cpu`: its runs are
     /// plain calls.
     pub fn of_caller(cpu: usize) -> Self {
-        let shared = TeamShared {
-            orders: Mutex::new(TeamOrders::default()),
-            start: Condvar::new(),
-            done: Condvar::new(),
-            barrier: Barrier::new(false),
-        };
-        Self { cpus: vec![cpu], shared: Arc::new(shared), threads: Vec::new() }
+        Self { cpus: vec![cpu], shared: TeamShared::new(false), threads: Vec::new() }
     }
 
     fn start(&self, index: usize) -> Result<JoinHandle<()>, TeamError> {

@@ -1,5 +1,7 @@
 //! Random permutation of 0..count, computed per element without a table.
 
+use crate::random;
+
 /// After two rounds the order passes the tests below; the third is a margin.
 const MIXING_ROUNDS: usize = 3;
 
@@ -29,8 +31,8 @@ impl BlockPermutation {
         let mut state = seed;
         let mut keys = [MixingKey::default(); MIXING_ROUNDS];
         for key in &mut keys {
-            key.add = mix(&mut state);
-            key.times = mix(&mut state) | 1;
+            key.add = random::next(&mut state);
+            key.times = random::next(&mut state) | 1;
         }
         Self { count, mask, shift: bits.div_ceil(2).max(1), keys }
     }
@@ -53,15 +55,6 @@ impl BlockPermutation {
             }
         }
     }
-}
-
-/// Advances `state` and returns a number of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(super) fn mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

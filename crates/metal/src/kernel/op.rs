@@ -45,6 +45,10 @@ impl KernelBound {
         Self { of, rate }
     }
 
+    const fn in_cycles(of: fn(&ComputeKernel) -> bool, key: &'static str, what: &'static str) -> Self {
+        Self { of, rate: CoreRate::in_cycles(key, what) }
+    }
+
     const fn all(rate: CoreRate) -> Self {
         Self { of: |_| true, rate }
     }
@@ -126,18 +130,9 @@ impl Op {
         name: "div",
         about: "1; f64, f32, f16",
         rates: &[
-            KernelBound::of(
-                |k| k.element == Element::F64,
-                CoreRate::in_cycles("divide_f64_cycles", "divisions"),
-            ),
-            KernelBound::of(
-                |k| k.element == Element::F32,
-                CoreRate::in_cycles("divide_f32_cycles", "divisions"),
-            ),
-            KernelBound::of(
-                |k| k.element == Element::F16,
-                CoreRate::in_cycles("divide_f16_cycles", "divisions"),
-            ),
+            KernelBound::in_cycles(|k| k.element == Element::F64, "divide_f64_cycles", "divisions"),
+            KernelBound::in_cycles(|k| k.element == Element::F32, "divide_f32_cycles", "divisions"),
+            KernelBound::in_cycles(|k| k.element == Element::F16, "divide_f16_cycles", "divisions"),
         ],
         ..ARITHMETIC
     });
@@ -147,18 +142,9 @@ impl Op {
         name: "sqrt",
         about: "1; f64, f32, f16",
         rates: &[
-            KernelBound::of(
-                |k| k.element == Element::F64,
-                CoreRate::in_cycles("root_f64_cycles", "square roots"),
-            ),
-            KernelBound::of(
-                |k| k.element == Element::F32,
-                CoreRate::in_cycles("root_f32_cycles", "square roots"),
-            ),
-            KernelBound::of(
-                |k| k.element == Element::F16,
-                CoreRate::in_cycles("root_f16_cycles", "square roots"),
-            ),
+            KernelBound::in_cycles(|k| k.element == Element::F64, "root_f64_cycles", "square roots"),
+            KernelBound::in_cycles(|k| k.element == Element::F32, "root_f32_cycles", "square roots"),
+            KernelBound::in_cycles(|k| k.element == Element::F16, "root_f16_cycles", "square roots"),
         ],
         ..ARITHMETIC
     });

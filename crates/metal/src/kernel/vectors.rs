@@ -1,5 +1,7 @@
 //! Operands of a kernel: aligned rows of two constants, then one row per accumulator.
 
+use crate::random::{STEP, mixed};
+
 use super::{ComputeKernel, Element, Number, Recurrence, TileSize};
 
 const OPERANDS: usize = 2;
@@ -237,10 +239,7 @@ fn initial_bits(kernel: &ComputeKernel, place: usize, places: usize) -> u64 {
     }
 }
 
-/// Returns number `index` of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+/// Returns number `index` of SplitMix64.
 fn random(index: u64) -> u64 {
-    let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
+    mixed((index + 1).wrapping_mul(STEP))
 }

@@ -2,7 +2,7 @@
 //! up to 64 datagrams are one message with a segment length.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
 use rustix::io::Errno;
@@ -21,38 +21,16 @@ const CONTROL: usize = 64;
 /// Index of the drops in `SO_MEMINFO` (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`).
 const DROPS: usize = 8;
 
-fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the borrowed descriptor is open, and `value` outlives the call, with its own length.
-    let result = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, option, ptr::from_ref(&value).cast(), length)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Enables receive offload (`UDP_GRO`) on a UDP socket. Needs Linux 5.0.
 pub fn enable_receive_offload(socket: impl AsFd) -> io::Result<()> {
-    set_option(socket.as_fd(), UDP_GRO, 1)
+    super::set(socket, libc::SOL_UDP, UDP_GRO, 1)
 }
 
 /// Returns the number of datagrams dropped because the socket's receive buffer was full.
 pub fn dropped_at_socket(socket: impl AsFd) -> io::Result<u32> {
     let mut numbers = [0u32; 16];
-    let mut length = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, the length of `numbers`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            numbers.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if (length as usize) < (DROPS + 1) * size_of::<u32>() {
+    if super::get(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut numbers)? < (DROPS + 1) * size_of::<u32>()
+    {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(numbers[DROPS])
@@ -92,7 +70,7 @@ impl SendBatch {
     pub fn prepare(&self, socket: impl AsFd) -> io::Result<()> {
         // At most 65507, so it fits. 0 disables segmentation.
         let bytes = if self.per_message > 1 { self.datagram as libc::c_int } else { 0 };
-        set_option(socket.as_fd(), UDP_SEGMENT, bytes)
+        super::set(socket, libc::SOL_UDP, UDP_SEGMENT, bytes)
     }
 
     /// Returns the number of datagrams in the batch, which one call sends.

@@ -46,21 +46,8 @@ impl TcpInfo {
     /// Reads the state of a TCP socket from the kernel.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0u8; MAX_OPTION_BYTES];
-        let mut length = MAX_OPTION_BYTES as libc::socklen_t;
-        // SAFETY: the pointers are to a buffer of `length` bytes and to the length.
-        let done = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self::read(&bytes[..(length as usize).min(MAX_OPTION_BYTES)]))
+        let length = super::get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+        Ok(Self::read(&bytes[..length]))
     }
 
     /// Returns the round-trip time of the path in µs: the shortest if known, because the smoothed
@@ -98,39 +85,25 @@ impl TcpInfo {
     }
 }
 
-fn set(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the pointer is to an int that outlives the call, with its length.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Sets the maximum segment size in bytes (`TCP_MAXSEG`), announced to the peer on connecting.
 pub fn set_max_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
-    set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
+    super::set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, libc::c_int::from(bytes))
 }
 
 /// Makes the socket unwritable while over `bytes` bytes are unsent (`TCP_NOTSENT_LOWAT`).
 pub fn set_unsent_limit(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+    super::set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 /// Makes reads wait until `bytes` bytes are available (`SO_RCVLOWAT`).
 pub fn set_read_at_least(socket: impl AsFd, bytes: i32) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+    super::set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
 /// Allows [`send_zerocopy`] on this socket (`SO_ZEROCOPY`). Needs Linux 4.14.
 pub fn enable_zerocopy(socket: impl AsFd) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
+    super::set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
 }
 
 /// Sends `bytes` without copying (`MSG_ZEROCOPY`) and returns how many were accepted; do not change
