@@ -185,6 +185,8 @@ pub struct Descriptor {
     pub keys: &'static [&'static str],
     /// Help of parameters with a meaning specific to this benchmark.
     pub help: &'static [(&'static str, &'static str)],
+    /// All metrics that its cases can have, the usual headline first.
+    pub metrics: &'static [Metric],
     /// Words of a case label; empty: the benchmark's name.
     pub words: &'static [LabelPart],
     /// Whether it runs by default.
@@ -227,6 +229,7 @@ impl Descriptor {
         synonyms: &[],
         keys: &[],
         help: &[],
+        metrics: &[],
         words: &[],
         by_default: true,
         common: None,
@@ -261,7 +264,9 @@ pub trait Benchmark: Sync {
     }
 
     /// Returns all metrics that cases of this benchmark can have, the usual headline first.
-    fn all_metrics(&self) -> &'static [Metric];
+    fn all_metrics(&self) -> &'static [Metric] {
+        self.descriptor().metrics
+    }
 
     /// Returns `row`, an entry of [`Benchmark::all_metrics`], adapted to a case (such as its unit);
     /// `None` if the case does not have this metric.

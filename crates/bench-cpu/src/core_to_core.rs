@@ -33,14 +33,11 @@ impl Benchmark for CoreToCore {
             help: &[("op", "cas, store or all [default: all]")],
             by_default: false,
             findings: findings::siblings::find,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time until a CPU sees what another wrote: the median over the pairs")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time until a CPU sees what another wrote: the median over the pairs")]
         }
     }
 

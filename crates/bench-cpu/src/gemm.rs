@@ -42,6 +42,7 @@ impl Benchmark for MatrixProduct {
             by_default: false,
             look: super::look,
             limits: dense::limit::limits,
+            metrics: &dense::METRICS,
             ..Descriptor::USUAL
         }
     }
@@ -49,10 +50,6 @@ impl Benchmark for MatrixProduct {
     fn roofline(&self, case: &Case) -> Roofline {
         let bytes = if case.word("type") == Some("f32") { 4.0 } else { 8.0 };
         Roofline::Computes(case.number("n").map(|n| 2.0 * n as f64 / (3.0 * bytes)))
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        &dense::METRICS
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -37,6 +37,17 @@ impl Benchmark for Linpack {
             by_default: false,
             look: super::look,
             limits: dense::limit::limits,
+            metrics: const {
+                let [rate, time, scaled] = dense::METRICS;
+                &[
+                    rate,
+                    time,
+                    scaled,
+                    Metric::new(RESIDUAL_UNSCALED, Unit::One, Better::Lower)
+                        .about("largest |Ax − b| of the answer, as LINPACK prints it before it is scaled")
+                        .informative(),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
@@ -50,20 +61,6 @@ impl Benchmark for Linpack {
 
     fn roofline(&self, case: &Case) -> Roofline {
         Roofline::Computes(dense::of_a_system(case))
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            let [rate, time, scaled] = dense::METRICS;
-            &[
-                rate,
-                time,
-                scaled,
-                Metric::new(RESIDUAL_UNSCALED, Unit::One, Better::Lower)
-                    .about("largest |Ax − b| of the answer, as LINPACK prints it before it is scaled")
-                    .informative(),
-            ]
-        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

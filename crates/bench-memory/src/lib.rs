@@ -14,6 +14,7 @@ mod findings;
 mod lap;
 mod latency;
 mod level;
+mod limit;
 mod loaded;
 mod numa;
 mod pages;
@@ -46,7 +47,6 @@ use warning::MemoryWarning;
 use plimsoll_bench_api::buffer::{check_budget, human};
 use plimsoll_machine::memory::HugePages;
 use plimsoll_model::job::MemoryStream;
-use plimsoll_model::limit::median;
 
 /// Metric: bytes per second that the program loads and stores.
 pub const BANDWIDTH_METRIC: &str = "bandwidth";
@@ -201,13 +201,6 @@ fn check_page_pool(pools: &[HugePages], place: &str, page: u64, needed: u64) -> 
 
 fn team_on(cpus: &[usize]) -> Result<Team, CannotMeasure> {
     Team::new(cpus).map_err(CannotMeasure::environment)
-}
-
-/// Returns the core clock of each sample and their median, in Hz; fails without one of each.
-fn clocks(samples: &[Sample]) -> Result<(Vec<f64>, f64), String> {
-    let each: Option<Vec<f64>> = samples.iter().map(|sample| sample.conditions.clock_hz).collect();
-    let both = each.and_then(|each| Some((each.clone(), median(each)?)));
-    both.ok_or_else(|| "the core clock could not be measured".to_owned())
 }
 
 /// Returns a seed that depends on the run's seed and the case id (FNV-1a).

@@ -63,19 +63,16 @@ impl Benchmark for LoadedLatency {
             limits: latency::limit::limits,
             findings: findings::saturation_point::find,
             point: in_words,
+            metrics: const {
+                &[
+                    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                        .about("time of a load that depends on the one before, under the most load"),
+                    Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second that the loading threads read or write")
+                        .with_floor(),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                    .about("time of a load that depends on the one before, under the most load"),
-                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second that the loading threads read or write")
-                    .with_floor(),
-            ]
         }
     }
 

@@ -46,20 +46,17 @@ impl Benchmark for Numa {
             help: &[("op", "latency, read or all")],
             by_default: false,
             look: super::look,
+            metrics: const {
+                &[
+                    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
+                        "time of a load that depends on the one before: the median over the pairs of nodes",
+                    ),
+                    Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second that the program reads: the median over the pairs of nodes")
+                        .with_floor(),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
-                    "time of a load that depends on the one before: the median over the pairs of nodes",
-                ),
-                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second that the program reads: the median over the pairs of nodes")
-                    .with_floor(),
-            ]
         }
     }
 

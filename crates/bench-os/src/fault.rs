@@ -69,20 +69,17 @@ impl Benchmark for PageFault {
                 LabelPart::Times,
             ],
             limits,
+            metrics: const {
+                &[
+                    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
+                        "time of the first access to a page (mmap: of a mapping and its end), mean of a thread",
+                    ),
+                    Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("pages touched per second, over all threads")
+                        .shown_between("", ""),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
-                    "time of the first access to a page (mmap: of a mapping and its end), mean of a thread",
-                ),
-                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("pages touched per second, over all threads")
-                    .shown_between("", ""),
-            ]
         }
     }
 

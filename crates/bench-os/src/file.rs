@@ -65,19 +65,18 @@ impl Benchmark for FileNames {
             ],
             waits_for_a_device: true,
             limits,
+            metrics: const {
+                &[
+                    Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
+                        .about("operations per second, over all threads"),
+                    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                        .about(
+                            "time of an operation, mean of a thread; percentiles are those of batches of 16",
+                        )
+                        .shown_between("", ""),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
-                    .about("operations per second, over all threads"),
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                    .about("time of an operation, mean of a thread; percentiles are those of batches of 16")
-                    .shown_between("", ""),
-            ]
         }
     }
 

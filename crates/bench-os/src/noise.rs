@@ -51,27 +51,24 @@ impl Benchmark for Noise {
             ],
             curves: &[Curve { x: "cpu", x_unit: "", log: false, y: TAKEN_METRIC, y_unit: "1" }],
             limits,
+            metrics: const {
+                &[
+                    Metric::new(TAKEN_METRIC, Unit::One, Better::Lower)
+                        .about("share of the time in gaps, mean over the CPUs"),
+                    Metric::new(LONGEST_METRIC, Unit::Second, Better::Lower)
+                        .about("longest gap on any CPU")
+                        .informative()
+                        .shown_between("longest", ""),
+                    Metric::new(GAP_RATE_METRIC, Unit::PerSecond, Better::Lower)
+                        .about("gaps a second, mean over the CPUs")
+                        .informative()
+                        .shown_between("", "gaps"),
+                    Metric::new(GAP_METRIC, Unit::Second, Better::Lower)
+                        .about("duration of a gap: mean, and percentiles over all CPUs")
+                        .informative(),
+                ]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(TAKEN_METRIC, Unit::One, Better::Lower)
-                    .about("share of the time in gaps, mean over the CPUs"),
-                Metric::new(LONGEST_METRIC, Unit::Second, Better::Lower)
-                    .about("longest gap on any CPU")
-                    .informative()
-                    .shown_between("longest", ""),
-                Metric::new(GAP_RATE_METRIC, Unit::PerSecond, Better::Lower)
-                    .about("gaps a second, mean over the CPUs")
-                    .informative()
-                    .shown_between("", "gaps"),
-                Metric::new(GAP_METRIC, Unit::Second, Better::Lower)
-                    .about("duration of a gap: mean, and percentiles over all CPUs")
-                    .informative(),
-            ]
         }
     }
 

@@ -52,14 +52,11 @@ impl Benchmark for Process {
                 ],
             )],
             limits,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time from the call that creates it until its end is known")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time from the call that creates it until its end is known")]
         }
     }
 

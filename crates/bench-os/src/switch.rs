@@ -81,14 +81,11 @@ impl Benchmark for Switch {
                 ),
             ],
             limits,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time of one hand-over: half a round trip")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time of one hand-over: half a round trip")]
         }
     }
 

@@ -57,14 +57,12 @@ impl Benchmark for Syscall {
             ],
             limits,
             findings: findings::kernel_costs,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower).about(
+                    "time of one call, mean of a thread; percentiles are those of batches of 128 calls",
+                )]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time of one call, mean of a thread; percentiles are those of batches of 128 calls")]
         }
     }
 

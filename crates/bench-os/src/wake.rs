@@ -63,14 +63,11 @@ impl Benchmark for Wake {
                 LabelPart::Times,
             ],
             limits,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time from the end of the sleep until the thread reads the clock")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time from the end of the sleep until the thread reads the clock")]
         }
     }
 

@@ -22,16 +22,12 @@ impl Benchmark for Null {
         &Descriptor {
             name: "null",
             about: "nothing at all: the floor of the harness",
-            keys: &[],
             by_default: false,
+            metrics: const {
+                &[Metric::new(NULL_LATENCY, Unit::Second, Better::Lower)
+                    .about("time of a call that does nothing: the harness's own floor")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(NULL_LATENCY, Unit::Second, Better::Lower)
-                .about("time of a call that does nothing: the harness's own floor")]
         }
     }
 

@@ -50,14 +50,11 @@ impl Benchmark for Crypto {
             look: super::look,
             limits: limit::limits,
             findings: findings::find,
+            metrics: const {
+                &[Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
+                    .about("bytes of blocks a second, in whole calls: nonce, 13 bytes of header and tag, or padding, are done and not counted")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
-                .about("bytes of blocks a second, in whole calls: nonce, 13 bytes of header and tag, or padding, are done and not counted")]
         }
     }
 

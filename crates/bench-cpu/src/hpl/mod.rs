@@ -38,16 +38,13 @@ impl Benchmark for Hpl {
             by_default: false,
             of_all_machines: true,
             limits: limit::limits,
+            metrics: &dense::METRICS,
             ..Descriptor::USUAL
         }
     }
 
     fn roofline(&self, case: &Case) -> Roofline {
         Roofline::Computes(dense::of_a_system(case))
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        &dense::METRICS
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -49,15 +49,12 @@ impl Benchmark for Integrity {
             help: &[("count", "bursts of each kernel on each CPU in a sample [default: 1400]")],
             by_default: false,
             proves_cpus: true,
+            metrics: const {
+                &[Metric::new(ANSWERS_METRIC, Unit::One, Better::Higher)
+                    .about("answers that were compared with the right one, over all CPUs")
+                    .informative()]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(ANSWERS_METRIC, Unit::One, Better::Higher)
-                .about("answers that were compared with the right one, over all CPUs")
-                .informative()]
         }
     }
 

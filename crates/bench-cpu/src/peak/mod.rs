@@ -53,6 +53,13 @@ impl Benchmark for Peak {
             look: super::look,
             limits: limit::limits,
             findings: findings::peak,
+            metrics: const {
+                &[
+                    FLOPS,
+                    Metric::new(TIME_METRIC, Unit::Second, Better::Lower)
+                        .about("time of a sample, where its amount is given (--work)"),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
@@ -69,16 +76,6 @@ impl Benchmark for Peak {
 
     fn roofline(&self, _: &Case) -> Roofline {
         Roofline::Computes(None)
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                FLOPS,
-                Metric::new(TIME_METRIC, Unit::Second, Better::Lower)
-                    .about("time of a sample, where its amount is given (--work)"),
-            ]
-        }
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {

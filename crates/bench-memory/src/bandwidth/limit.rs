@@ -43,7 +43,7 @@ fn cache_limit(question: &Question<'_>, level: u8) -> Result<Limit, String> {
     let cpus: CpuSet = cpus_of_case(machine, case).into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let share = (op.loads() + op.stores()) as f64 / op.loads() as f64;
-    let (clocks, clock) = crate::clocks(samples)?;
+    let (clocks, clock) = crate::limit::clocks(samples)?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| bytes * hz * cores * share / missed).collect();
     let mut inputs = vec![
         Input::new("bytes", bytes, "B/cycle", &width.from),

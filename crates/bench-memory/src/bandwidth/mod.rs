@@ -45,6 +45,15 @@ impl Benchmark for Bandwidth {
             findings: findings::concurrency::find,
             answered: answered::level_in_brackets,
             remark,
+            metrics: const {
+                &[
+                    Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second that the program reads and writes"),
+                    Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second over the bus: a line that is written is read before")
+                        .shown_after("with write-allocate", Form::UnlikeHeadline),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
@@ -53,18 +62,6 @@ impl Benchmark for Bandwidth {
         let Ok(MemoryStream { op, site, .. }) = MemoryStream::of(case) else { return Roofline::No };
         let intensity = op.flops() as f64 / (8 * (op.loads() + op.stores())) as f64;
         Roofline::Moves { intensity: Some(intensity).filter(|_| op.flops() > 0), area: Some(site.total()) }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(BANDWIDTH_METRIC, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second that the program reads and writes"),
-                Metric::new(BUS_BANDWIDTH, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second over the bus: a line that is written is read before")
-                    .shown_after("with write-allocate", Form::UnlikeHeadline),
-            ]
-        }
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

@@ -63,7 +63,7 @@ fn port_limit(question: &Question<'_>) -> Result<Limit, String> {
     let core = Core::of(machine, first).map_err(|unknown| unknown.to_string())?;
     Core::of_one_kind(machine, &cpus)?;
     let (name, per_cycle, unit) = per_cycle(question, &core)?;
-    let (clocks, clock) = crate::clocks(samples)?;
+    let (clocks, clock) = crate::limit::clocks(samples)?;
     let cpus: CpuSet = cpus.into_iter().collect();
     let cores = machine.cpu.cores_of(&cpus).unwrap_or(cpus.len()) as f64;
     let block = block_bytes(question)?;

@@ -66,6 +66,21 @@ impl Benchmark for Block {
             look: super::look,
             limits: limit::limits,
             answered: answered::level_in_brackets,
+            metrics: const {
+                &[
+                    Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
+                        .about("bytes per second of whole blocks")
+                        .drawn(),
+                    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                        .about("time of a block")
+                        .shown_between("", "per block")
+                        .drawn()
+                        .with_floor(),
+                    Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
+                        .about("time of a block ÷ its bytes, of small blocks")
+                        .shown_between("", "per byte"),
+                ]
+            },
             ..Descriptor::USUAL
         }
     }
@@ -73,24 +88,6 @@ impl Benchmark for Block {
     fn sample_seconds(&self, _: &Machine, case: &Case) -> Option<f64> {
         // One or two cores and the memory between them.
         fixed::estimate_seconds(case, AveragePace { bytes: 1e10, operations: 1e8 })
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[
-                Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
-                    .about("bytes per second of whole blocks")
-                    .drawn(),
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                    .about("time of a block")
-                    .shown_between("", "per block")
-                    .drawn()
-                    .with_floor(),
-                Metric::new(LATENCY_PER_BYTE, Unit::Second, Better::Lower)
-                    .about("time of a block ÷ its bytes, of small blocks")
-                    .shown_between("", "per byte"),
-            ]
-        }
     }
 
     fn metric_of(&self, case: &Case, row: Metric) -> Option<Metric> {

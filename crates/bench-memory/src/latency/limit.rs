@@ -31,7 +31,7 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let cycles = cycles.ok_or_else(|| {
         format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)
     })?;
-    let (clocks, clock) = crate::clocks(samples)?;
+    let (clocks, clock) = crate::limit::clocks(samples)?;
     let per_sample: Vec<f64> = clocks.iter().map(|hz| cycles / hz).collect();
     let value = median(per_sample.clone()).unwrap_or(f64::NAN);
     let from = format!("data/microarchitectures.toml, {}: {}", core.name, core.source);

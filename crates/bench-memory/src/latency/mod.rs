@@ -57,14 +57,11 @@ impl Benchmark for MemoryLatency {
             limits: limit::limits,
             answered: answered::level_in_brackets,
             findings: findings::lost_cache::find,
+            metrics: const {
+                &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
+                    .about("time of a load that depends on the one before")]
+            },
             ..Descriptor::USUAL
-        }
-    }
-
-    fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time of a load that depends on the one before")]
         }
     }
 
