@@ -22,59 +22,40 @@ pub fn median_interval(samples: &Samples, seed: Seed) -> Option<[f64; 2]> {
 }
 
 fn interval(samples: &Samples, seed: Seed, resamples: usize) -> Option<[f64; 2]> {
-    let sorted = samples.sorted();
+    let sorted = &samples.sorted();
     let (first, last) = (*sorted.first()?, *sorted.last()?);
-    match sorted.len() {
-        n if n < MIN_SAMPLES => None,
-        MIN_SAMPLES => Some([first, last]),
-        _ if first == last => Some([first, last]),
-        _ => Some(bootstrap(&sorted, seed, resamples)),
+    if sorted.len() <= MIN_SAMPLES || first == last {
+        return (sorted.len() >= MIN_SAMPLES).then_some([first, last]);
     }
-}
-
-fn bootstrap(sorted: &[f64], seed: Seed, resamples: usize) -> [f64; 2] {
     let mut generator = seed.generator();
     let mut resample = vec![0u32; sorted.len()];
-    let mut medians: Vec<f64> = (0..resamples)
-        .map(|_| {
-            for rank in &mut resample {
-                *rank = below(generator.next_u32(), sorted.len());
-            }
-            resampled_median(sorted, &mut resample)
-        })
-        .collect();
+    let median = |_| {
+        resample.fill_with(|| below(generator.next_u32(), sorted.len()));
+        resampled_median(sorted, &mut resample)
+    };
+    let mut medians: Vec<f64> = (0..resamples).map(median).collect();
     medians.sort_by(f64::total_cmp);
-    [mid_quantile(&medians, INTERVAL_TAIL), mid_quantile(&medians, 1.0 - INTERVAL_TAIL)]
+    Some([INTERVAL_TAIL, 1.0 - INTERVAL_TAIL].map(|p| mid_quantile(&medians, p)))
 }
 
 /// Returns the interpolated quantile `p` (0 to 1) of `sorted`; equal points have one rank, the mean
 /// of their ranks. Returns 0 if empty.
 fn mid_quantile(sorted: &[f64], p: f64) -> f64 {
     let rank = p * sorted.len() as f64;
-    let mut before: Option<Mid> = None;
+    let mut before: Option<(f64, f64)> = None;
     let mut start = 0;
     for equal in sorted.chunk_by(|a, b| a == b) {
-        let here = Mid { rank: start as f64 + equal.len() as f64 / 2.0, value: equal[0] };
+        let (here, value) = (start as f64 + equal.len() as f64 / 2.0, equal[0]);
         start += equal.len();
-        if here.rank >= rank {
-            return before.map_or(here.value, |before| before.towards(here, rank));
+        if here >= rank {
+            return before.map_or(value, |(before, low)| {
+                let part = (rank - before) / (here - before);
+                (low * (1.0 - part) + value * part).clamp(low, value)
+            });
         }
-        before = Some(here);
+        before = Some((here, value));
     }
-    before.map_or(0.0, |last| last.value)
-}
-
-#[derive(Clone, Copy)]
-struct Mid {
-    rank: f64,
-    value: f64,
-}
-
-impl Mid {
-    fn towards(self, next: Mid, rank: f64) -> f64 {
-        let part = (rank - self.rank) / (next.rank - self.rank);
-        (self.value * (1.0 - part) + next.value * part).clamp(self.value, next.value)
-    }
+    before.map_or(0.0, |(_, value)| value)
 }
 
 /// Maps 32 random `bits` to 0 … `count` − 1 (Lemire 2019, not rejecting: bias < count / 2³²).

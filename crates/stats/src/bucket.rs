@@ -57,27 +57,27 @@ const LEFT: f64 = 0.25;
 /// Detects a token bucket in chronological arrivals; `None` if no lower rate holds until the end.
 pub fn bucket(arrivals: &[ArrivalStretch]) -> Option<Bucket> {
     let arrivals = trimmed(arrivals);
-    let pieces = pieces(arrivals)?;
-    let all: f64 = pieces.amounts.iter().sum();
+    let (seconds, amounts) = pieces(arrivals)?;
+    let (count, all) = (amounts.len(), amounts.iter().sum::<f64>());
     [2, 4, 8].into_iter().find_map(|part| {
-        let tail = pieces.amounts.len().div_ceil(part);
-        let (base, stray) = level(&pieces, tail)?;
-        let excess = excess(&pieces, base);
-        let held = median(excess.get(excess.len() - tail..)?.to_vec())?;
-        let drawn = pieces.amounts.len() as f64 / tail as f64;
-        let chance =
-            fluctuation(&pieces.amounts)? * (pieces.amounts.len() - tail) as f64 / (tail as f64).sqrt();
+        let tail = count.div_ceil(part);
+        let (base, stray) = level(seconds, &amounts, tail)?;
+        let mut sum = 0.0;
+        let beyond = |amount: &f64| {
+            sum += amount - base * seconds;
+            sum
+        };
+        let excess: Vec<f64> = amounts.iter().map(beyond).collect();
+        let held = median(excess.get(count - tail..)?.to_vec())?;
+        let drawn = count as f64 / tail as f64;
+        let chance = fluctuation(&amounts)? * (count - tail) as f64 / (tail as f64).sqrt();
         let enough =
             held >= CLEAR * drawn * stray && held >= SIGNIFICANT * chance && held >= MIN_EXCESS_SHARE * all;
         let used_up = arrivals_until_excess(arrivals, base, USED_UP_SHARE * held).filter(|_| enough)?;
         let burst = used_up.amount / used_up.seconds;
-        let before = pieces.seconds * (pieces.amounts.len() - tail) as f64;
-        (burst >= BURST * base && used_up.seconds <= before + pieces.seconds).then_some(Bucket {
-            burst,
-            base,
-            tokens: held,
-            until: used_up.seconds,
-        })
+        let (tokens, until) = (held, used_up.seconds);
+        let is_before = until <= seconds * (count - tail) as f64 + seconds;
+        (burst >= BURST * base && is_before).then_some(Bucket { burst, base, tokens, until })
     })
 }
 
@@ -119,13 +119,9 @@ fn trimmed(arrivals: &[ArrivalStretch]) -> &[ArrivalStretch] {
     first.zip(last).and_then(|(first, last)| arrivals.get(first..=last)).unwrap_or_default()
 }
 
-struct Pieces {
-    seconds: f64,
-    amounts: Vec<f64>,
-}
-
-/// Splits the whole time into equal pieces; `None` if there would be too few.
-fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
+/// Splits the whole time into equal pieces and returns the seconds of one, and the amount in each;
+/// `None` if there would be too few.
+fn pieces(arrivals: &[ArrivalStretch]) -> Option<(f64, Vec<f64>)> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let whole = last.from + last.seconds - first.from;
     let count = ((whole / PIECE) as usize).min(MAX_PIECES);
@@ -142,13 +138,13 @@ fn pieces(arrivals: &[ArrivalStretch]) -> Option<Pieces> {
             *slot += one.amount * ((to.min(end) - from.max(start)) / one.seconds).clamp(0.0, 1.0);
         }
     }
-    Some(Pieces { seconds, amounts })
+    Some((seconds, amounts))
 }
 
 /// Returns the rate (amount per second) of the last `tail` pieces, and the range of their running
 /// sum around a line; `None` if that is too large.
-fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
-    let amounts = pieces.amounts.get(pieces.amounts.len().checked_sub(tail)?..)?;
+fn level(seconds: f64, amounts: &[f64], tail: usize) -> Option<(f64, f64)> {
+    let amounts = amounts.get(amounts.len().checked_sub(tail)?..)?;
     let each = amounts.iter().sum::<f64>() / tail as f64;
     if tail < MIN_BASE_PIECES || each.is_nan() || each <= 0.0 {
         return None;
@@ -159,7 +155,7 @@ fn level(pieces: &Pieces, tail: usize) -> Option<(f64, f64)> {
         (low, high) = (low.min(sum), high.max(sum));
     }
     let stray = high - low;
-    (stray <= STRAY * each * tail as f64).then_some((each / pieces.seconds, stray))
+    (stray <= STRAY * each * tail as f64).then_some((each / seconds, stray))
 }
 
 /// Returns the standard deviation of a piece, from differences of runs; a step hardly changes it.
@@ -170,23 +166,13 @@ fn fluctuation(amounts: &[f64]) -> Option<f64> {
     Some(median(differences)? / MEDIAN_DIFFERENCE / (length as f64).sqrt())
 }
 
-fn excess(pieces: &Pieces, base: f64) -> Vec<f64> {
-    let mut sum = 0.0;
-    let beyond = |amount: &f64| {
-        sum += amount - base * pieces.seconds;
-        sum
-    };
-    pieces.amounts.iter().map(beyond).collect()
-}
-
 fn peak(arrivals: &[ArrivalStretch], base: f64) -> f64 {
     walk(arrivals, base).map(|(_, excess)| excess).fold(0.0, f64::max)
 }
 
 /// Sums the arrivals until their excess over rate `base` reaches `wanted`; `None` if it never does.
 fn arrivals_until_excess(arrivals: &[ArrivalStretch], base: f64, wanted: f64) -> Option<ArrivalStretch> {
-    let (upto, _) = walk(arrivals, base).find(|(_, excess)| *excess >= wanted)?;
-    Some(upto)
+    walk(arrivals, base).find(|(_, excess)| *excess >= wanted).map(|(upto, _)| upto)
 }
 
 fn walk(arrivals: &[ArrivalStretch], base: f64) -> impl Iterator<Item = (ArrivalStretch, f64)> {

@@ -78,14 +78,17 @@ pub fn segments_of_many(
     let finest = each.min(LEVEL);
     let chance = |(series, seed): &(&[TimedPoint], Seed)| {
         let values = scaled(&Condensed::of(series).values);
-        significant_step(&values, &mut seed.generator(), StepLevel::of(finest).estimating_p_values())
-            .map_or(1.0, |step| step.chance)
+        let mut level = StepLevel::of(finest);
+        // Equal permutations, but steps with p-values up to LEVEL are accepted.
+        let allowed = (LEVEL * (level.permutations + 1) as f64).floor() as usize;
+        level.allowed = allowed.saturating_sub(1).max(1);
+        significant_step(&values, &mut seed.generator(), level).map_or(1.0, |(_, chance)| chance)
     };
     let chances: Vec<f64> = all.iter().map(chance).collect();
     let level = fdr_level(&chances, each).min(LEVEL);
-    let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| match *chance <= level {
-        true => segments_at(series, *seed, StepLevel::of(level), events),
-        false => segments_at(series, *seed, StepLevel::NO_STEP, events),
+    let judged = |((series, seed), chance): (&(&[TimedPoint], Seed), &f64)| {
+        let level = if *chance <= level { StepLevel::of(level) } else { StepLevel::NO_STEP };
+        segments_at(series, *seed, level, events)
     };
     all.iter().zip(&chances).map(judged).collect()
 }
@@ -95,12 +98,7 @@ fn fdr_level(chances: &[f64], each: f64) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
     let levels = (1..).map(|rank: u32| each * f64::from(rank));
-    sorted
-        .into_iter()
-        .zip(levels)
-        .filter(|(chance, level)| chance <= level)
-        .last()
-        .map_or(0.0, |(_, level)| level)
+    sorted.into_iter().zip(levels).filter(|(chance, level)| chance <= level).last().map_or(0.0, |last| last.1)
 }
 
 struct Condensed {
@@ -127,9 +125,7 @@ fn segments_at(series: &[TimedPoint], seed: Seed, level: StepLevel, events: &[f6
     });
     let found = change_points(&condensed.values, seed, level, known);
     let starts = found.into_iter().filter_map(|at| condensed.places.get(at).copied());
-    let mut bounds = vec![0];
-    bounds.extend(starts);
-    bounds.push(series.len());
+    let bounds: Vec<usize> = [0].into_iter().chain(starts).chain([series.len()]).collect();
     bounds.windows(2).filter_map(|pair| segment(series, pair[0]..pair[1])).collect()
 }
 
@@ -158,7 +154,8 @@ fn change_points(
     let mut open: VecDeque<Range<usize>> =
         (level.permutations > 0).then_some(0..scaled.len()).into_iter().collect();
     while let Some(range) = open.pop_front() {
-        let Some(split) = step(&scaled[range.clone()], &mut generator, level) else { continue };
+        let found_step = significant_step(&scaled[range.clone()], &mut generator, level);
+        let Some((split, _)) = found_step else { continue };
         let at = range.start + split;
         found.push(at);
         if found.len() == MAX_CHANGES {
@@ -197,27 +194,12 @@ impl StepLevel {
         let permutations = (2.0 / share).ceil().min(MOST_PERMUTATIONS as f64) as usize - 1;
         Self { permutations, allowed: 1 }
     }
-
-    /// Returns a level with equal permutations that accepts steps with p-values up to [`LEVEL`].
-    fn estimating_p_values(self) -> Self {
-        let allowed = (LEVEL * (self.permutations + 1) as f64).floor() as usize;
-        Self { allowed: allowed.saturating_sub(1).max(1), ..self }
-    }
 }
 
-struct Observed {
-    at: usize,
-    /// p-value: probability that noise alone shows a step as large.
-    chance: f64,
-}
-
-fn step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<usize> {
-    significant_step(values, generator, level).map(|step| step.at)
-}
-
-/// Returns the largest step in `values` and its p-value. `None` if the step is not significant at
+/// Returns the index of the largest step in `values`, and its p-value: the probability that noise
+/// alone shows a step as large. `None` if the step is not significant at
 /// `level`, or for fewer than 2 × [`MIN_SEGMENT`] values.
-fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<Observed> {
+fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) -> Option<(usize, f64)> {
     if values.len() < 2 * MIN_SEGMENT {
         return None;
     }
@@ -227,7 +209,7 @@ fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) 
     let spread = Spread::of(&held);
     let observed = spread.explained(largest) / variance_inflation(values, &residuals(&held, largest.at));
     if layers.chance(&held, spread.of_explained(observed)) < IMPOSSIBLE {
-        return Some(Observed { at: largest.at, chance: IMPOSSIBLE });
+        return Some((largest.at, IMPOSSIBLE));
     }
     let mut larger = 0;
     for _ in 0..level.permutations {
@@ -237,8 +219,7 @@ fn significant_step(values: &[f64], generator: &mut impl Rng, level: StepLevel) 
             return None;
         }
     }
-    let chance = (larger + 1) as f64 / (level.permutations + 1) as f64;
-    Some(Observed { at: largest.at, chance })
+    Some((largest.at, (larger + 1) as f64 / (level.permutations + 1) as f64))
 }
 
 fn shuffle(values: &mut [f64], generator: &mut impl Rng) {

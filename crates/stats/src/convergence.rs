@@ -121,7 +121,19 @@ impl StopRule {
             StopRule::Exactly(n) if samples.count() >= n.get() => Decision::Stop(SamplingOutcome::Fixed),
             StopRule::Exactly(_) => Decision::Continue,
             StopRule::Converge { precision, budget } => {
-                converge(samples, seed, precision, spent(used, budget.time), budget.whose)
+                let (count, used_up) = (samples.count(), used >= budget.time);
+                if count < MIN_SAMPLES && used < budget.time.saturating_mul(2) {
+                    return Decision::Continue;
+                }
+                let half_width = Summary::new(samples, seed).relative_half_width();
+                if count >= MIN_SAMPLES && half_width.is_some_and(|width| width <= precision) {
+                    return Decision::Stop(SamplingOutcome::Converged);
+                }
+                let by = (count >= MAX_SAMPLES).then_some(EndedBy::SampleCap);
+                let by = by.or_else(|| used_up.then_some(budget.whose));
+                by.map_or(Decision::Continue, |by| {
+                    Decision::Stop(SamplingOutcome::NotConverged { half_width, by })
+                })
             }
             StopRule::Steady { most, budget } => {
                 let reached = Steadiness::of_last(samples.points());
@@ -137,38 +149,6 @@ impl StopRule {
                 by.map_or(Decision::Continue, |by| Decision::Stop(SamplingOutcome::NotSteady { reached, by }))
             }
         }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum SpentTime {
-    Within,
-    Once,
-    Twice,
-}
-
-fn spent(used: Duration, budget: Duration) -> SpentTime {
-    match used {
-        used if used >= budget.saturating_mul(2) => SpentTime::Twice,
-        used if used >= budget => SpentTime::Once,
-        _ => SpentTime::Within,
-    }
-}
-
-fn converge(samples: &Samples, seed: Seed, precision: f64, spent: SpentTime, whose: EndedBy) -> Decision {
-    let enough = samples.count() >= MIN_SAMPLES;
-    if !enough && spent < SpentTime::Twice {
-        return Decision::Continue;
-    }
-    let half_width = Summary::new(samples, seed).relative_half_width();
-    if enough && half_width.is_some_and(|width| width <= precision) {
-        Decision::Stop(SamplingOutcome::Converged)
-    } else if samples.count() >= MAX_SAMPLES {
-        Decision::Stop(SamplingOutcome::NotConverged { half_width, by: EndedBy::SampleCap })
-    } else if spent >= SpentTime::Once {
-        Decision::Stop(SamplingOutcome::NotConverged { half_width, by: whose })
-    } else {
-        Decision::Continue
     }
 }
 

@@ -1,10 +1,7 @@
 //! Samples of one metric of one case, in order.
 
-use serde::{Deserialize, Serialize};
-
 /// At least one finite number, in the order of measurement.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Samples(Vec<f64>);
 
 /// Reason why a list of numbers is not [`Samples`].
@@ -58,20 +55,6 @@ impl Samples {
     }
 }
 
-impl TryFrom<Vec<f64>> for Samples {
-    type Error = NotSamples;
-
-    fn try_from(points: Vec<f64>) -> Result<Self, NotSamples> {
-        Samples::new(points)
-    }
-}
-
-impl From<Samples> for Vec<f64> {
-    fn from(samples: Samples) -> Self {
-        samples.0
-    }
-}
-
 /// Returns the median: the middle value, or the midpoint of both; `None` without values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -99,13 +82,6 @@ mod tests {
         assert_eq!(Samples::new(vec![3.0, 1.0]).unwrap().points(), [3.0, 1.0]);
         let message = Samples::new(vec![1.0, f64::NAN]).unwrap_err().to_string();
         assert!(message.starts_with("sample 2 is NaN"), "{message}");
-    }
-
-    #[test]
-    fn reading_back_proves_it_again() {
-        assert!(serde_json::from_str::<Samples>("[]").is_err());
-        let samples: Samples = serde_json::from_str("[2.0,1.0]").unwrap();
-        assert_eq!(serde_json::to_string(&samples).unwrap(), "[2.0,1.0]");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use rand_chacha::rand_core::Rng;
 
 use super::bootstrap::below;
-use super::samples::median_of_sorted;
+use super::samples::median;
 use super::{Samples, Seed};
 
 /// Minimum number of thread counts: one more than coefficients.
@@ -60,14 +60,14 @@ impl Usl {
             return None;
         }
         let medians: Vec<RatePoint> =
-            loads.iter().map(|l| RatePoint::new(l.threads, l.rates.median())).collect();
+            loads.iter().map(|l| (f64::from(l.threads), l.rates.median())).collect();
         let law = LawCoefficients::fit(&medians)?;
         let resampled = resampled(&loads, seed);
         let coefficient = |read: fn(&LawCoefficients) -> f64| Coefficient {
             value: read(&law),
             ci95: interval(resampled.iter().map(read).collect()),
         };
-        let misfit = medians.iter().map(|p| (law.rate(p.threads) / p.rate - 1.0).abs()).fold(0.0, f64::max);
+        let misfit = medians.iter().map(|(n, rate)| (law.rate(*n) / rate - 1.0).abs()).fold(0.0, f64::max);
         let found = Self {
             lambda: coefficient(|l| l.lambda),
             sigma: coefficient(|l| l.sigma),
@@ -88,16 +88,8 @@ impl Usl {
     }
 }
 
-struct RatePoint {
-    threads: f64,
-    rate: f64,
-}
-
-impl RatePoint {
-    fn new(threads: u32, rate: f64) -> Self {
-        Self { threads: f64::from(threads), rate }
-    }
-}
+/// Number of threads, and their rate.
+type RatePoint = (f64, f64);
 
 struct LawCoefficients {
     lambda: f64,
@@ -108,11 +100,11 @@ struct LawCoefficients {
 impl LawCoefficients {
     /// Fits the coefficients by least squares of the relative errors of N ÷ C.
     fn fit(points: &[RatePoint]) -> Option<Self> {
-        let per_thread: Vec<f64> = points.iter().map(|p| p.rate / p.threads).collect();
+        let per_thread: Vec<f64> = points.iter().map(|(threads, rate)| rate / threads).collect();
         let largest = per_thread.iter().copied().fold(0.0, f64::max);
         let column = |term: fn(f64) -> f64| {
             let pairs = points.iter().zip(&per_thread);
-            pairs.map(|(point, rate)| term(point.threads) * (rate / largest)).collect::<Vec<f64>>()
+            pairs.map(|((threads, _), rate)| term(*threads) * (rate / largest)).collect::<Vec<f64>>()
         };
         let one = column(|_| 1.0);
         let contention = column(|n| n - 1.0);
@@ -121,13 +113,13 @@ impl LawCoefficients {
             [&[&one], &[&one, &contention], &[&one, &coherency], &[&one, &contention, &coherency]];
         let mut best: Option<(f64, Self)> = None;
         for (index, columns) in sets.iter().enumerate() {
-            let Some(solution) = Solution::of(columns) else { continue };
-            let at = |place: usize| solution.coefficients.get(place).copied().unwrap_or(0.0);
+            let Some((coefficients, squared_error)) = solve(columns) else { continue };
+            let at = |place: usize| coefficients.get(place).copied().unwrap_or(0.0);
             let (sigma, kappa) = if index == 2 { (0.0, at(1)) } else { (at(1), at(2)) };
             let feasible = at(0) > 0.0 && sigma >= 0.0 && kappa >= 0.0;
-            if feasible && best.as_ref().is_none_or(|(error, _)| solution.squared_error < *error) {
+            if feasible && best.as_ref().is_none_or(|(error, _)| squared_error < *error) {
                 let law = Self { lambda: largest / at(0), sigma: sigma / at(0), kappa: kappa / at(0) };
-                best = Some((solution.squared_error, law));
+                best = Some((squared_error, law));
             }
         }
         best.map(|(_, law)| law)
@@ -139,51 +131,43 @@ impl LawCoefficients {
     }
 }
 
-struct Solution {
-    coefficients: Vec<f64>,
-    squared_error: f64,
-}
-
-impl Solution {
-    /// Finds the factors with which the columns add up to 1 in each row, by modified Gram–Schmidt,
-    /// done twice (Björck, "Numerical Methods for Least Squares Problems", 1996, ch. 2.4). `None`
-    /// if the columns depend on each other linearly.
-    fn of(columns: &[&[f64]]) -> Option<Self> {
-        let mut orthogonal: Vec<Vec<f64>> = Vec::new();
-        // factors[j][i]: component of column j along orthogonal column i.
-        let mut factors: Vec<Vec<f64>> = Vec::new();
-        for column in columns {
-            let (mut rest, mut parts) = (column.to_vec(), vec![0.0; orthogonal.len()]);
-            for _ in 0..2 {
-                for (part, direction) in parts.iter_mut().zip(&orthogonal) {
-                    let along = dot(&rest, direction);
-                    *part += along;
-                    rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= along * d);
-                }
+/// Returns the factors with which the columns add up to 1 in each row, and the squared error, by
+/// modified Gram–Schmidt, done twice (Björck, "Numerical Methods for Least Squares Problems", 1996,
+/// ch. 2.4). `None` if the columns depend on each other linearly.
+fn solve(columns: &[&[f64]]) -> Option<(Vec<f64>, f64)> {
+    let mut orthogonal: Vec<Vec<f64>> = Vec::new();
+    // factors[j][i]: component of column j along orthogonal column i.
+    let mut factors: Vec<Vec<f64>> = Vec::new();
+    for column in columns {
+        let (mut rest, mut parts) = (column.to_vec(), vec![0.0; orthogonal.len()]);
+        for _ in 0..2 {
+            for (part, direction) in parts.iter_mut().zip(&orthogonal) {
+                let along = dot(&rest, direction);
+                *part += along;
+                rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= along * d);
             }
-            let length = dot(&rest, &rest).sqrt();
-            let own = length > DEPENDENT * dot(column, column).sqrt();
-            if !own {
-                return None;
-            }
-            orthogonal.push(rest.iter().map(|x| x / length).collect());
-            parts.push(length);
-            factors.push(parts);
         }
-        let mut rest = vec![1.0; columns.first()?.len()];
-        let mut along = Vec::new();
-        for direction in &orthogonal {
-            let part = dot(&rest, direction);
-            along.push(part);
-            rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= part * d);
+        let length = dot(&rest, &rest).sqrt();
+        if length.is_nan() || length <= DEPENDENT * dot(column, column).sqrt() {
+            return None;
         }
-        let mut coefficients = vec![0.0; columns.len()];
-        for i in (0..columns.len()).rev() {
-            let later: f64 = (i + 1..columns.len()).map(|j| factors[j][i] * coefficients[j]).sum();
-            coefficients[i] = (along[i] - later) / factors[i][i];
-        }
-        Some(Self { coefficients, squared_error: dot(&rest, &rest) })
+        orthogonal.push(rest.iter().map(|x| x / length).collect());
+        parts.push(length);
+        factors.push(parts);
     }
+    let mut rest = vec![1.0; columns.first()?.len()];
+    let mut along = Vec::new();
+    for direction in &orthogonal {
+        let part = dot(&rest, direction);
+        along.push(part);
+        rest.iter_mut().zip(direction).for_each(|(x, d)| *x -= part * d);
+    }
+    let mut coefficients = vec![0.0; columns.len()];
+    for i in (0..columns.len()).rev() {
+        let later: f64 = (i + 1..columns.len()).map(|j| factors[j][i] * coefficients[j]).sum();
+        coefficients[i] = (along[i] - later) / factors[i][i];
+    }
+    Some((coefficients, dot(&rest, &rest)))
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -197,20 +181,15 @@ fn resampled(loads: &[&LoadPoint], seed: Seed) -> Vec<LawCoefficients> {
     }
     let mut generator = seed.generator();
     let mut drawn = || {
-        let medians: Vec<RatePoint> = loads
-            .iter()
-            .map(|load| RatePoint::new(load.threads, resampled_median(load.rates.points(), &mut generator)))
-            .collect();
-        LawCoefficients::fit(&medians)
+        let resampled_median = |load: &&LoadPoint| {
+            let points = load.rates.points();
+            let draw = |_| points[below(generator.next_u32(), points.len()) as usize];
+            let resample = (0..points.len()).map(draw).collect();
+            (f64::from(load.threads), median(resample).unwrap_or_default())
+        };
+        LawCoefficients::fit(&loads.iter().map(resampled_median).collect::<Vec<RatePoint>>())
     };
     (0..RESAMPLES).filter_map(|_| drawn()).collect()
-}
-
-fn resampled_median(points: &[f64], generator: &mut impl Rng) -> f64 {
-    let draw = |_| points[below(generator.next_u32(), points.len()) as usize];
-    let mut resample: Vec<f64> = (0..points.len()).map(draw).collect();
-    resample.sort_by(f64::total_cmp);
-    median_of_sorted(&resample)
 }
 
 fn interval(mut values: Vec<f64>) -> Option<[f64; 2]> {
@@ -340,10 +319,10 @@ mod tests {
             let law = LawCoefficients { lambda: 5.0, sigma, kappa };
             let points: Vec<RatePoint> = [1, 2, 3, 5, 8]
                 .into_iter()
-                .map(|n| RatePoint::new(n, law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
+                .map(|n| (f64::from(n), law.rate(f64::from(n)) * (1.0 + 0.05 * f64::from(n % 3))))
                 .collect();
             let error = |law: &LawCoefficients| -> f64 {
-                points.iter().map(|p| (p.rate / law.rate(p.threads) - 1.0).powi(2)).sum()
+                points.iter().map(|(threads, rate)| (rate / law.rate(*threads) - 1.0).powi(2)).sum()
             };
             let best = LawCoefficients::fit(&points).unwrap();
             let least = error(&best);

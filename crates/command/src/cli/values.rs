@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_model::plan::file::SCALES;
-use plimsoll_units::quantity::{self, ParseError};
+use plimsoll_units::quantity;
 
 fn shown(text: &str) -> String {
     plimsoll_units::text::shown_within(text, 40)
@@ -13,10 +13,8 @@ fn shown(text: &str) -> String {
 /// Parses a whole number from `LEAST` to `MOST`.
 pub(super) fn whole<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u32, String> {
     let wrong = |why: &str| format!("must be between {LEAST} and {MOST}: '{}' is {why}", shown(text));
-    let number = quantity::parse_count(text).map_err(|error| match error {
-        ParseError::Negative { .. } | ParseError::TooLarge { .. } => wrong("not"),
-        _ => wrong("not a whole number"),
-    })?;
+    let number = quantity::parse_count(text)
+        .map_err(|error| wrong(if error.is_out_of_range { "not" } else { "not a whole number" }))?;
     let number = u32::try_from(number).ok().filter(|number| (LEAST..=MOST).contains(number));
     number.ok_or_else(|| wrong("not"))
 }

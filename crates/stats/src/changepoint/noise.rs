@@ -27,7 +27,9 @@ pub(super) fn winsorised(values: &[f64]) -> Vec<f64> {
 /// estimates that may be too high, from differences and from residuals, plus a standard error.
 pub(super) fn variance_inflation(values: &[f64], residuals: &[f64]) -> f64 {
     let n = values.len() as f64;
-    let of_differences = difference_correlation(values) + (2.0 / n).sqrt();
+    // Correlation ρ of neighbours by differences at distances 2, 1: E d₂² ÷ E d₁² − 1.
+    let ratio = trimmed_square(values, 2) / trimmed_square(values, 1);
+    let of_differences = if ratio.is_finite() { ratio - 1.0 } else { -1.0 } + (2.0 / n).sqrt();
     // Fitted means lower the correlation of residuals by about 1 ÷ n each (Kendall 1954).
     let of_residuals = residual_correlation(residuals) + (1.0 / n).sqrt() + 2.0 / n;
     inflation(of_differences.min(of_residuals))
@@ -47,12 +49,6 @@ pub(super) fn inflation_of(residuals: &[f64]) -> f64 {
 fn inflation(correlation: f64) -> f64 {
     let correlation = correlation.clamp(0.0, MOST_CORRELATED);
     (1.0 + correlation) / (1.0 - correlation)
-}
-
-/// Returns the correlation ρ of neighbours by differences at distances 2, 1: E d₂² ÷ E d₁² − 1.
-fn difference_correlation(values: &[f64]) -> f64 {
-    let ratio = trimmed_square(values, 2) / trimmed_square(values, 1);
-    if ratio.is_finite() { ratio - 1.0 } else { -1.0 }
 }
 
 fn residual_correlation(residuals: &[f64]) -> f64 {

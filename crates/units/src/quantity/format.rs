@@ -9,37 +9,23 @@ use super::{Quantity, Unit};
 /// Default number of significant digits.
 pub const USUAL_DIGITS: usize = 3;
 
-struct ScaleStep {
-    size: f64,
-    prefix: &'static str,
-}
-
-const fn step(size: f64, prefix: &'static str) -> ScaleStep {
-    ScaleStep { size, prefix }
-}
+/// Size and prefix of a scale.
+type ScaleStep = (f64, &'static str);
 
 /// SI prefixes of rates. None below 1: "0.5 IOPS" is easier to read than "500 mIOPS".
-const RATE_PREFIXES: &[ScaleStep] = &[
-    step(1e18, "E"),
-    step(1e15, "P"),
-    step(1e12, "T"),
-    step(1e9, "G"),
-    step(1e6, "M"),
-    step(1e3, "k"),
-    step(1.0, ""),
-];
-const TIME_PREFIXES: &[ScaleStep] =
-    &[step(1.0, ""), step(1e-3, "m"), step(1e-6, "µ"), step(1e-9, "n"), step(1e-12, "p")];
+const RATE_PREFIXES: &[ScaleStep] =
+    &[(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), UNSCALED];
+const TIME_PREFIXES: &[ScaleStep] = &[UNSCALED, (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p")];
 const BYTE_PREFIXES: &[ScaleStep] = &[
-    step((1u64 << 60) as f64, "Ei"),
-    step((1u64 << 50) as f64, "Pi"),
-    step((1u64 << 40) as f64, "Ti"),
-    step((1u64 << 30) as f64, "Gi"),
-    step((1u64 << 20) as f64, "Mi"),
-    step((1u64 << 10) as f64, "Ki"),
-    step(1.0, ""),
+    ((1u64 << 60) as f64, "Ei"),
+    ((1u64 << 50) as f64, "Pi"),
+    ((1u64 << 40) as f64, "Ti"),
+    ((1u64 << 30) as f64, "Gi"),
+    ((1u64 << 20) as f64, "Mi"),
+    ((1u64 << 10) as f64, "Ki"),
+    UNSCALED,
 ];
-const NO_PREFIXES: &[ScaleStep] = &[step(1.0, "")];
+const UNSCALED: ScaleStep = (1.0, "");
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +40,7 @@ impl Quantity {
         if let Some(exact) = self.exact_bytes(digits) {
             return exact;
         }
-        let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
+        let (number, (_, prefix)) = self.scale(digits);
         match (self.unit, prefix) {
             (Unit::One, _) => number,
             // "k1/s" would be misread, so the prefix belongs to the number.
@@ -69,10 +55,28 @@ impl Quantity {
     fn exact_bytes(&self, digits: usize) -> Option<String> {
         const ROUNDED: f64 = 10.0 * 1_048_576.0;
         let odd = self.unit == Unit::Byte && self.value.fract() == 0.0 && self.value.abs() < ROUNDED;
-        let Scaled { number, prefix } = scale(self.value, steps(self.unit), digits, self.unit);
-        let size = BYTE_PREFIXES.iter().find(|step| step.prefix == prefix).map_or(1.0, |step| step.size);
+        let (number, (size, _)) = self.scale(digits);
         let shown = number.parse::<f64>().ok()? * size;
         (odd && shown != self.value).then(|| format!("{} {}", self.value, self.unit.name()))
+    }
+
+    /// Returns the number in units of the returned scale, with `digits` significant digits.
+    fn scale(&self, digits: usize) -> (String, ScaleStep) {
+        let (value, unit) = (self.value, self.unit);
+        let steps = match unit {
+            Unit::Second => TIME_PREFIXES,
+            Unit::One => &[UNSCALED],
+            Unit::Byte => BYTE_PREFIXES,
+            _ => RATE_PREFIXES,
+        };
+        let rounded = |value: f64| format!("{value:.*e}", digits.clamp(1, 17) - 1).parse().unwrap_or(value);
+        let reaches = |(size, _): &&ScaleStep| rounded(value.abs() / size) >= 1.0;
+        let is_scaled = value.is_finite() && value != 0.0;
+        let step = steps.iter().find(reaches).or(steps.last()).filter(|_| is_scaled);
+        let step = step.copied().unwrap_or(UNSCALED);
+        let scaled = value / step.0;
+        let whole = unit == Unit::Byte && scaled.fract() == 0.0 && scaled.abs() < 1e9;
+        (if whole { format!("{scaled:.0}") } else { significant(scaled, digits) }, step)
     }
 }
 
@@ -126,14 +130,9 @@ pub fn format_cpus(cpus: f64, digits: usize) -> String {
 /// integer part below 10⁹; from there, and below 10⁻⁴, with an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
     let digits = digits.clamp(1, 17);
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
-    if value == 0.0 {
-        return "0".to_owned();
+    if !value.is_finite() || value == 0.0 {
+        // Zero added, negative zero is written without a sign.
+        return (value + 0.0).to_string();
     }
     // Exponent after rounding: 9.996 becomes 10.0, not 10.00.
     let rounded = format!("{value:.*e}", digits - 1);
@@ -171,45 +170,6 @@ pub fn format_duration(duration: Duration) -> String {
     }
     let found = UNITS.iter().find(|(size, _)| nanos.is_multiple_of(*size));
     found.map_or_else(|| format!("{nanos}ns"), |(size, suffix)| format!("{}{suffix}", nanos / size))
-}
-
-struct Scaled {
-    number: String,
-    prefix: &'static str,
-}
-
-const fn steps(unit: Unit) -> &'static [ScaleStep] {
-    match unit {
-        Unit::Second => TIME_PREFIXES,
-        Unit::One => NO_PREFIXES,
-        Unit::Byte => BYTE_PREFIXES,
-        Unit::BytePerSecond
-        | Unit::BitPerSecond
-        | Unit::FlopPerSecond
-        | Unit::OpPerSecond
-        | Unit::IoPerSecond
-        | Unit::PerSecond
-        | Unit::Hertz => RATE_PREFIXES,
-    }
-}
-
-fn scale(value: f64, steps: &[ScaleStep], digits: usize, unit: Unit) -> Scaled {
-    let unscaled = ScaleStep { size: 1.0, prefix: "" };
-    let size = value.abs();
-    let chosen = if !value.is_finite() || value == 0.0 {
-        &unscaled
-    } else {
-        let reaches = |step: &&ScaleStep| round_to(size / step.size, digits) >= 1.0;
-        steps.iter().find(reaches).or(steps.last()).unwrap_or(&unscaled)
-    };
-    let scaled = value / chosen.size;
-    let whole = unit == Unit::Byte && scaled.fract() == 0.0 && scaled.abs() < 1e9;
-    let number = if whole { format!("{scaled:.0}") } else { significant(scaled, digits) };
-    Scaled { number, prefix: chosen.prefix }
-}
-
-fn round_to(value: f64, digits: usize) -> f64 {
-    format!("{value:.*e}", digits.clamp(1, 17) - 1).parse().unwrap_or(value)
 }
 
 #[cfg(test)]

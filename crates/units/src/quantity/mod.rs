@@ -1,19 +1,17 @@
 //! Values with units. The machine form (JSON, case ids) is the plain number in the base unit.
 
-mod error;
 pub mod format;
 mod mix;
 pub mod parse;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::{ParseError, ReadQuantity};
 pub use format::{
     format_cpus, format_duration, format_size, percent, percent_below, relative_half_width, significant,
     write_distinct,
 };
 pub use mix::{Mix, MixPart, SizeMix, parse_sizes};
-pub use parse::{parse_count, parse_duration, parse_rate, parse_share, parse_size};
+pub use parse::{ParseError, parse_count, parse_duration, parse_rate, parse_share, parse_size};
 
 /// Base unit of a [`Quantity`]. The serialised names are part of the run document's schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -92,9 +90,7 @@ impl Unit {
 
     /// Returns the unit with this name in the run document (also `IOPS`); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Unit> {
-        if name == "IOPS" {
-            return Some(Unit::IoPerSecond);
-        }
+        let name = if name == "IOPS" { "IO/s" } else { name };
         Unit::ALL.iter().copied().find(|unit| unit.name() == name)
     }
 }

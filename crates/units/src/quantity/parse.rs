@@ -2,14 +2,38 @@
 
 use std::time::Duration;
 
-use super::error::{ParseError, ReadQuantity};
 use crate::text::shown_within;
+
+const SIZE: &str = "a size such as 4K (4096 bytes), 4kB (4000 bytes) or 1M";
+const DURATION: &str = "a time such as 50us, 200ms, 10m, 1h or 30d";
+const RATE: &str = "a rate per second such as 1000, 100M or 1.5G";
+const COUNT: &str = "a whole number such as 32";
+const SHARE: &str = "a share such as 1% or 0.01";
+
+/// Reason why a text is not a valid value: one line with the problem and a right example, to follow
+/// the name of the option.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ParseError {
+    message: String,
+    /// Whether the text is a number outside the range: negative or too large.
+    pub is_out_of_range: bool,
+}
+
+impl ParseError {
+    fn new(what: &str, text: &str, problem: &str) -> Self {
+        let is_out_of_range = ["is negative", TOO_LARGE].contains(&problem);
+        Self { message: format!("must be {what}: '{}' {problem}", shown(text)), is_out_of_range }
+    }
+}
+
+const TOO_LARGE: &str = "is too large";
 
 /// Parses a size in bytes: `4096`, `4096B`, `4K` = `4k` = `4KiB` = 4096 (up to `E`), `4kB` = 4000
 /// (up to `EB`), fractions if the result is whole (`1.5M`). Fails for `4KB`, which is ambiguous,
 /// and above 2⁶⁴ − 1.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
-    let input = ParsedInput::split(ReadQuantity::Size, text)?;
+    let input = ParsedInput::split(SIZE, text)?;
     let multiplier: u64 = match input.suffix {
         "" | "B" => 1,
         "K" | "k" | "KiB" => 1 << 10,
@@ -24,7 +48,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
         "TB" => 1_000_000_000_000,
         "PB" => 1_000_000_000_000_000,
         "EB" => 1_000_000_000_000_000_000,
-        "KB" | "kb" | "Kb" => return Err(ParseError::Ambiguous { text: shown(text) }),
+        "KB" | "kb" | "Kb" => return Err(input.error("could mean 1000 or 1024 bytes each")),
         _ => return Err(input.unknown_suffix()),
     };
     input.whole(multiplier, " of bytes")
@@ -34,7 +58,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
 /// `w` or `y` (365 days), with fractions down to a nanosecond (`1.5s`). Fails without a unit and
 /// above 2⁶⁴ − 1 ns (584 years).
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
-    let input = ParsedInput::split(ReadQuantity::Duration, text)?;
+    let input = ParsedInput::split(DURATION, text)?;
     let nanos: u64 = match input.suffix {
         "ns" => 1,
         "us" | "µs" | "μs" => 1_000,
@@ -45,7 +69,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
         "d" => 86_400_000_000_000,
         "w" => 604_800_000_000_000,
         "y" => 365 * 86_400_000_000_000,
-        "" => return Err(ParseError::NoUnit { text: shown(text) }),
+        "" => return Err(input.error("has no unit")),
         _ => return Err(input.unknown_suffix()),
     };
     input.whole(nanos, " of nanoseconds").map(Duration::from_nanos)
@@ -54,7 +78,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
 /// Parses a rate per second above zero with SI prefixes: `100M` = 10⁸, `1.5G`, `1e8`. Fails for
 /// `m`, which may mean milli or mega.
 pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
-    let input = ParsedInput::split(ReadQuantity::Rate, text)?;
+    let input = ParsedInput::split(RATE, text)?;
     let exponent = match input.suffix {
         "" => 0,
         "k" | "K" => 3,
@@ -63,29 +87,31 @@ pub fn parse_rate(text: &str) -> Result<f64, ParseError> {
         "T" => 12,
         "P" => 15,
         "E" => 18,
+        suffix if suffix.contains(['b', 'B']) => {
+            return Err(input.error(&format!(
+                "is not (unknown unit '{}': write a number without it: transfers per second for a disk, bit/s for a network)",
+                shown(suffix)
+            )));
+        }
         _ => return Err(input.unknown_suffix()),
     };
-    let rate = input.number.shifted(exponent).to_f64();
-    match rate {
-        r if !r.is_finite() => Err(input.too_large()),
-        0.0 => Err(ParseError::Zero { what: ReadQuantity::Rate, text: shown(text) }),
-        r => Ok(r),
+    match input.number.shifted(exponent).to_f64() {
+        rate if !rate.is_finite() => Err(input.error(TOO_LARGE)),
+        0.0 => Err(input.error("is zero")),
+        rate => Ok(rate),
     }
 }
 
 /// Parses a whole number up to 2⁶⁴ − 1: `1000` or `1e12`.
 pub fn parse_count(text: &str) -> Result<u64, ParseError> {
-    let input = ParsedInput::split(ReadQuantity::Count, text)?;
-    if !input.suffix.is_empty() {
-        return Err(input.unknown_suffix());
-    }
-    input.whole(1, "")
+    let input = ParsedInput::split(COUNT, text)?;
+    if input.suffix.is_empty() { input.whole(1, "") } else { Err(input.error("is not a whole number")) }
 }
 
 /// Parses a share from 0 to 1: `1%` and `0.01` are both 0.01. Fails for `1` or more without `%`, as
 /// per cent is probably meant.
 pub fn parse_share(text: &str) -> Result<f64, ParseError> {
-    let input = ParsedInput::split(ReadQuantity::Share, text)?;
+    let input = ParsedInput::split(SHARE, text)?;
     let (exponent, fits): (i32, fn(f64) -> bool) = match input.suffix {
         "" => (0, |share| share < 1.0),
         "%" => (-2, |share| share <= 1.0),
@@ -96,9 +122,11 @@ pub fn parse_share(text: &str) -> Result<f64, ParseError> {
     match fits(share) {
         true => Ok(share),
         false if input.suffix.is_empty() && percent < 1.0 => {
-            Err(ParseError::NoPercent { text: shown(input.text.trim()), part: percent.to_string() })
+            let text = text.trim();
+            let problem = format!("has no %: write {}% or {percent}", shown(text));
+            Err(ParseError::new(SHARE, text, &problem))
         }
-        false => Err(input.too_large()),
+        false => Err(input.error(TOO_LARGE)),
     }
 }
 
@@ -107,45 +135,41 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 struct ParsedInput<'a> {
-    what: ReadQuantity,
+    what: &'static str,
     text: &'a str,
     number: Decimal,
     suffix: &'a str,
 }
 
 impl<'a> ParsedInput<'a> {
-    fn split(what: ReadQuantity, text: &'a str) -> Result<Self, ParseError> {
+    fn split(what: &'static str, text: &'a str) -> Result<Self, ParseError> {
         let body = text.trim();
         if body.is_empty() {
-            return Err(ParseError::Empty { what });
+            let message = format!("must be {what}: it is empty");
+            return Err(ParseError { message, is_out_of_range: false });
         }
         if body.strip_prefix(['-', '−']).is_some_and(|rest| !rest.starts_with('-')) {
-            return Err(ParseError::Negative { what, text: shown(text) });
+            return Err(ParseError::new(what, text, "is negative"));
         }
-        let end = number_end(body);
-        let (number, suffix) = body.split_at(end);
-        match Decimal::read(number) {
-            Some(number) => Ok(ParsedInput { what, text, number, suffix: suffix.trim_start() }),
-            None => Err(ParseError::NotANumber { what, text: shown(text) }),
-        }
+        let (number, suffix) = body.split_at(number_end(body));
+        let problem = if what == COUNT { "is not a whole number" } else { "is not a number" };
+        let number = Decimal::read(number).ok_or_else(|| ParseError::new(what, text, problem))?;
+        Ok(ParsedInput { what, text, number, suffix: suffix.trim_start() })
     }
 
-    fn whole(&self, multiplier: u64, unit: &'static str) -> Result<u64, ParseError> {
-        match self.number.scaled(multiplier) {
-            WholeNumber::Is(value) => Ok(value),
-            WholeNumber::TooLarge => Err(self.too_large()),
-            WholeNumber::Fraction => {
-                Err(ParseError::NotWhole { what: self.what, text: shown(self.text), unit })
-            }
-        }
+    fn whole(&self, multiplier: u64, unit: &str) -> Result<u64, ParseError> {
+        self.number.scaled(multiplier).map_err(|problem| match problem {
+            NotAnInteger::TooLarge => self.error(TOO_LARGE),
+            NotAnInteger::Fraction => self.error(&format!("is not a whole number{unit}")),
+        })
     }
 
-    fn too_large(&self) -> ParseError {
-        ParseError::TooLarge { what: self.what, text: shown(self.text) }
+    fn error(&self, problem: &str) -> ParseError {
+        ParseError::new(self.what, self.text, problem)
     }
 
     fn unknown_suffix(&self) -> ParseError {
-        ParseError::UnknownSuffix { what: self.what, text: shown(self.text), suffix: shown(self.suffix) }
+        self.error(&format!("is not (unknown unit '{}')", shown(self.suffix)))
     }
 }
 
@@ -175,8 +199,7 @@ struct Decimal {
     exponent: i32,
 }
 
-enum WholeNumber {
-    Is(u64),
+enum NotAnInteger {
     TooLarge,
     Fraction,
 }
@@ -213,24 +236,17 @@ impl Decimal {
         format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
 
-    fn scaled(self, multiplier: u64) -> WholeNumber {
+    fn scaled(self, multiplier: u64) -> Result<u64, NotAnInteger> {
         if self.digits == 0 {
-            return WholeNumber::Is(0);
+            return Ok(0);
         }
-        let Some(product) = self.digits.checked_mul(u128::from(multiplier)) else {
-            return WholeNumber::TooLarge;
+        let product = self.digits.checked_mul(u128::from(multiplier)).ok_or(NotAnInteger::TooLarge)?;
+        let value = match 10u128.checked_pow(self.exponent.unsigned_abs()) {
+            power if self.exponent >= 0 => power.and_then(|power| product.checked_mul(power)),
+            Some(power) if product.is_multiple_of(power) => Some(product / power),
+            _ => return Err(NotAnInteger::Fraction),
         };
-        let Some(power) = 10u128.checked_pow(self.exponent.unsigned_abs()) else {
-            return if self.exponent > 0 { WholeNumber::TooLarge } else { WholeNumber::Fraction };
-        };
-        let value = if self.exponent >= 0 {
-            product.checked_mul(power)
-        } else if product.is_multiple_of(power) {
-            Some(product / power)
-        } else {
-            return WholeNumber::Fraction;
-        };
-        value.and_then(|v| u64::try_from(v).ok()).map_or(WholeNumber::TooLarge, WholeNumber::Is)
+        value.and_then(|value| u64::try_from(value).ok()).ok_or(NotAnInteger::TooLarge)
     }
 }
 
