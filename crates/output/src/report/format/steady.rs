@@ -25,7 +25,7 @@ fn for_people(document: &SteadyDocument) -> String {
 /// Formats median and 95 % confidence interval of times in seconds.
 fn median_text(times: Vec<f64>) -> String {
     let runs = plimsoll_units::text::format_count(times.len(), "run");
-    let Ok(samples) = Samples::try_from(times) else { return "no run".to_owned() };
+    let Ok(samples) = Samples::new(times) else { return "no run".to_owned() };
     let interval = median_interval(&samples, Seed::new(1, "steady", "wall"));
     let interval = interval.map_or_else(String::new, |[low, high]| format!("  [{low:.4}, {high:.4}]"));
     format!("{:.4} s{interval}  {runs}", samples.median())
