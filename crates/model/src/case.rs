@@ -297,15 +297,10 @@ impl FromStr for Case {
 /// Decodes `%2F` and similar escapes of a word in an id; `None` if malformed or not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes().iter().copied();
+    let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let high = (rest.next()? as char).to_digit(16)?;
-            let low = (rest.next()? as char).to_digit(16)?;
-            bytes.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
+        let mut digit = || (rest.next()? as char).to_digit(16);
+        bytes.push(if byte == b'%' { u8::try_from(digit()? * 16 + digit()?).ok()? } else { byte });
     }
     String::from_utf8(bytes).ok()
 }
@@ -327,34 +322,25 @@ impl fmt::Display for CaseId {
     }
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
-    id: CaseId,
-    benchmark: &'a str,
-    params: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Read {
+#[derive(Serialize, Deserialize)]
+struct Written {
     id: String,
     benchmark: Option<String>,
     params: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-impl Read {
+impl Written {
     fn contradicts(&self, case: &Case) -> Option<&'static str> {
-        let benchmark = self.benchmark.as_ref().is_none_or(|benchmark| *benchmark == case.benchmark);
-        let params = self.params.as_ref().is_none_or(|params| {
-            let is_same =
-                |name: &str, value| params.get(name).is_some_and(|written| is_written(value, written));
-            params.len() == case.params.len()
-                && case.params().iter().all(|(name, value)| is_same(name, value))
-        });
-        match (benchmark, params) {
-            (false, _) => Some("benchmark"),
-            (true, false) => Some("params"),
-            (true, true) => None,
+        if self.benchmark.as_ref().is_some_and(|benchmark| *benchmark != case.benchmark) {
+            return Some("benchmark");
         }
+        let is_same = |params: &serde_json::Map<_, _>, (name, value): &(&str, Value)| {
+            params.get(*name).is_some_and(|written| is_written(value, written))
+        };
+        let is_right = |params: &serde_json::Map<_, _>| {
+            params.len() == case.params.len() && case.params.iter().all(|param| is_same(params, param))
+        };
+        (!self.params.as_ref().is_none_or(is_right)).then_some("params")
     }
 }
 
@@ -373,20 +359,17 @@ impl Serialize for Case {
             .map(|(name, value)| Ok(((*name).to_owned(), serde_json::to_value(value)?)))
             .collect::<Result<_, serde_json::Error>>()
             .map_err(serde::ser::Error::custom)?;
-        Written { id: self.id(), benchmark: &self.benchmark, params }.serialize(s)
+        let benchmark = Some(self.benchmark.clone());
+        Written { id: self.to_string(), benchmark, params: Some(params) }.serialize(s)
     }
 }
 
 impl<'de> Deserialize<'de> for Case {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let read = Read::deserialize(d)?;
+        let read = Written::deserialize(d)?;
         let case: Self = read.id.parse().map_err(serde::de::Error::custom)?;
-        match read.contradicts(&case) {
-            None => Ok(case),
-            Some(what) => {
-                Err(serde::de::Error::custom(format_args!("{}: {what} contradicts its id", case.id())))
-            }
-        }
+        let wrong = |what| serde::de::Error::custom(format_args!("{}: {what} contradicts its id", case.id()));
+        read.contradicts(&case).map_or(Ok(()), |what| Err(wrong(what))).map(|()| case)
     }
 }
 

@@ -8,7 +8,7 @@ pub use tool_results::{Availability, Parity, ToolResult};
 
 pub use crate::warning::Note;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, Samples, Seed, Summary, TimedPoint};
 use plimsoll_units::quantity::{Unit, percent, write_distinct};
@@ -142,11 +142,8 @@ impl MetricResult {
 
     /// Returns each sample with its time in seconds since the start of the run.
     pub fn timed(&self) -> Vec<TimedPoint> {
-        self.series
-            .iter()
-            .zip(&self.samples)
-            .map(|(point, &value)| TimedPoint { t: point.t, value })
-            .collect()
+        let timed = self.series.iter().zip(&self.samples);
+        timed.map(|(point, &value)| TimedPoint { t: point.t, value }).collect()
     }
 }
 
@@ -213,16 +210,13 @@ impl Measurement {
         let metric = self.metrics.first()?;
         let excluded = self.conditions.excluded.filter(|share| *share > DELIVERED_SHOWN)?.min(1.0);
         let undisturbed = metric.summary.median;
-        let least = match metric.better {
-            Better::Higher => undisturbed * (1.0 - excluded),
-            Better::Lower => undisturbed / (1.0 - excluded),
-        };
         // If threads take turns, each counts only its own time: the sum is too good.
-        let is_better = |delivered: f64| match metric.better {
-            Better::Higher => delivered > undisturbed,
-            Better::Lower => delivered < undisturbed,
+        let (least, is_better): (f64, fn(&f64, &f64) -> bool) = match metric.better {
+            Better::Higher => (undisturbed * (1.0 - excluded), f64::gt),
+            Better::Lower => (undisturbed / (1.0 - excluded), f64::lt),
         };
-        let value = self.conditions.delivered.filter(|delivered| !is_better(*delivered)).unwrap_or(least);
+        let delivered = self.conditions.delivered.filter(|delivered| !is_better(delivered, &undisturbed));
+        let value = delivered.unwrap_or(least);
         Some(Delivered { value, undisturbed, excluded, cause: self.loss_cause() })
     }
 
@@ -270,13 +264,8 @@ impl Measurement {
 
     /// Returns the codes of the warnings, each once, in order of first occurrence.
     pub fn warning_codes(&self) -> Vec<&str> {
-        let mut codes: Vec<&str> = Vec::new();
-        for Note { code, .. } in &self.warnings {
-            if !codes.contains(&code.as_str()) {
-                codes.push(code);
-            }
-        }
-        codes
+        let mut known = BTreeSet::new();
+        self.warnings.iter().map(Note::code).filter(|code| known.insert(*code)).collect()
     }
 
     /// Returns the samples' values and clocks as an outcome, from which limits of other cases are
@@ -294,14 +283,13 @@ impl Measurement {
                 ..Sample::default()
             }
         };
-        let believed = matches!(self.status, Status::Ok);
         Outcome {
             case: self.case.clone(),
             repeat: self.repeat,
             samples: (0..longest).map(sample).collect(),
             facts: sample::Facts { achieved: self.achieved.clone(), ..sample::Facts::default() },
             tool_results: Vec::new(),
-            ended: (!believed).then(|| CannotMeasure::environment("not to be believed")),
+            ended: (self.status != Status::Ok).then(|| CannotMeasure::environment("not to be believed")),
         }
     }
 }

@@ -23,27 +23,22 @@ pub enum ThreadOrder {
 impl ThreadOrder {
     /// Parses `spread`, `compact` or CPUs (`0-3,8`); fails for CPUs that this process may not use.
     pub fn read(word: &str, machine: &Machine) -> Result<Self, String> {
-        let placement = Self::parse(word)?;
-        match placement.foreign(machine) {
-            Some(cpu) => Err(format!(
-                "affinity: CPU {cpu} may not be used: this process is allowed CPUs {}",
-                machine.cpu.allowed
-            )),
-            None => Ok(placement),
-        }
+        let (placement, allowed) = (Self::parse(word)?, &machine.cpu.allowed);
+        let wrong =
+            |cpu| format!("affinity: CPU {cpu} may not be used: this process is allowed CPUs {allowed}");
+        placement.foreign(machine).map_or(Ok(()), |cpu| Err(wrong(cpu))).map(|()| placement)
     }
 
     fn parse(word: &str) -> Result<Self, String> {
-        let cpus = match word {
-            "spread" => return Ok(Self::Spread),
-            "compact" => return Ok(Self::Compact),
-            list => list.parse::<CpuSet>(),
-        };
-        let shown = plimsoll_units::text::shown(word);
-        match cpus {
-            Err(_) => Err(format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not")),
-            Ok(cpus) if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
-            Ok(cpus) => Ok(Self::Cpus(cpus)),
+        match (word, word.parse::<CpuSet>()) {
+            ("spread", _) => Ok(Self::Spread),
+            ("compact", _) => Ok(Self::Compact),
+            (_, Ok(cpus)) if cpus.is_empty() => Err("affinity: no CPU is named".to_owned()),
+            (_, Ok(cpus)) => Ok(Self::Cpus(cpus)),
+            _ => {
+                let shown = plimsoll_units::text::shown(word);
+                Err(format!("affinity must be spread, compact or CPUs such as 0-3: '{shown}' is not"))
+            }
         }
     }
 
@@ -60,23 +55,12 @@ impl ThreadOrder {
         let mut order: Vec<CpuPosition> = cpu_positions(machine);
         match self {
             Self::Spread => {
-                order.sort_by_key(|position| {
-                    (
-                        position.sibling,
-                        Reverse(position.capacity),
-                        position.in_package,
-                        position.package,
-                        position.cpu,
-                    )
-                });
+                order.sort_by_key(|at| (at.sibling, Reverse(at.capacity), at.in_package, at.package, at.cpu));
             }
-            Self::Compact => order.sort_by_key(|position| {
-                (position.package, Reverse(position.capacity), position.core, position.cpu)
-            }),
-            Self::Cpus(cpus) => order.retain(|position| cpus.contains(position.cpu)),
+            Self::Compact => order.sort_by_key(|at| (at.package, Reverse(at.capacity), at.core, at.cpu)),
+            Self::Cpus(cpus) => order.retain(|at| cpus.contains(at.cpu)),
         }
-        let enough = if order.is_empty() { 0 } else { threads };
-        order.iter().map(|position| position.cpu).cycle().take(enough).collect()
+        order.iter().map(|at| at.cpu).cycle().take(threads).collect()
     }
 }
 

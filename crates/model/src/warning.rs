@@ -118,7 +118,7 @@ pub enum Loss {
 /// Codes of warnings that name the cause of lost or excluded time.
 pub const CAUSES: [&str; 9] = [
     "clock-changed",
-    "cpus-moved",
+    Warning::CPUS_MOVED,
     "cpus-on-one-core",
     "memory-shared",
     "preempted",
@@ -129,53 +129,49 @@ pub const CAUSES: [&str; 9] = [
 ];
 
 impl Loss {
-    fn code(self) -> &'static str {
+    /// Returns the code, the short name and a sentence with evidence and remedy.
+    fn words(self) -> [&'static str; 3] {
         match self {
-            Loss::Preempted => "preempted",
-            Loss::Stolen | Loss::Gaps => "stolen",
-            Loss::Throttled => "throttled",
-            Loss::ClockChanged => "clock-changed",
-            Loss::SiblingBusy => "sibling-busy",
-            Loss::TwoRates => "two-rates",
-            Loss::MemoryShared => "memory-shared",
-        }
-    }
-
-    /// Returns the short name (`stolen`) and a sentence with evidence and remedy.
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Loss::Preempted => (
+            Loss::Preempted => [
+                "preempted",
                 "preempted",
                 "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait, time off the CPU); measure when the machine is idle",
-            ),
-            Loss::Stolen => (
+            ],
+            Loss::Stolen => [
+                "stolen",
                 "stolen",
                 "the hypervisor gave this share of the CPU time to others (steal time); choose a quieter or dedicated host",
-            ),
-            Loss::Gaps => (
+            ],
+            Loss::Gaps => [
+                "stolen",
                 "stolen",
                 "the hypervisor, interrupts or firmware used the CPU for this share of the time, which is excluded; choose a quieter or dedicated host",
-            ),
-            Loss::Throttled => (
+            ],
+            Loss::Throttled => [
+                "throttled",
                 "throttled",
                 "a CPU quota of the control group stopped it for this share of the time; measure in a group with a larger quota (cpu.max, cpu.cfs_quota_us)",
-            ),
-            Loss::ClockChanged => (
+            ],
+            Loss::ClockChanged => [
+                "clock-changed",
                 "clock changes",
                 "the core clock changed, or could not be measured, during this share of the time, which is excluded; a fixed frequency excludes less (of a virtual machine, only its host can fix it)",
-            ),
-            Loss::SiblingBusy => (
+            ],
+            Loss::SiblingBusy => [
+                "sibling-busy",
                 "SMT sibling busy",
                 "this share of the work took longer by a fixed factor: another thread or guest used the same core (of several CPUs the one shared most counts); measure when the machine is idle, or choose a host that rents whole cores",
-            ),
-            Loss::TwoRates => (
+            ],
+            Loss::TwoRates => [
+                "two-rates",
                 "two rates",
                 "this share of the work took longer by a fixed factor, and is excluded; the cause is unknown: no other work was seen on the same core",
-            ),
-            Loss::MemoryShared => (
+            ],
+            Loss::MemoryShared => [
+                "memory-shared",
                 "memory contention",
                 "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; measure when the machine is idle, or choose a dedicated host",
-            ),
+            ],
         }
     }
 }
@@ -197,17 +193,11 @@ impl Warning {
 
     /// Returns whether warnings with this code depend on the samples alone.
     pub fn is_of_samples(code: &str) -> bool {
-        let lost = [
-            Loss::Preempted,
-            Loss::Stolen,
-            Loss::Throttled,
-            Loss::ClockChanged,
-            Loss::SiblingBusy,
-            Loss::TwoRates,
-            Loss::MemoryShared,
-        ];
-        ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW_SAMPLES].contains(&code)
-            || lost.iter().any(|how| how.code() == code)
+        let lost = CAUSES.iter().filter(|cause| !cause.starts_with("cpus-"));
+        ["not-converged", Self::MOSTLY_EXCLUDED, Self::FEW_SAMPLES]
+            .iter()
+            .chain(lost)
+            .any(|known| *known == code)
     }
 }
 
@@ -217,7 +207,7 @@ impl Warn for Warning {
             Warning::NotConverged { .. } => "not-converged",
             Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
             Warning::FewSamples { .. } => Self::FEW_SAMPLES,
-            Warning::Lost { how, .. } => how.code(),
+            Warning::Lost { how, .. } => how.words()[0],
             Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
             Warning::CpuQuota { .. } => Self::QUOTA,
         }
@@ -248,7 +238,7 @@ impl fmt::Display for Warning {
                 )
             }
             Warning::Lost { share, how } => {
-                let (name, what) = how.words();
+                let [_, name, what] = how.words();
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {

@@ -56,7 +56,9 @@ pub fn label(parts: &[LabelPart], case: &Case) -> String {
     if parts.is_empty() {
         words.stated.insert(0, case.benchmark().to_owned());
     }
-    words.rest();
+    let rest = words.added().map(|(name, value)| format!("{name} {}", words.value(value)));
+    let rest: Vec<String> = rest.collect();
+    words.stated.extend(rest);
     match words.stated.is_empty() {
         true => case.benchmark().to_owned(),
         false => words.stated.join(" "),
@@ -73,7 +75,7 @@ struct Words<'a> {
 impl<'a> Words<'a> {
     fn of(parts: &[LabelPart], case: &'a Case) -> Self {
         let mut words = Self { case, rates: Unit::IoPerSecond, used: Vec::new(), stated: Vec::new() };
-        parts.iter().fold(&mut words, |words, part| words.part(*part));
+        parts.iter().for_each(|part| words.part(*part));
         words.between();
         words
     }
@@ -92,7 +94,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn part(&mut self, part: LabelPart) -> &mut Self {
+    fn part(&mut self, part: LabelPart) {
         match part {
             LabelPart::Word(word) => self.stated.push(word.to_owned()),
             LabelPart::Value(name) => {
@@ -104,30 +106,23 @@ impl<'a> Words<'a> {
                 self.stated.extend(value);
             }
             LabelPart::Instead(name, of) => {
-                let value = self.take(name);
-                let instead = |value: String| {
-                    of.iter()
-                        .find(|(known, _)| *known == value)
-                        .map_or(value, |(_, stated)| (*stated).to_owned())
+                let instead = |value: String| match of.iter().find(|(known, _)| *known == value) {
+                    Some((_, stated)) => (*stated).to_owned(),
+                    None => value,
                 };
-                self.stated.extend(value.map(instead));
+                let value = self.take(name).map(instead);
+                self.stated.extend(value);
             }
             LabelPart::Case(name, describe) => {
                 let stated = self.take(name).and_then(|_| describe(self.case));
                 self.stated.extend(stated);
             }
-            LabelPart::Times => return self.times(),
+            LabelPart::Times => {
+                let threads = self.take("threads").filter(|n| n != "1");
+                self.stated.extend(threads.map(|n| format!("×{n}")));
+            }
             LabelPart::Rates(unit) => self.rates = unit,
         }
-        self
-    }
-
-    fn times(&mut self) -> &mut Self {
-        let threads = self.take("threads");
-        if let Some(n) = threads.filter(|n| n != "1") {
-            self.stated.push(format!("×{n}"));
-        }
-        self
     }
 
     /// Adds to the label that the case runs between machines; `bisection` first, as labels are cut.
@@ -142,12 +137,6 @@ impl<'a> Words<'a> {
             _ => return,
         }
         self.used.push("server");
-    }
-
-    fn rest(&mut self) {
-        let rest: Vec<String> =
-            self.added().map(|(name, value)| format!("{name} {}", self.value(value))).collect();
-        self.stated.extend(rest);
     }
 
     fn take(&mut self, name: &'static str) -> Option<String> {

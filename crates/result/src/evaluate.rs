@@ -15,7 +15,7 @@ use plimsoll_model::measurement::{
     Matrix, Measurement, MetricResult, Note, SamplePoint, Status, ToolResult, all_but_excluded,
 };
 use plimsoll_model::metric::Metric;
-use plimsoll_model::sample::{Conditions, ExcludedBy, Facts, FailureCause, Numbers, Outcome, Sample};
+use plimsoll_model::sample::{Conditions, Facts, FailureCause, Outcome, Sample};
 use plimsoll_model::warning::{Warn, Warning};
 use plimsoll_stats::{ExcludedShare, Samples, Seed};
 use plimsoll_units::quantity::{Quantity, Unit};
@@ -45,13 +45,10 @@ impl Maker<'_> {
         match &outcome.ended {
             Some(cannot) => {
                 made.status = match cannot.cause {
-                    FailureCause::NotHere
-                    | FailureCause::OutOfTime
-                    | FailureCause::Unsafe
-                    | FailureCause::Interrupted => Status::Skipped,
                     FailureCause::Environment | FailureCause::ServerFailed | FailureCause::WrongAnswer => {
                         Status::Failed
                     }
+                    _ => Status::Skipped,
                 };
                 (made.cause, made.reason) = (Some(cannot.cause), Some(cannot.reason.clone()));
                 made.wrong_answer = cannot.wrong.clone();
@@ -72,16 +69,13 @@ impl Maker<'_> {
                 let refuted: Vec<Note> = others
                     .filter(|limit| limit.fact.as_ref().is_none_or(|fact| fact.changes.is_none()))
                     .filter_map(|limit| limit.refuted.clone())
-                    .map(|why| Doubt::Refuted { why }.into())
+                    .map(|text| Doubt { code: "limit-refuted", text }.into())
                     .collect();
                 made.warnings.extend(refuted);
-                let uncertain: Vec<Note> =
-                    made.metrics.iter().filter_map(Doubt::of).map(Note::from).collect();
-                made.warnings.extend(uncertain);
-                let past = || made.metrics.iter().find_map(past_limit);
+                made.warnings.extend(made.metrics.iter().filter_map(Doubt::of).map(Note::from));
                 made.reason = wrong_time
                     .or_else(|| all_but_excluded(excluded))
-                    .or_else(past)
+                    .or_else(|| made.metrics.iter().find_map(past_limit))
                     .or_else(|| outcome.facts.invalid.clone());
                 made.status = if made.reason.is_some() { Status::Invalid } else { Status::Ok };
             }
@@ -99,7 +93,10 @@ impl Maker<'_> {
         let made = named.iter().filter_map(|metric| self.metric(*metric, outcome, seed, evidence));
         let mut metrics: Vec<MetricResult> = made.collect();
         if let Some(headline) = metrics.first_mut() {
-            note_delivered(headline, &outcome.samples);
+            let with_value = outcome.samples.iter().filter(|s| s.values.contains_key(&headline.name));
+            for (point, sample) in headline.series.iter_mut().zip(with_value) {
+                point.delivered = sample.conditions.delivered;
+            }
             headline.matrix = Matrix::of(&outcome.samples);
             headline.curve = curve::of(&outcome.samples);
         }
@@ -144,10 +141,9 @@ impl Maker<'_> {
         let chosen = rating::chosen(&limits, &values);
         limits.retain(|limit| !chosen.as_ref().is_some_and(|chosen| chosen.is_equivalent(limit)));
         let (percentiles, histogram) = distribution(metric.name, &outcome.samples);
-        let tool_runs = outcome.tool_results.iter().filter(|tool_runs| tool_runs.metric == metric.name);
-        let tool_results = tool_runs
-            .map(|tool_runs| ToolResult::of(tool_runs, self.margin).with_shares(chosen.as_ref()))
-            .collect();
+        let runs = outcome.tool_results.iter().filter(|run| run.metric == metric.name);
+        let tool_results = runs.map(|run| ToolResult::of(run, self.margin).with_shares(chosen.as_ref()));
+        let tool_results = tool_results.collect();
         Some(MetricResult {
             series: samples.iter().map(|s| point(s)).collect(),
             of_limit: chosen.as_ref().and_then(|l| share_of(l, &values)),
@@ -158,13 +154,6 @@ impl Maker<'_> {
             tool_results,
             ..MetricResult::of(metric.name, metric.unit, metric.better, &proved, seed)
         })
-    }
-}
-
-fn note_delivered(metric: &mut MetricResult, samples: &[Sample]) {
-    let with_value = samples.iter().filter(|s| s.values.contains_key(&metric.name));
-    for (point, sample) in metric.series.iter_mut().zip(with_value) {
-        point.delivered = sample.conditions.delivered;
     }
 }
 
@@ -206,20 +195,15 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     if in_doubt { PAST_ALL_PROBES } else { LIMIT_TOLERANCE }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Doubt {
-    Refuted {
-        why: String,
-    },
-    /// The limit is not refuted: the clock was imprecise, or a CPU quota had time left.
-    Uncertain {
-        metric: String,
-        share: f64,
-        cause: &'static str,
-    },
+/// A warning about a limit: its code and text.
+struct Doubt {
+    code: &'static str,
+    text: String,
 }
 
 impl Doubt {
+    /// Returns the doubt about a limit that is not refuted: the clock was imprecise, or a CPU quota had
+    /// time left.
     fn of(metric: &MetricResult) -> Option<Self> {
         let share = metric.of_limit.filter(|share| *share > LIMIT_TOLERANCE)?;
         let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
@@ -234,26 +218,20 @@ impl Doubt {
                 "the core clock may have been measured too low (another thread or guest on the same core, a changing clock, or fewer than 5 samples); measure on an idle core, with more samples"
             }
         };
-        Some(Self::Uncertain { metric: metric.name.clone(), share, cause })
+        let text = format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0);
+        Some(Self { code: "limit-uncertain", text })
     }
 }
 
 impl Warn for Doubt {
     fn code(&self) -> &'static str {
-        match self {
-            Self::Refuted { .. } => "limit-refuted",
-            Self::Uncertain { .. } => "limit-uncertain",
-        }
+        self.code
     }
 }
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (metric, share, cause) = match self {
-            Self::Refuted { why } => return f.write_str(why),
-            Self::Uncertain { metric, share, cause } => (metric, share, cause),
-        };
-        write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -303,22 +281,7 @@ fn point(sample: &Sample) -> SamplePoint {
 
 /// Returns the time-weighted mean of each condition over the samples.
 fn over_all(samples: &[Sample]) -> Conditions {
-    let mean = |read: &dyn Fn(&Conditions) -> Option<f64>| over_time(samples, read);
-    Conditions {
-        clock_hz: mean(&|c| c.clock_hz),
-        steal: mean(&|c| c.steal),
-        excluded: mean(&|c| c.excluded),
-        throttled: mean(&|c| c.throttled),
-        core_to_core: mean(&|c| c.core_to_core),
-        delivered: mean(&|c| c.delivered),
-        excluded_by: ExcludedBy::each(|read| mean(&|c| read(&c.excluded_by))),
-        pages_swapped: mean(&|c| c.pages_swapped),
-        vector_units_shared: mean(&|c| c.vector_units_shared),
-        waited: mean(&|c| c.waited),
-        package_power: mean(&|c| c.package_power),
-        memory_power: mean(&|c| c.memory_power),
-        more: Numbers::each(samples.iter().map(|s| &s.conditions.more), |read| mean(&|c| read(&c.more))),
-    }
+    Conditions::each(samples.iter().map(|sample| &sample.conditions), |read| over_time(samples, read))
 }
 
 /// Returns the time-weighted mean of what `read` returns, over the samples that have it.

@@ -95,19 +95,12 @@ pub fn latest_run_per_node(mut runs: Vec<Run>) -> (Vec<Run>, Vec<String>) {
     let mut stated = Vec::new();
     for run in &mut runs {
         let key = |node: &Node| (node.name.clone(), run.machine_of(node).id.clone());
-        let again: BTreeSet<String> = run
-            .nodes
-            .iter()
-            .filter(|node| taken.contains_key(&key(node)))
-            .map(|node| node.name.clone())
-            .collect();
+        let again = run.nodes.iter().filter(|node| taken.contains_key(&key(node)));
+        let again: BTreeSet<String> = again.map(|node| node.name.clone()).collect();
         let earlier = run.nodes.iter().filter_map(|node| Some((&node.name, taken.get(&key(node))?)));
         stated.extend(earlier.filter(|(_, other)| **other != run.id).map(|(name, _)| {
-            format!(
-                "{} came twice: its run of {} is left out",
-                shown_within(name, MAX_NAME_CHARS),
-                shown_within(&run.started, 40)
-            )
+            let (name, started) = (shown_within(name, MAX_NAME_CHARS), shown_within(&run.started, 40));
+            format!("{name} came twice: its run of {started} is left out")
         }));
         let new: Vec<_> = run.nodes.iter().map(key).filter(|key| !taken.contains_key(key)).collect();
         taken.extend(new.into_iter().map(|key| (key, run.id.clone())));
@@ -135,15 +128,10 @@ pub fn make_names_unique(runs: &mut [Run]) -> Vec<String> {
             if seen.insert(node.name.clone()) {
                 continue;
             }
-            let name = (2..)
-                .map(|n| format!("{}-{n}", node.name))
-                .find(|name| !used.contains(name))
-                .unwrap_or_default();
-            stated.push(format!(
-                "several machines have the name {}: one is {} here",
-                shown_within(&node.name, MAX_NAME_CHARS),
-                shown_within(&name, MAX_NAME_CHARS)
-            ));
+            let mut names = (2..).map(|n| format!("{}-{n}", node.name));
+            let name = names.find(|name| !used.contains(name)).unwrap_or_default();
+            let [old, new_name] = [&node.name, &name].map(|name| shown_within(name, MAX_NAME_CHARS));
+            stated.push(format!("several machines have the name {old}: one is {new_name} here"));
             used.insert(name.clone());
             new.insert(std::mem::replace(&mut node.name, name.clone()), name);
         }
@@ -191,7 +179,7 @@ fn few(kind: &str, nodes: &BTreeSet<&str>) -> Finding {
         ),
     };
     let evidence = serde_json::json!({ "kind": kind, "nodes": nodes });
-    Finding { code: "few-of-a-kind".to_owned(), text, evidence }
+    Finding::new("few-of-a-kind", text, evidence)
 }
 
 /// Returns the names of the nodes by kind of machine: processor, number of CPUs and memory.
@@ -209,8 +197,7 @@ pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
         for (bytes, node) in nodes {
             let same = |least: &u64| bytes as f64 <= *least as f64 * (1.0 + OTHER_MEMORY);
             if !before.as_ref().is_some_and(same) {
-                let memory = Quantity::new(bytes as f64, Unit::Byte);
-                named = format!("{processor} · {memory}");
+                named = format!("{processor} · {}", Quantity::new(bytes as f64, Unit::Byte));
             }
             before = Some(bytes);
             kinds.entry(named.clone()).or_default().insert(&node.name);
@@ -222,10 +209,8 @@ pub fn kinds(run: &Run) -> BTreeMap<String, BTreeSet<&str>> {
 fn device(machine: &Machine) -> Option<String> {
     let storage = machine.storage.as_ref()?;
     let disk = |disk: &Disk| {
-        let name = disk
-            .model
-            .as_deref()
-            .map_or_else(|| disk.kind.word().to_owned(), |model| shown_within(model.trim(), 40));
+        let model = disk.model.as_deref().map(|model| shown_within(model.trim(), 40));
+        let name = model.unwrap_or_else(|| disk.kind.word().to_owned());
         let size = disk.size_bytes.map(|bytes| format!(" of {}", Quantity::new(bytes as f64, Unit::Byte)));
         name + &size.unwrap_or_default()
     };

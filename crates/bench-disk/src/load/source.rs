@@ -128,7 +128,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use plimsoll_units::quantity::{SizeMix, parse_sizes};
+    use plimsoll_units::quantity::parse_sizes;
 
     fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {
         let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
@@ -136,10 +136,7 @@ mod tests {
     }
 
     fn mixed(text: &str) -> BlockSizes {
-        match parse_sizes(text) {
-            Ok(SizeMix::Mixed(mix)) => BlockSizes::Mixed(mix),
-            other => panic!("{other:?}"),
-        }
+        parse_sizes(text).unwrap()
     }
 
     fn near(count: u64, of: u64, share: f64) -> bool {

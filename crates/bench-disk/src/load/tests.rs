@@ -14,7 +14,7 @@ use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
 };
 use plimsoll_stats::Times;
-use plimsoll_units::quantity::{SizeMix, parse_sizes};
+use plimsoll_units::quantity::parse_sizes;
 
 /// An engine on files in memory that modifies each transfer by its script.
 struct Scripted {
@@ -396,8 +396,8 @@ fn mixed_loads_count_both_directions() {
 
 #[test]
 fn blocks_of_several_sizes_are_written_where_they_belong() {
-    let Ok(SizeMix::Mixed(mix)) = parse_sizes("1K@1+512@1") else { panic!("a mix") };
-    let case = Case { operation: DiskOperation::Write, blocks: BlockSizes::Mixed(mix), ..Case::default() };
+    let blocks = parse_sizes("1K@1+512@1").unwrap();
+    let case = Case { operation: DiskOperation::Write, blocks, ..Case::default() };
     let mut rig = rig_of(4, 20, case);
     let tally = rig.done(300).expect("run");
     assert!(tally.bytes > 300 * 512 && tally.bytes < 300 * 1024, "{}", tally.bytes);

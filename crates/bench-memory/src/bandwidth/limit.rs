@@ -102,9 +102,9 @@ fn width(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String>
 fn listed(machine: &Machine, cpu: usize, level: u8) -> Result<CacheWidth, String> {
     let core = Core::of(machine, cpu).map_err(|e| e.to_string())?;
     let bytes = match level {
-        1 => core.l1_load_bytes,
-        2 => core.l2_load_bytes,
-        3 => core.l3_load_bytes,
+        1 => core.number("l1_load_bytes"),
+        2 => core.number("l2_load_bytes"),
+        3 => core.number("l3_load_bytes"),
         _ => None,
     };
     let bytes = bytes.ok_or_else(|| {

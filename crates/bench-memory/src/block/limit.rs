@@ -96,17 +96,18 @@ fn per_cycle(question: &Question<'_>, core: &Core) -> Result<(&'static str, f64,
     let op = question.case.word("op").unwrap_or_default();
     let small = block_bytes(question)? <= ACCESS;
     let found = match (op, small) {
-        ("read", true) => ("loads per cycle", core.loads, "1/cycle"),
-        ("write", true) => ("stores per cycle", core.stores, "1/cycle"),
+        ("read", true) => ("loads per cycle", core.number("loads"), "1/cycle"),
+        ("write", true) => ("stores per cycle", core.number("stores"), "1/cycle"),
         (_, true) => {
-            let both = core.accesses.map(|both| both / 2.0);
-            let least = core.loads.zip(core.stores).zip(both).map(|((l, s), b)| l.min(s).min(b));
+            let both = core.number("accesses").map(|both| both / 2.0);
+            let least =
+                core.number("loads").zip(core.number("stores")).zip(both).map(|((l, s), b)| l.min(s).min(b));
             ("copies per cycle", least, "1/cycle")
         }
         ("write", false) => {
             return Err(format!("the store bandwidth of {} is unknown", core.name));
         }
-        (_, false) => ("bytes loaded per cycle", core.l1_load_bytes, "B/cycle"),
+        (_, false) => ("bytes loaded per cycle", core.number("l1_load_bytes"), "B/cycle"),
     };
     let (name, number, unit) = found;
     let number = number

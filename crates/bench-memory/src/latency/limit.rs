@@ -25,8 +25,8 @@ fn documented(question: &Question<'_>) -> Result<Limit, String> {
     let level = answering_level(machine, cpu, size)?;
     let core = Core::of(machine, cpu).map_err(|unknown| unknown.to_string())?;
     let cycles = match level {
-        1 => core.l1_latency,
-        _ => core.l2_latency,
+        1 => core.number("l1_latency"),
+        _ => core.number("l2_latency"),
     };
     let cycles = cycles.ok_or_else(|| {
         format!("the level {level} latency of {} is not in data/microarchitectures.toml", core.name)

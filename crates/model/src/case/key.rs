@@ -1,6 +1,7 @@
 //! Parameters: [`KEYS`] is the one list of their names, for flags, plan files and ids.
 
-use plimsoll_units::quantity::{self, SizeMix};
+use plimsoll_units::quantity::{self, BlockSizes};
+use plimsoll_units::text::shown;
 
 use super::{CaseError, Value, nearest};
 
@@ -317,7 +318,7 @@ impl Key {
     /// Returns the parameter called `name`; the error suggests the most similar name.
     pub fn find(name: &str) -> Result<&'static Key, CaseError> {
         KEYS.iter().find(|k| k.name == name).ok_or_else(|| CaseError::UnknownKey {
-            name: plimsoll_units::text::shown(name),
+            name: shown(name),
             nearest: nearest(name, KEYS.iter().map(|k| k.name)),
         })
     }
@@ -329,27 +330,23 @@ impl Key {
 
     /// Parses a value of the parameter's kind, such as `64K`, `8`, `10ms`, `on` or a word.
     pub fn parse(&self, text: &str) -> Result<Value, CaseError> {
-        let bad = |why: String| CaseError::BadValue { key: self.name, why };
-        match self.kind {
+        let value = match self.kind {
             ValueKind::Size if self.name == "size" && text == SWEEP => Ok(Value::Word(text.to_owned())),
-            ValueKind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| bad(e.to_string())),
-            ValueKind::Sizes => match quantity::parse_sizes(text) {
-                Ok(SizeMix::One(bytes)) => Ok(Value::Size(bytes)),
-                Ok(SizeMix::Mixed(mix)) => Ok(Value::Mix(mix)),
-                Err(why) => Err(bad(why)),
-            },
-            ValueKind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| bad(e.to_string())),
-            ValueKind::Time => {
-                quantity::parse_duration(text).map(Value::Time).map_err(|e| bad(e.to_string()))
+            ValueKind::Size => quantity::parse_size(text).map(Value::Size).map_err(|e| e.to_string()),
+            ValueKind::Sizes => quantity::parse_sizes(text).map(|sizes| match sizes {
+                BlockSizes::One(bytes) => Value::Size(bytes),
+                BlockSizes::Mixed(mix) => Value::Mix(mix),
+            }),
+            ValueKind::Count => quantity::parse_count(text).map(Value::Count).map_err(|e| e.to_string()),
+            ValueKind::Time => quantity::parse_duration(text).map(Value::Time).map_err(|e| e.to_string()),
+            ValueKind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| e.to_string()),
+            ValueKind::Switch if !["on", "off"].contains(&text) => {
+                Err(format!("must be on or off: '{}' is neither", shown(text)))
             }
-            ValueKind::Rate => quantity::parse_rate(text).map(Value::Rate).map_err(|e| bad(e.to_string())),
-            ValueKind::Switch if text == "on" || text == "off" => Ok(Value::Word(text.to_owned())),
-            ValueKind::Switch => {
-                Err(bad(format!("must be on or off: '{}' is neither", plimsoll_units::text::shown(text))))
-            }
-            ValueKind::Word if text.is_empty() => Err(bad("must be a name: it is empty".to_owned())),
-            ValueKind::Word if text.len() > 256 => Err(bad("must have at most 256 bytes".to_owned())),
-            ValueKind::Word => Ok(Value::Word(text.to_owned())),
-        }
+            ValueKind::Word if text.is_empty() => Err("must be a name: it is empty".to_owned()),
+            ValueKind::Word if text.len() > 256 => Err("must have at most 256 bytes".to_owned()),
+            ValueKind::Switch | ValueKind::Word => Ok(Value::Word(text.to_owned())),
+        };
+        value.map_err(|why| CaseError::BadValue { key: self.name, why })
     }
 }

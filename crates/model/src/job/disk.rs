@@ -6,7 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use plimsoll_metal::uring::Polling;
-use plimsoll_units::quantity::{Mix, format_duration, format_size, parse_duration};
+pub use plimsoll_units::quantity::BlockSizes;
+use plimsoll_units::quantity::{format_duration, parse_duration};
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,10 @@ impl TryFrom<&Case> for DiskTransfers {
     type Error = String;
 
     fn try_from(case: &Case) -> Result<Self, String> {
-        let read_share = read_share(case)?;
+        let read_share = case.number("read-share").unwrap_or(u64::from(DEFAULT_READ_SHARE));
+        let read_share = u8::try_from(read_share).ok().filter(|share| *share <= 100).ok_or_else(|| {
+            format!("read-share must be between 0 and 100, a percentage: {read_share} is not")
+        })?;
         let operation = match meaning(case, "op", DiskOperation::ALL, DiskOperation::Read)? {
             DiskOperation::Mixed { .. } => DiskOperation::Mixed { read_share },
             operation => operation,
@@ -194,70 +198,6 @@ impl DiskOperation {
     }
 }
 
-fn read_share(case: &Case) -> Result<u8, String> {
-    let share = case.number("read-share").unwrap_or(u64::from(DEFAULT_READ_SHARE));
-    u8::try_from(share)
-        .ok()
-        .filter(|share| *share <= 100)
-        .ok_or_else(|| format!("read-share must be between 0 and 100, a percentage: {share} is not"))
-}
-
-/// Sizes of blocks in bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BlockSizes {
-    /// Fixed size.
-    One(u64),
-    /// Sizes by weight.
-    Mixed(Mix),
-}
-
-impl BlockSizes {
-    /// Returns the size of the largest block in bytes.
-    pub fn largest(&self) -> u64 {
-        match self {
-            Self::One(bytes) => *bytes,
-            Self::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).max().unwrap_or(1),
-        }
-    }
-
-    /// Returns the size of the smallest block in bytes.
-    pub fn smallest(&self) -> u64 {
-        match self {
-            Self::One(bytes) => *bytes,
-            Self::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).min().unwrap_or_default(),
-        }
-    }
-
-    /// Returns the mean block size in bytes, weighted by the shares of a mix.
-    pub fn mean(&self) -> f64 {
-        match self {
-            Self::One(bytes) => *bytes as f64,
-            Self::Mixed(mix) => mix.mean(),
-        }
-    }
-
-    /// Returns the common divisor of the block sizes in bytes: the default alignment of offsets.
-    pub fn unit(&self) -> u64 {
-        match self {
-            Self::One(bytes) => *bytes,
-            Self::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).fold(0, common_divisor),
-        }
-    }
-}
-
-impl fmt::Display for BlockSizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(bytes) => f.write_str(&format_size(*bytes)),
-            Self::Mixed(mix) => mix.fmt(f),
-        }
-    }
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
-}
-
 /// I/O engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DiskEngine {
@@ -303,11 +243,8 @@ impl DiskEngine {
 
     /// Parses the name of an engine with one transfer at a time: `psync` or `mmap`; else `None`.
     pub fn parse_synchronous(word: &str) -> Option<Self> {
-        Self::from_word(word).filter(|engine| engine.is_one_at_a_time())
-    }
-
-    fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, engine)| *engine)
+        let found = Self::ALL.iter().find(|(name, _)| *name == word);
+        found.map(|(_, engine)| *engine).filter(|engine| engine.is_one_at_a_time())
     }
 
     /// Returns the name of the engine in ids, such as `io_uring`.
@@ -388,27 +325,27 @@ pub enum SyncCall {
 /// Parses `sync`: `none`, `each`, `o_sync`, `end`, `fsync-end`, `every:N` or `fsync:N` (writes).
 fn sync(word: &str) -> Result<(WriteThrough, Flush), String> {
     let after =
-        |name: &str| word.strip_prefix(name).map(|rest| rest.trim_start_matches([' ', ':', '-', '=']));
-    let every = after("every").map(|writes| (writes, SyncCall::DataSync));
-    let every = every.or(after("fsync").map(|writes| (writes, SyncCall::Sync)));
-    match (word, every) {
-        ("none", _) => Ok((WriteThrough::No, Flush::Never)),
-        ("each", _) => Ok((WriteThrough::Yes, Flush::Never)),
-        ("o_sync", _) => Ok((WriteThrough::Whole, Flush::Never)),
-        ("end", _) => Ok((WriteThrough::No, Flush::AtEnd { call: SyncCall::DataSync })),
-        ("fsync-end", _) => Ok((WriteThrough::No, Flush::AtEnd { call: SyncCall::Sync })),
-        (_, Some((writes, call))) => match writes.parse() {
-            Ok(writes @ 1..=1_000_000_000) => Ok((WriteThrough::No, Flush::Every { writes, call })),
-            _ => Err(format!(
-                "sync every:N must have an N between 1 and 1000000000, such as every:32: '{}' has not",
-                shown(word)
-            )),
-        },
-        _ => Err(format!(
-            "sync must be none, each, o_sync, every:N, fsync:N, end or fsync-end: '{}' is none of them",
-            shown(word)
-        )),
-    }
+        |(name, call)| Some((word.strip_prefix(name)?.trim_start_matches([' ', ':', '-', '=']), call));
+    let every = [("every", SyncCall::DataSync), ("fsync", SyncCall::Sync)].into_iter().find_map(after);
+    Ok(match (word, every) {
+        ("none", _) => (WriteThrough::No, Flush::Never),
+        ("each", _) => (WriteThrough::Yes, Flush::Never),
+        ("o_sync", _) => (WriteThrough::Whole, Flush::Never),
+        ("end", _) => (WriteThrough::No, Flush::AtEnd { call: SyncCall::DataSync }),
+        ("fsync-end", _) => (WriteThrough::No, Flush::AtEnd { call: SyncCall::Sync }),
+        (_, Some((writes, call))) => {
+            let writes = writes.parse().ok().filter(|writes| (1..=1_000_000_000).contains(writes));
+            let writes = writes.ok_or_else(|| {
+                let why = "sync every:N must have an N between 1 and 1000000000, such as every:32";
+                format!("{why}: '{}' has not", shown(word))
+            })?;
+            (WriteThrough::No, Flush::Every { writes, call })
+        }
+        _ => {
+            let why = "sync must be none, each, o_sync, every:N, fsync:N, end or fsync-end";
+            return Err(format!("{why}: '{}' is none of them", shown(word)));
+        }
+    })
 }
 
 /// Target rate of an open loop.

@@ -24,17 +24,14 @@ pub fn limits_by_core_sharing<E>(
         return Ok(separate_cores.into_iter().collect());
     }
     let named: Vec<String> = shared.iter().map(ToString::to_string).collect();
-    let (cpus, core) = match named.as_slice() {
-        [one] => (format!("CPUs {one} count as one core"), format!("one core for CPUs {one}")),
-        more => (
-            format!("CPUs {} count as one core for each group", more.join("; ")),
-            format!("one core for each group of CPUs {}", more.join("; ")),
-        ),
-    };
-    let why = format!("{cpus}: they shared it before the run, and the hypervisor hides that");
+    let named = named.join("; ");
+    let [each, group] = if shared.len() == 1 { ["", ""] } else { [" for each group", "each group of "] };
+    let why = format!(
+        "CPUs {named} count as one core{each}: they shared it before the run, and the hypervisor hides that"
+    );
+    let times = separate_cores.as_ref().and_then(|separate| Some(separate.value? / together.value?));
+    let core = format!("one core for {group}CPUs {named}");
     let together = Limit { source: LimitSource::Inferred, ..together }.because(why);
-    let times =
-        separate_cores.as_ref().and_then(|separate_cores| Some(separate_cores.value? / together.value?));
     let together = together.resting_on_placement(core, times.unwrap_or(f64::INFINITY));
     Ok([together].into_iter().chain(separate_cores).collect())
 }

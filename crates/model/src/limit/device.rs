@@ -41,7 +41,6 @@ pub struct Device {
     /// Source of the figures.
     pub source: String,
     /// Copy of the source that the figures were checked against.
-    #[serde(default)]
     pub checked: Option<String>,
 }
 

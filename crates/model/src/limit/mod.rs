@@ -9,7 +9,6 @@ pub mod formula;
 pub mod frame;
 pub mod microarchitecture;
 pub mod user;
-mod work;
 
 use serde::{Deserialize, Serialize};
 
@@ -189,12 +188,8 @@ impl Limit {
             *value *= pairs;
             self.per_sample.iter_mut().for_each(|value| *value *= pairs);
             self.formula = format!("pairs × {}", self.formula);
-            self.inputs.push(Input::new(
-                SUMMED_PAIRS.name,
-                pairs,
-                "1",
-                "pairs of machines that measured at once",
-            ));
+            let from = "pairs of machines that measured at once";
+            self.inputs.push(Input::new(SUMMED_PAIRS.name, pairs, "1", from));
         }
         self
     }
@@ -202,7 +197,7 @@ impl Limit {
     /// Sets the fact that the limit rests on; a figure past it shows that the CPU is another one.
     pub fn resting_on(self, fact: impl Into<String>) -> Self {
         let otherwise = "the CPU is not what it says; run plimsoll machine --save FILE.tar.gz and report it";
-        Self { fact: Some(LimitFact { text: fact.into(), otherwise, changes: None }), ..self }
+        self.resting_on_or(fact, otherwise)
     }
 
     /// Like [`Limit::resting_on`]; `otherwise` explains a figure past the limit.
@@ -220,8 +215,8 @@ impl Limit {
     /// Appends `why` to the reason, after a semicolon.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
-        let why = why.into();
-        self.reason = Some(self.reason.map_or_else(|| why.clone(), |reason| format!("{reason}; {why}")));
+        let reasons: Vec<String> = self.reason.into_iter().chain([why.into()]).collect();
+        self.reason = Some(reasons.join("; "));
         self
     }
 
@@ -250,11 +245,9 @@ impl Limit {
 
     /// Returns how the limit depends on the clock of the sample, by the inputs of its formula.
     pub fn varies(&self) -> Varies {
-        let clocks = self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count();
-        match clocks {
-            _ if self.is_by_credits() => Varies::Otherwise,
-            0 => Varies::Not,
-            1 => Varies::WithClock,
+        match self.inputs.iter().filter(|input| input.unit == Unit::Hertz.name()).count() {
+            0 if !self.is_by_credits() => Varies::Not,
+            1 if !self.is_by_credits() => Varies::WithClock,
             _ => Varies::Otherwise,
         }
     }

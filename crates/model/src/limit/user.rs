@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::{LinePositions, read_small, shown, shown_path};
 use serde::Deserialize;
 
 use super::{Input, Limit, LimitKind, LimitSource, formula};
@@ -41,56 +42,36 @@ struct UserLimit {
     glob: String,
     metric: String,
     unit: Unit,
-    #[serde(default)]
     value: Option<f64>,
-    #[serde(default)]
     formula: Option<String>,
     #[serde(default)]
     inputs: BTreeMap<String, f64>,
     kind: LimitKind,
     source: String,
-    #[serde(default)]
     note: Option<String>,
 }
 
 /// Mistake in a limits file. `Display` continues a line that ends in the file's name.
 #[derive(Debug, thiserror::Error)]
-pub enum UserLimitError {
-    /// The text is no limits file.
-    #[error(", line {line}, column {column}: {why}")]
-    Text {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-        /// Reason.
-        why: String,
-    },
-    /// A limit is invalid or matches no benchmark.
-    #[error(", limit {number}: {why}")]
-    Limit {
-        /// Position among the limits, from 1.
-        number: usize,
-        /// Reason.
-        why: String,
-    },
+#[error(", {position}: {why}")]
+pub struct UserLimitError {
+    position: String,
+    /// Reason.
+    pub why: String,
 }
 
 impl UserLimitError {
-    /// Returns the reason without a position.
-    pub fn why(&self) -> &str {
-        match self {
-            Self::Text { why, .. } | Self::Limit { why, .. } => why,
-        }
+    /// Creates the error of the limit with this index: invalid, or it matches no benchmark.
+    fn of_limit(index: usize, why: String) -> Self {
+        Self { position: format!("limit {}", index + 1), why }
     }
 }
 
 impl UserLimits {
     /// Reads a limits file; the error is one line, with line and column if possible.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let file = plimsoll_units::text::shown_path(path);
-        let text = plimsoll_units::text::read_small(path, MAX_BYTES)
-            .map_err(|why| format!("--limits {file}: {why}"))?;
+        let file = shown_path(path);
+        let text = read_small(path, MAX_BYTES).map_err(|why| format!("--limits {file}: {why}"))?;
         Self::parse(&text).map_err(|why| format!("--limits {file}{why}"))
     }
 
@@ -103,25 +84,21 @@ impl UserLimits {
     pub fn parse(text: &str) -> Result<Self, UserLimitError> {
         let file: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
-            let (line, column) = plimsoll_units::text::LinePositions::new(text).position(start);
-            let key =
-                text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(key, _)| key.trim());
-            let why = name_position(e.message(), key.unwrap_or("limit"));
-            UserLimitError::Text { line, column, why: plimsoll_units::text::shown(&why) }
+            let (line, column) = LinePositions::new(text).position(start);
+            let line_of_key = text.lines().nth(line - 1).and_then(|line| line.split_once('='));
+            let why = name_position(e.message(), line_of_key.map_or("limit", |(key, _)| key.trim()));
+            UserLimitError { position: format!("line {line}, column {column}"), why: shown(&why) }
         })?;
+        let given = file.limit.into_iter().enumerate();
         let given =
-            file.limit.into_iter().enumerate().map(|(i, row)| {
-                GivenLimit::new(row).map_err(|why| UserLimitError::Limit { number: i + 1, why })
-            });
+            given.map(|(i, row)| GivenLimit::new(row).map_err(|why| UserLimitError::of_limit(i, why)));
         Ok(Self { given: given.collect::<Result<_, _>>()? })
     }
 
     /// Fails, like [`UserLimits::parse`], if a limit matches no (benchmark, metrics) of these.
     pub fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), UserLimitError> {
-        let fits = |(i, g): (usize, &GivenLimit)| {
-            g.fit(benchmarks).map_err(|why| UserLimitError::Limit { number: i + 1, why })
-        };
-        self.given.iter().enumerate().try_for_each(fits)
+        let mut given = self.given.iter().enumerate();
+        given.try_for_each(|(i, g)| g.fit(benchmarks).map_err(|why| UserLimitError::of_limit(i, why)))
     }
 
     /// Returns the limits for the case, and for the name and unit of `metric`; may be empty.
@@ -143,7 +120,7 @@ impl GivenLimit {
 
     fn fit(&self, benchmarks: &[(&str, &[Metric])]) -> Result<(), String> {
         let UserLimit { glob, metric, unit, .. } = &self.row;
-        let (glob, metric) = (plimsoll_units::text::shown(glob), plimsoll_units::text::shown(metric));
+        let (glob, metric) = (shown(glob), shown(metric));
         // Pattern of the benchmark; if it is invalid by itself, any benchmark may match.
         let before = Pattern::parse(self.row.glob.split('/').next().unwrap_or_default());
         let meant = |name: &str| before.as_ref().map_or(true, |before| before.matches(name));
@@ -200,10 +177,7 @@ impl UserLimit {
     /// Returns the value, given or by the formula; fails unless exactly one is there and above 0.
     fn known_value(&self) -> Result<f64, String> {
         if let Some((name, value)) = self.inputs.iter().find(|(_, value)| !value.is_finite()) {
-            return Err(format!(
-                "inputs: {} = {value} is not a finite number",
-                plimsoll_units::text::shown(name)
-            ));
+            return Err(format!("inputs: {} = {value} is not a finite number", shown(name)));
         }
         match (self.value, &self.formula) {
             (Some(_), Some(_)) => Err("it has a value and a formula; give one of them".to_owned()),
@@ -220,19 +194,17 @@ impl UserLimit {
     }
 
     fn limit(&self, value: f64) -> Limit {
-        let from = plimsoll_units::text::shown(&self.source);
-        let input = |name: &str, value, unit: &str| {
-            Input::new(&plimsoll_units::text::shown(name), value, unit, &from)
-        };
+        let from = shown(&self.source);
+        let input = |name: &str, value, unit: &str| Input::new(&shown(name), value, unit, &from);
         let (formula, inputs) = match &self.formula {
             Some(text) => {
                 let inputs = self.inputs.iter().map(|(name, value)| input(name, *value, "1"));
-                (plimsoll_units::text::shown(text), inputs.collect())
+                (shown(text), inputs.collect())
             }
             None => ("as given".to_owned(), vec![input("value", value, self.unit.name())]),
         };
         let mut limit = Limit::fixed(self.kind, LimitSource::User, value, &formula, inputs);
-        limit.reason = self.note.as_deref().map(plimsoll_units::text::shown);
+        limit.reason = self.note.as_deref().map(shown);
         limit
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::limit::median;
-use crate::sample::{Cell, Sample};
+use crate::sample::Sample;
 
 /// One value per row and column, in the metric's unit; null if not measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,18 +24,20 @@ pub struct Matrix {
 impl Matrix {
     /// Builds the matrix of medians over `samples`; `None` if they have no cells.
     pub fn of(samples: &[Sample]) -> Option<Self> {
-        let mut places: BTreeMap<[u32; 2], MatrixEntry<'_>> = BTreeMap::new();
+        let mut places: BTreeMap<[u32; 2], (Vec<f64>, Option<&str>)> = BTreeMap::new();
         for cell in samples.iter().flat_map(|s| &s.matrix).filter(|cell| cell.value.is_finite()) {
-            places.entry([cell.row, cell.column]).or_default().add(cell);
+            let (values, mark) = places.entry([cell.row, cell.column]).or_default();
+            values.push(cell.value);
+            *mark = mark.or(cell.mark.as_deref());
         }
         let axis = |end: usize| -> Vec<u32> {
             places.keys().map(|place| place[end]).collect::<BTreeSet<u32>>().into_iter().collect()
         };
         let (rows, columns) = (axis(0), axis(1));
         (!rows.is_empty()).then(|| Self {
-            values: filled(&rows, &columns, |at| median(places.get(&at)?.values.clone())),
-            spread: filled(&rows, &columns, |at| spread(&places.get(&at)?.values)),
-            marks: filled(&rows, &columns, |at| places.get(&at)?.mark.map(str::to_owned)),
+            values: filled(&rows, &columns, |at| median(places.get(&at)?.0.clone())),
+            spread: filled(&rows, &columns, |at| spread(&places.get(&at)?.0)),
+            marks: filled(&rows, &columns, |at| places.get(&at)?.1.map(str::to_owned)),
             rows,
             columns,
         })
@@ -114,9 +116,7 @@ impl Matrix {
 
     /// Returns (measured cells, pairs); both directions of a pair count as one pair.
     pub fn counted(&self) -> (usize, usize) {
-        let pairs: BTreeSet<[u32; 2]> =
-            self.measured().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
-        (self.measured().count(), pairs.len())
+        (self.measured().count(), count_pairs(self.measured()))
     }
 
     /// Returns the number of pairs and the median of each label, lowest median first.
@@ -124,10 +124,8 @@ impl Matrix {
         let mut kinds: BTreeMap<Option<&str>, Vec<MeasuredEntry<'_>>> = BTreeMap::new();
         self.measured().for_each(|place| kinds.entry(place.mark).or_default().push(place));
         let reported = |(mark, places): (_, Vec<MeasuredEntry<'_>>)| {
-            let pairs: BTreeSet<[u32; 2]> =
-                places.iter().map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect();
             let median = median(places.iter().map(|p| p.value).collect())?;
-            Some(LabelMedian { mark, pairs: pairs.len(), median })
+            Some(LabelMedian { mark, pairs: count_pairs(places.into_iter()), median })
         };
         let mut found: Vec<LabelMedian<'_>> = kinds.into_iter().filter_map(reported).collect();
         found.sort_by(|a, b| a.median.total_cmp(&b.median));
@@ -135,17 +133,8 @@ impl Matrix {
     }
 }
 
-#[derive(Default)]
-struct MatrixEntry<'a> {
-    values: Vec<f64>,
-    mark: Option<&'a str>,
-}
-
-impl<'a> MatrixEntry<'a> {
-    fn add(&mut self, cell: &'a Cell) {
-        self.values.push(cell.value);
-        self.mark = self.mark.or(cell.mark.as_deref());
-    }
+fn count_pairs<'a>(cells: impl Iterator<Item = MeasuredEntry<'a>>) -> usize {
+    cells.map(|p| [p.row.min(p.column), p.row.max(p.column)]).collect::<BTreeSet<[u32; 2]>>().len()
 }
 
 fn filled<T>(rows: &[u32], columns: &[u32], read: impl Fn([u32; 2]) -> Option<T>) -> Vec<Vec<Option<T>>> {
@@ -160,6 +149,7 @@ fn spread(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Cell;
 
     fn sample(cells: &[(u32, u32, f64)]) -> Sample {
         let cell = |&(row, column, value): &(u32, u32, f64)| Cell {

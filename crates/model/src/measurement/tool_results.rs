@@ -83,14 +83,11 @@ impl ToolResult {
             (Some(ratio), Match::Scaled | Match::Related) => ratio.verdict(0.0),
         };
         let samples: Vec<f64> = tool_run.pairs.iter().map(|p| p.tool).collect();
-        let status = match &tool_run.unavailable {
-            None => Availability::Ok,
-            Some(_) => Availability::Unavailable,
-        };
+        let is_ok = tool_run.unavailable.is_none();
         Self {
             tool: tool_run.name.clone(),
             version: tool_run.version.clone(),
-            status,
+            status: if is_ok { Availability::Ok } else { Availability::Unavailable },
             reason: tool_run.unavailable.clone(),
             command: tool_run.command.clone(),
             input: tool_run.input.clone(),
@@ -122,8 +119,7 @@ impl ToolResult {
             let (limit, bound) = bound?;
             Some(limit.share(value?, bound)).filter(|share| share.is_finite())
         };
-        (self.own_of_limit, self.of_limit) =
-            (share(crate::limit::median(self.own.clone())), share(self.median));
+        (self.own_of_limit, self.of_limit) = (share(self.own_median()), share(self.median));
         self
     }
 }

@@ -7,7 +7,7 @@ mod value;
 use std::ops::Range;
 use std::path::Path;
 
-use plimsoll_units::text::LinePositions;
+use plimsoll_units::text::{LinePositions, read_small, shown, shown_path};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -146,52 +146,38 @@ pub const SERVER: &str = "server";
 
 const NO_SERVER: &str = "a plan file cannot name a server; give --server on the command line";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TextOrigin {
-    /// Untrusted file.
-    File,
-    /// This user's command line, stored by plimsoll.
-    Kept,
-}
-
 /// Reads a plan file; fails if it cannot be read, or like [`parse`].
 pub fn read(path: &Path) -> Result<PlanFile, Vec<FileError>> {
-    let file = plimsoll_units::text::shown_path(path);
+    let file = shown_path(path);
     let unreadable = |why: String| vec![FileError::Unreadable { file: file.clone(), why }];
-    let text = plimsoll_units::text::read_small(path, MAX_BYTES).map_err(unreadable)?;
+    let text = read_small(path, MAX_BYTES).map_err(unreadable)?;
     parse(&file, &text)
 }
 
 /// Parses the text of a plan file, called `file` in errors. Fails with all mistakes in text order.
 pub fn parse(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
-    parsed(file, text, TextOrigin::File)
+    parsed(file, text, false)
 }
 
 /// Parses the plan that plimsoll stored for a command line, which may name a server.
 pub fn parse_kept(file: &str, text: &str) -> Result<PlanFile, Vec<FileError>> {
-    parsed(file, text, TextOrigin::Kept)
+    parsed(file, text, true)
 }
 
-fn parsed(file: &str, text: &str, origin: TextOrigin) -> Result<PlanFile, Vec<FileError>> {
+fn parsed(file: &str, text: &str, is_own: bool) -> Result<PlanFile, Vec<FileError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = LinePositions::new(text);
     let at = |start: usize, why: &str| {
         let (line, column) = lines.position(start);
         FileError::Wrong { file: file.to_owned(), line, column, why: why.replace('\n', " ") }
     };
-    let not_toml = |message: &str| {
-        format!(
-            "{}; a plan is a TOML file: write text in quotes and lists in brackets",
-            plimsoll_units::text::shown(message)
-        )
-    };
-    let table = DeTable::parse(text)
-        .map_err(|e| vec![at(e.span().unwrap_or_default().start, &not_toml(e.message()))])?;
-    let mut plan = PlanFile {
-        places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
-        ..PlanFile::default()
-    };
-    let source = PlanText { file, lines: &lines, origin };
+    let table = DeTable::parse(text).map_err(|e| {
+        let advice = "a plan is a TOML file: write text in quotes and lists in brackets";
+        vec![at(e.span().unwrap_or_default().start, &format!("{}; {advice}", shown(e.message())))]
+    })?;
+    let mut plan = PlanFile::default();
+    file.clone_into(&mut plan.places.file);
+    let source = PlanText { file, lines: &lines, is_own };
     let mut wrong = Vec::new();
     for (key, value) in table.get_ref() {
         plan.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
@@ -200,9 +186,8 @@ fn parsed(file: &str, text: &str, origin: TextOrigin) -> Result<PlanFile, Vec<Fi
         }
     }
     if plan.groups.is_empty() && wrong.is_empty() {
-        wrong.push(PlanMistake::value(
-            "a plan requires at least one [[group]] with benchmark = [\"cpu.peak\"]",
-        ));
+        let why = "a plan requires at least one [[group]] with benchmark = [\"cpu.peak\"]";
+        wrong.push(PlanMistake::value(why));
     }
     if !wrong.is_empty() {
         wrong.sort_by_key(PlanMistake::start);
@@ -224,7 +209,8 @@ fn limits(text: &str) -> Option<String> {
 struct PlanText<'t> {
     file: &'t str,
     lines: &'t LinePositions<'t>,
-    origin: TextOrigin,
+    /// Whether it is from this user's command line, stored by plimsoll; otherwise it is untrusted.
+    is_own: bool,
 }
 
 /// A mistake with its position; `None` is the position of the current key or value.
@@ -242,18 +228,13 @@ impl PlanMistake {
     fn key(name: &str, candidates: &[&'static str]) -> Self {
         let known = spelled(name);
         let refused = REFUSED.iter().find(|(names, _)| names.contains(&known.as_str()));
-        let name = plimsoll_units::text::shown(name);
+        let name = shown(name);
         let hint = match (refused, nearest(&name, candidates.iter().copied())) {
             (Some((_, why)), _) => (*why).to_owned(),
             (None, Some(near)) => format!("did you mean '{near}'?"),
             (None, None) => format!("valid keys are {}", candidates.join(", ")),
         };
         Self { span: None, in_key: true, why: format!("unknown key '{name}'; {hint}") }
-    }
-
-    /// Creates the mistake of a known key that is not allowed here; `why` is the message.
-    fn refused(why: &str) -> Self {
-        Self { span: None, in_key: true, why: why.to_owned() }
     }
 
     fn at(mut self, key: Range<usize>, value: Range<usize>) -> Self {
@@ -294,14 +275,11 @@ fn top(
         "seed" => plan.seed = Some(count("seed", value)?),
         "only" => plan.only = texts(value)?,
         "limit" => {
-            let DeValue::Array(_) = value.get_ref() else {
-                return Err(PlanMistake::value("limit must be written as [[limit]], with double brackets"));
-            };
+            let why = "limit must be written as [[limit]], with double brackets";
+            value.get_ref().as_array().ok_or_else(|| PlanMistake::value(why))?;
         }
         "group" => {
-            let DeValue::Array(groups) = value.get_ref() else {
-                return Err(PlanMistake::value("group must be written as [[group]], with double brackets"));
-            };
+            let groups = value.get_ref().as_array().ok_or_else(group::not_a_group)?;
             if groups.len() > MAX_LIST {
                 return Err(PlanMistake::value("a plan must have at most 10000 groups"));
             }

@@ -11,24 +11,16 @@ use crate::case::Value;
 /// Returns the plan as the text of a plan file.
 pub fn text(plan: &PlanFile) -> String {
     let mut out = String::new();
-    let mut line = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = writeln!(out, "{key} = {value}");
-        }
-    };
-    line("name", plan.name.as_deref().map(quoted));
-    line("note", plan.note.as_deref().map(quoted));
-    for (key, value) in how(&plan.how) {
-        line(key, Some(value));
-    }
-    line("margin", plan.margin.map(|share| format!("{share:?}")));
-    line("repeat", plan.repeat.map(|n| n.to_string()));
-    line("scale", plan.scale.map(|scale| format!("{scale:?}")));
-    line("seed", plan.seed.map(whole));
-    line("only", (!plan.only.is_empty()).then(|| strings(&plan.only)));
-    for one in &plan.groups {
-        out += &group(one);
-    }
+    let names = [("name", plan.name.as_deref().map(quoted)), ("note", plan.note.as_deref().map(quoted))];
+    let others = [
+        ("margin", plan.margin.map(|share| format!("{share:?}"))),
+        ("repeat", plan.repeat.map(|n| n.to_string())),
+        ("scale", plan.scale.map(|scale| format!("{scale:?}"))),
+        ("seed", plan.seed.map(whole)),
+        ("only", (!plan.only.is_empty()).then(|| strings(&plan.only))),
+    ];
+    write_lines(&mut out, names.into_iter().chain(how(&plan.how)).chain(others));
+    plan.groups.iter().for_each(|one| out += &group(one));
     if let Some(limits) = &plan.limits {
         let _ = write!(out, "\n{}", limits.trim_start());
     }
@@ -37,38 +29,39 @@ pub fn text(plan: &PlanFile) -> String {
 
 fn group(group: &Group) -> String {
     let mut out = "\n[[group]]\n".to_owned();
-    let mut line = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let _ = writeln!(out, "{key} = {value}");
-        }
-    };
-    line("name", group.name.as_deref().map(quoted));
-    line("note", group.note.as_deref().map(quoted));
-    line("benchmark", Some(strings(&group.benchmarks)));
-    for (key, values) in &group.lists {
-        line(key, Some(list(values)));
-    }
     let exclude: Vec<String> = group.exclude.iter().map(excluded).collect();
-    line("exclude", (!exclude.is_empty()).then(|| format!("[{}]", exclude.join(", "))));
-    line("job", (!group.job.is_empty()).then(|| strings(&group.job)));
-    line("series", group.how.series.map(|n| n.to_string()));
-    line("warm-up", group.how.warm_up.map(|time| quoted(&format_duration(time))));
-    for (key, value) in how(&group.how) {
-        line(key, Some(value));
-    }
+    let names = [
+        ("name", group.name.as_deref().map(quoted)),
+        ("note", group.note.as_deref().map(quoted)),
+        ("benchmark", Some(strings(&group.benchmarks))),
+    ];
+    let lists = group.lists.iter().map(|(key, values)| (*key, Some(list(values))));
+    let others = [
+        ("exclude", (!exclude.is_empty()).then(|| format!("[{}]", exclude.join(", ")))),
+        ("job", (!group.job.is_empty()).then(|| strings(&group.job))),
+        ("series", group.how.series.map(|n| n.to_string())),
+        ("warm-up", group.how.warm_up.map(|time| quoted(&format_duration(time)))),
+    ];
+    write_lines(&mut out, names.into_iter().chain(lists).chain(others).chain(how(&group.how)));
     out
 }
 
-fn how(how: &SamplingOptions) -> Vec<(&'static str, String)> {
+/// Appends `key = value` for each known value.
+fn write_lines<'a>(out: &mut String, lines: impl Iterator<Item = (&'a str, Option<String>)>) {
+    for (key, value) in lines.filter_map(|(key, value)| Some((key, value?))) {
+        let _ = writeln!(out, "{key} = {value}");
+    }
+}
+
+fn how(how: &SamplingOptions) -> [(&'static str, Option<String>); 5] {
     let time = |time| quoted(&format_duration(time));
-    let all = [
+    [
         ("samples", how.samples.map(|n| n.to_string())),
         ("sample-time", how.sample_time.map(time)),
         ("precision", how.precision.map(|share| format!("{share:?}"))),
         ("budget", how.budget.map(time)),
         ("against", how.against.as_deref().map(strings)),
-    ];
-    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    ]
 }
 
 fn excluded(exclude: &Exclude) -> String {

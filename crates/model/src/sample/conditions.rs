@@ -1,6 +1,6 @@
 //! Conditions under which a figure was measured; single benchmarks declare [`OwnCondition`]s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -100,20 +100,6 @@ impl ExcludedBy {
     pub fn is_known(&self) -> bool {
         [self.switched, self.clock, self.second, self.gaps].iter().any(Option::is_some)
     }
-
-    /// Calls `mean` once per cause with a function that reads it; the result becomes its share.
-    pub fn each(mean: impl Fn(fn(&Self) -> Option<f64>) -> Option<f64>) -> Self {
-        Self {
-            switched: mean(|by| by.switched),
-            clock: mean(|by| by.clock),
-            second: mean(|by| by.second),
-            gaps: mean(|by| by.gaps),
-            taken: mean(|by| by.taken),
-            off_cpu: mean(|by| by.off_cpu),
-            second_work: mean(|by| by.second_work),
-            second_cost: mean(|by| by.second_cost),
-        }
-    }
 }
 
 impl Conditions {
@@ -124,25 +110,47 @@ impl Conditions {
         self.steal.unwrap_or(0.0).max(waited - self.throttled.unwrap_or(0.0)).clamp(0.0, 1.0)
     }
 
+    /// Returns what `mean` makes of each condition of `all`, given a function that reads it.
+    pub fn each<'a>(
+        all: impl Iterator<Item = &'a Self>,
+        mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,
+    ) -> Self {
+        let names: BTreeSet<&String> = all.flat_map(|conditions| conditions.more.0.keys()).collect();
+        let more = |name: &String| Some((name.clone(), mean(&|c| c.more.0.get(name).copied())?));
+        Self {
+            clock_hz: mean(&|c| c.clock_hz),
+            steal: mean(&|c| c.steal),
+            excluded: mean(&|c| c.excluded),
+            throttled: mean(&|c| c.throttled),
+            core_to_core: mean(&|c| c.core_to_core),
+            delivered: mean(&|c| c.delivered),
+            excluded_by: ExcludedBy {
+                switched: mean(&|c| c.excluded_by.switched),
+                clock: mean(&|c| c.excluded_by.clock),
+                second: mean(&|c| c.excluded_by.second),
+                gaps: mean(&|c| c.excluded_by.gaps),
+                taken: mean(&|c| c.excluded_by.taken),
+                off_cpu: mean(&|c| c.excluded_by.off_cpu),
+                second_work: mean(&|c| c.excluded_by.second_work),
+                second_cost: mean(&|c| c.excluded_by.second_cost),
+            },
+            pages_swapped: mean(&|c| c.pages_swapped),
+            vector_units_shared: mean(&|c| c.vector_units_shared),
+            waited: mean(&|c| c.waited),
+            package_power: mean(&|c| c.package_power),
+            memory_power: mean(&|c| c.memory_power),
+            more: Numbers(names.into_iter().filter_map(more).collect()),
+        }
+    }
+
     /// Returns the conditions that are equal in all of these; clock and lost time are left empty.
     pub fn common_to_all(all: &[&Self]) -> Self {
         let same = |read: &dyn Fn(&Self) -> Option<f64>| {
             let first = read(all.first()?)?;
             all.iter().all(|other| read(other) == Some(first)).then_some(first)
         };
-        let numbers: Vec<&Numbers> = all.iter().map(|conditions| &conditions.more).collect();
-        Self {
-            core_to_core: same(&|c| c.core_to_core),
-            delivered: same(&|c| c.delivered),
-            excluded_by: ExcludedBy::each(|read| same(&|c| read(&c.excluded_by))),
-            pages_swapped: same(&|c| c.pages_swapped),
-            vector_units_shared: same(&|c| c.vector_units_shared),
-            waited: same(&|c| c.waited),
-            package_power: same(&|c| c.package_power),
-            memory_power: same(&|c| c.memory_power),
-            more: Numbers::alike(&numbers),
-            ..Self::default()
-        }
+        let common = Self::each(all.iter().copied(), same);
+        Self { clock_hz: None, steal: None, excluded: None, throttled: None, ..common }
     }
 }
 
@@ -197,22 +205,6 @@ impl Numbers {
     /// Adds other numbers; they replace existing ones.
     pub fn add(&mut self, others: Self) {
         self.0.extend(others.0);
-    }
-
-    fn alike(all: &[&Self]) -> Self {
-        let mut alike = all.first().map_or_else(Self::default, |first| (*first).clone());
-        alike.0.retain(|name, value| all.iter().all(|other| other.0.get(name) == Some(value)));
-        alike
-    }
-
-    /// Calls `mean` once per name in `all` with a function that reads it; keeps what it returns.
-    pub fn each<'a>(
-        all: impl Iterator<Item = &'a Self>,
-        mean: impl Fn(&dyn Fn(&Self) -> Option<f64>) -> Option<f64>,
-    ) -> Self {
-        let names = all.flat_map(|numbers| numbers.0.keys());
-        let mean = |name: &String| mean(&|numbers: &Self| numbers.0.get(name).copied());
-        Self(names.filter_map(|name| Some((name.clone(), mean(name)?))).collect())
     }
 }
 

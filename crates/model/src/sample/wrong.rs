@@ -61,7 +61,7 @@ impl Trials {
         self.of += 1;
     }
 
-    fn always_wrong(self) -> bool {
+    fn are_all_wrong(self) -> bool {
         self.of > 0 && self.wrong == self.of
     }
 }
@@ -105,15 +105,8 @@ pub enum AtFault {
 impl WrongAnswer {
     /// Creates a wrong answer: `operation` at `origin` returned `got`, a number or words.
     pub fn new(origin: WrongAnswerSource, operation: impl Into<String>, got: impl Into<String>) -> Self {
-        Self {
-            origin,
-            operation: operation.into(),
-            got: got.into(),
-            expected: None,
-            detail: String::new(),
-            count: 1,
-            repeated: None,
-        }
+        let (operation, got, detail) = (operation.into(), got.into(), String::new());
+        Self { origin, operation, got, expected: None, detail, count: 1, repeated: None }
     }
 
     /// Sets the right result.
@@ -148,9 +141,9 @@ impl WrongAnswer {
             (WrongAnswerSource::Network, _) => AtFault::Network,
             (_, None) => AtFault::Undecided,
             (_, Some(Repeated { there, elsewhere })) => match elsewhere.map(|it| it.trials) {
-                _ if !there.always_wrong() => AtFault::Unstable,
+                _ if !there.are_all_wrong() => AtFault::Unstable,
                 None => AtFault::Undecided,
-                Some(trials) if trials.always_wrong() => AtFault::Program,
+                Some(trials) if trials.are_all_wrong() => AtFault::Program,
                 Some(Trials { wrong: 0, .. }) => AtFault::Cpu,
                 Some(_) => AtFault::Unstable,
             },
@@ -161,21 +154,15 @@ impl WrongAnswer {
     pub fn headline(&self) -> String {
         let (operation, got) = (&self.operation, shortened(&self.got));
         if let (AtFault::Program, Some(cpu), Some(other)) = (self.at_fault(), self.cpu(), self.elsewhere()) {
-            return format!(
-                "CPUs {cpu} and {} wrong in {operation} (wrong answer): plimsoll's build?",
-                other.cpu
-            );
+            let cpus = format!("CPUs {cpu} and {}", other.cpu);
+            return format!("{cpus} wrong in {operation} (wrong answer): plimsoll's build?");
         }
         let times = self.repeated.map(|Repeated { there, .. }| format!(", {} of {}", there.wrong, there.of));
         let times = times.unwrap_or_default();
+        let computed = |which: &str| format!("{which} computed {got} in {operation} (wrong answer{times})");
         match &self.origin {
-            WrongAnswerSource::Cpu(cpu) => {
-                format!("CPU {cpu} computed {got} in {operation} (wrong answer{times})")
-            }
-            WrongAnswerSource::Cpus(cpus) => {
-                let which = shown_cpus(cpus);
-                format!("{which} computed {got} in {operation} (wrong answer{times})")
-            }
+            WrongAnswerSource::Cpu(cpu) => computed(&shown_cpus(&[*cpu])),
+            WrongAnswerSource::Cpus(cpus) => computed(&shown_cpus(cpus)),
             WrongAnswerSource::Storage { path, offset } => {
                 format!("offset {offset} of {path} read back wrong (wrong answer)")
             }

@@ -1,8 +1,6 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use plimsoll_model::measurement::Measurement;
-
 use super::Run;
 
 /// Returns the first item that occurs twice.
@@ -23,11 +21,9 @@ impl Run {
         {
             return Some(format!("{id} of '{}', repetition {repeat}", shown(node)));
         }
-        self.measurements.iter().find_map(metric)
+        self.measurements.iter().find_map(|of| {
+            let name = first_duplicate(of.metrics.iter().map(|metric| metric.name.as_str()))?;
+            Some(format!("metric '{}' of {}", plimsoll_units::text::shown_within(name, 40), of.case.id()))
+        })
     }
-}
-
-fn metric(of: &Measurement) -> Option<String> {
-    let name = first_duplicate(of.metrics.iter().map(|metric| metric.name.as_str()))?;
-    Some(format!("metric '{}' of {}", plimsoll_units::text::shown_within(name, 40), of.case.id()))
 }

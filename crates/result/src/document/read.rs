@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use plimsoll_units::text::{read_small, shown, shown_path, shown_within};
+
 use super::in_page;
 use super::sound::{LONGEST_RUN, check, is_span};
 use super::{RUN_SCHEMA, Run};
@@ -21,7 +23,7 @@ impl Run {
             (Some(run), 0) => Ok(run),
             (_, others) => Err(format!(
                 "{}: holds {} runs: import it with plimsoll import, and name one by its id",
-                plimsoll_units::text::shown_path(path),
+                shown_path(path),
                 others + 1
             )),
         }
@@ -30,52 +32,41 @@ impl Run {
     /// Reads the run document of a JSON file, or all of an HTML page: at least one. Fails with one
     /// line.
     pub fn read_all(path: &Path) -> Result<Vec<Self>, String> {
-        let file = plimsoll_units::text::shown_path(path);
-        let text =
-            plimsoll_units::text::read_small(path, MAX_BYTES).map_err(|why| format!("{file}: {why}"))?;
-        let runs = match text.trim_start().starts_with('<') {
-            true => Self::of_page(&text),
-            false => Self::parse(&text).map(|run| vec![run]),
-        };
+        let file = shown_path(path);
+        let runs = read_small(path, MAX_BYTES).and_then(|text| {
+            if !text.trim_start().starts_with('<') {
+                return Ok(vec![Self::parse(&text)?]);
+            }
+            let held = in_page::embedded_documents(&text, MAX_HELD)?;
+            if held.is_empty() {
+                let why = "this page holds no run document; give the document that --json wrote";
+                return Err(why.to_owned());
+            }
+            held.iter().map(|document| Self::parse(document)).collect()
+        });
         runs.map_err(|why| format!("{file}: {why}"))
-    }
-
-    fn of_page(text: &str) -> Result<Vec<Self>, String> {
-        let held = in_page::embedded_documents(text, MAX_HELD)?;
-        let runs: Vec<Self> = held.iter().map(|document| Self::parse(document)).collect::<Result<_, _>>()?;
-        match runs.is_empty() {
-            true => Err("this page holds no run document; give the document that --json wrote".to_owned()),
-            false => Ok(runs),
-        }
     }
 
     /// Parses a run document in JSON. Fails, with one line, if it is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
         let head: Head = serde_json::from_str(text).map_err(|e| {
             let other = if e.is_syntax() { "; plimsoll check reads results of other tools" } else { "" };
-            format!("not a plimsoll run (JSON): {}{other}", shown(e))
+            format!("not a plimsoll run (JSON): {}{other}", shown(&e.to_string()))
         })?;
         Self::of_schema(head.schema.as_ref(), text)
     }
 
     fn of_schema(schema: Option<&Schema>, text: &str) -> Result<Self, String> {
-        let shown = |e: serde_json::Error| plimsoll_units::text::shown(&e.to_string());
-        let run = match schema.and_then(Schema::name) {
-            Some(RUN_SCHEMA) => serde_json::from_str(text),
+        match schema.and_then(Schema::name) {
+            Some(RUN_SCHEMA) => serde_json::from_str::<Self>(text)
+                .map_err(|e| format!("not a plimsoll run (JSON): {}", shown(&e.to_string())))?
+                .checked(),
             Some(other) => {
-                let other = plimsoll_units::text::shown_within(other, 60);
-                return Err(format!("has schema '{other}', and this plimsoll reads {RUN_SCHEMA}"));
+                let other = shown_within(other, 60);
+                Err(format!("has schema '{other}', and this plimsoll reads {RUN_SCHEMA}"))
             }
-            None => return Err("not a plimsoll run (JSON): it has no schema; for a result of another tool use plimsoll check".to_owned()),
-        };
-        let run: Self = run.map_err(|e| format!("not a plimsoll run (JSON): {}", shown(e)))?;
-        run.checked()
-    }
-
-    fn checked(self) -> Result<Self, String> {
-        self.check_contents()?;
-        Ok(self)
+            None => Err("not a plimsoll run (JSON): it has no schema; for a result of another tool use plimsoll check".to_owned()),
+        }
     }
 
     /// Returns each run document of a text that joins several, or of a log, whose other lines are
@@ -96,53 +87,49 @@ impl Run {
                 // parsed, so that a text of braces is not skimmed to its end from each brace.
                 let skimmed = all_whole.then(|| whole(rest)).flatten();
                 all_whole = skimmed.is_some();
-                let found = skimmed.or_else(|| whole::<serde_json::Value>(rest).and_then(within));
+                let found = skimmed.or_else(|| {
+                    let (value, bytes) = whole::<serde_json::Value>(rest)?;
+                    let name = value.get("schema").and_then(serde_json::Value::as_str);
+                    Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
+                });
                 at = begin + found.as_ref().map_or(1, |(_, bytes)| *bytes);
                 let end = if found.is_some() { at } else { next_document(text, at).unwrap_or(text.len()) };
                 let piece = &text[begin..end];
-                match found {
-                    Some((head, _))
-                        if head.schema.as_ref().is_some_and(|schema| {
-                            schema.name().is_some_and(|name| name.starts_with(OF_RUNS))
-                        }) =>
-                    {
-                        return Some(Self::of_schema(head.schema.as_ref(), piece));
+                let Some((Head { schema }, _)) = found else {
+                    if begins_as_run(piece) {
+                        return Some(Self::parse(piece));
                     }
-                    None if begins_as_run(piece) => return Some(Self::parse(piece)),
-                    _ => {}
+                    continue;
+                };
+                if schema.as_ref().and_then(Schema::name).is_some_and(|name| name.starts_with(OF_RUNS)) {
+                    return Some(Self::of_schema(schema.as_ref(), piece));
                 }
             }
         })
     }
 
     /// Checks what types cannot express: one run, whose results follow from their samples.
-    fn check_contents(&self) -> Result<(), String> {
+    fn checked(self) -> Result<Self, String> {
         // Another spelling of the same id would count as another run.
         let id = uuid::Uuid::try_parse(&self.id);
         if !id.is_ok_and(|id| id.hyphenated().to_string() == self.id) {
-            return Err(format!(
-                "'{}' is not the id of a run",
-                plimsoll_units::text::shown_within(&self.id, 60)
-            ));
+            return Err(format!("'{}' is not the id of a run", shown_within(&self.id, 60)));
         }
         if self.started.parse::<jiff::Timestamp>().is_err() {
-            return Err(format!("'{}' is not a time", plimsoll_units::text::shown_within(&self.started, 60)));
+            return Err(format!("'{}' is not a time", shown_within(&self.started, 60)));
         }
         if !is_span(self.elapsed_s) {
-            return Err(format!(
-                "elapsed_s is {:?}, which no run takes: 0 to {LONGEST_RUN:e} s",
-                self.elapsed_s
-            ));
+            let took = self.elapsed_s;
+            return Err(format!("elapsed_s is {took:?}, which no run takes: 0 to {LONGEST_RUN:e} s"));
         }
         if !is_span(self.plan.sample_time) || !self.plan.budget.is_none_or(is_span) {
-            return Err(format!(
-                "sample_time and budget of its plan must be between 0 and {LONGEST_RUN:e} s"
-            ));
+            let range = format!("between 0 and {LONGEST_RUN:e} s");
+            return Err(format!("sample_time and budget of its plan must be {range}"));
         }
         if let Some(double) = self.find_duplicate() {
             return Err(format!("has {double} twice"));
         }
-        check(self)
+        check(&self).map(|()| self)
     }
 }
 
@@ -183,11 +170,6 @@ fn whole<T: serde::de::DeserializeOwned>(text: &str) -> Option<(T, usize)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;
     Some((value, values.byte_offset()))
-}
-
-fn within((value, bytes): (serde_json::Value, usize)) -> Option<(Head, usize)> {
-    let name = value.get("schema").and_then(serde_json::Value::as_str);
-    Some((Head { schema: name.map(|name| Schema::Name(name.to_owned())) }, bytes))
 }
 
 /// Returns whether a truncated or invalid document claims to be a run in its first characters.

@@ -9,6 +9,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint, Status
 use plimsoll_model::sample::Conditions;
 use plimsoll_stats::Ratio;
 use plimsoll_units::quantity::{WRITTEN_ROUNDING, is_rounded};
+use plimsoll_units::text::shown_within;
 
 use super::Run;
 
@@ -25,27 +26,19 @@ pub(super) fn check(run: &Run) -> Result<(), String> {
     run.measurements.iter().try_for_each(|measurement| {
         let about = |what: String| format!("{}: {what}", measurement.case.id());
         if !nodes.contains(measurement.node.as_str()) {
-            let node = plimsoll_units::text::shown_within(&measurement.node, 40);
+            let node = shown_within(&measurement.node, 40);
             return Err(about(format!("node '{node}' is not in nodes")));
         }
-        ended(measurement).map_err(about)?;
+        let status = measurement.status;
+        if matches!(status, Status::Ok | Status::Invalid) && measurement.metrics.is_empty() {
+            return Err(about(format!("status is {}, and it has no metrics", status.word())));
+        }
         conditions(measurement).map_err(about)?;
         measurement.metrics.iter().try_for_each(|one| {
-            let name = plimsoll_units::text::shown_within(&one.name, 40);
+            let name = shown_within(&one.name, 40);
             metric(&measurement.case, one).map_err(|what| format!("{} {name}: {what}", measurement.case.id()))
         })
     })
-}
-
-/// Fails if a measurement with status ok or invalid has no metrics.
-fn ended(measurement: &Measurement) -> Result<(), String> {
-    let has = !measurement.metrics.is_empty();
-    match measurement.status {
-        Status::Ok | Status::Invalid if !has => {
-            Err(format!("status is {}, and it has no metrics", measurement.status.word()))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Name of a condition, and its value for a case and for one sample.
@@ -70,14 +63,9 @@ fn conditions(measurement: &Measurement) -> Result<(), String> {
         }
         let (least, most) =
             known.iter().fold((1.0_f64, 0.0_f64), |(least, most), x| (least.min(*x), most.max(*x)));
-        let is_mean = match all {
-            None => true,
-            Some(_) if known.is_empty() => true,
-            Some(mean) => least - WRITTEN_ROUNDING <= mean && mean <= most + WRITTEN_ROUNDING,
-        };
-        if !is_mean {
-            let all = all.map_or("null".to_owned(), |mean| format!("{mean:?}"));
-            return Err(format!("{name} of its conditions is {all}, which is no mean of its series"));
+        let range = least - WRITTEN_ROUNDING..=most + WRITTEN_ROUNDING;
+        if let Some(mean) = all.filter(|mean| !known.is_empty() && !range.contains(mean)) {
+            return Err(format!("{name} of its conditions is {mean:?}, which is no mean of its series"));
         }
     }
     Ok(())
@@ -97,9 +85,8 @@ fn metric(case: &Case, metric: &MetricResult) -> Result<(), String> {
     series(metric)?;
     limit(metric)?;
     metric.tool_results.iter().try_for_each(|one| {
-        tool_result(one).map_err(|what| {
-            format!("reference tool {}: {what}", plimsoll_units::text::shown_within(&one.tool, 40))
-        })
+        let about = |what| format!("reference tool {}: {what}", shown_within(&one.tool, 40));
+        tool_result(one).map_err(about)
     })
 }
 
@@ -137,10 +124,8 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
     let limit = metric.limit.as_ref();
     let value = limit.and_then(|limit| limit.value);
     let (Some(limit), Some(value)) = (limit, value) else {
-        return match metric.of_limit {
-            Some(share) => Err(format!("of_limit is {share:?}, and no limit is known")),
-            None => Ok(()),
-        };
+        let wrong = |share| Err(format!("of_limit is {share:?}, and no limit is known"));
+        return metric.of_limit.map_or(Ok(()), wrong);
     };
     let right = shares(metric, limit, value);
     let is_right = match (metric.of_limit, right) {
@@ -149,14 +134,12 @@ fn limit(metric: &MetricResult) -> Result<(), String> {
         }
         (stated, right) => stated.is_none() && right.is_none(),
     };
-    match is_right {
-        true => Ok(()),
-        false => {
-            let stated = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
-            let right = right.map_or("none".to_owned(), |[low, high]| format!("{low:?} to {high:?}"));
-            Err(format!("of_limit is {stated}, and samples and limit give {right}"))
-        }
+    if is_right {
+        return Ok(());
     }
+    let stated = metric.of_limit.map_or("null".to_owned(), |share| format!("{share:?}"));
+    let right = right.map_or("none".to_owned(), |[low, high]| format!("{low:?} to {high:?}"));
+    Err(format!("of_limit is {stated}, and samples and limit give {right}"))
 }
 
 /// Returns the least and largest possible median of the samples' shares of the limit; `None` if no

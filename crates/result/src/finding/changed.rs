@@ -1,8 +1,6 @@
 //! "the rate fell by 38 % after 212 s. Likely cause: …": changes of level during a case. A cause is
 //! named only if clock, quota or steal account for about the loss.
 
-use std::ops::Range;
-
 use serde_json::{Value, json};
 
 use plimsoll_bench::label::full;
@@ -30,8 +28,12 @@ pub(super) fn find(run: &RunView<'_>) -> Vec<PlainFinding> {
 
 fn changed(measurement: &Measurement) -> Option<PlainFinding> {
     let metric = measurement.headline().filter(|metric| metric.series.len() >= LEAST_SAMPLES)?;
-    let value = largest(measurement, metric, WatchedSeries::Value);
-    let delivered = largest(measurement, metric, WatchedSeries::Delivered);
+    let [value, delivered] = [false, true].map(|is_delivered| {
+        let seed = Seed::new(0, measurement.case.id().as_str(), &metric.name);
+        let found = segments(&watched(metric, is_delivered), seed);
+        let all = changes(metric, is_delivered, &found).into_iter();
+        all.max_by(|a, b| a.size().total_cmp(&b.size()))
+    });
     let size = |change: &Option<Change>| change.as_ref().map_or(0.0, Change::size);
     // The value takes precedence; the delivered rate is reported only for what the value excludes.
     let change = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value }?;
@@ -67,68 +69,49 @@ pub struct LevelStep {
 /// noise, `false_share` is the probability that any change is reported. `events` are times in s at
 /// which a change is expected, such as a new quota.
 pub fn steps(measurements: &[Measurement], false_share: f64, events: &[f64]) -> Vec<Vec<LevelStep>> {
-    let both = [WatchedSeries::Value, WatchedSeries::Delivered];
-    let series: Vec<(usize, WatchedSeries, Vec<TimedPoint>)> = measurements
+    let both = [false, true];
+    let series: Vec<(usize, bool, Vec<TimedPoint>)> = measurements
         .iter()
         .enumerate()
         .filter_map(|(at, measurement)| Some((at, measurement.headline()?)))
-        .flat_map(|(at, metric)| both.map(|watched| (at, watched, watched.of(metric))))
+        .flat_map(|(at, metric)| both.map(|is_delivered| (at, is_delivered, watched(metric, is_delivered))))
         .filter(|(_, _, series)| series.iter().any(|point| point.value.is_finite()))
         .collect();
     let seeded: Vec<(&[TimedPoint], Seed)> = series
         .iter()
-        .map(|(at, watched, series)| {
+        .map(|(at, is_delivered, series)| {
             let id = measurements.get(*at).map(|m| m.case.id());
-            let seed = Seed::new(0, id.as_ref().map_or("", |id| id.as_str()), watched.name());
-            (series.as_slice(), seed)
+            let name = if *is_delivered { "delivered" } else { "value" };
+            (series.as_slice(), Seed::new(0, id.as_ref().map_or("", |id| id.as_str()), name))
         })
         .collect();
     let found = segments_of_many(&seeded, false_share, events);
-    let of = |at: usize, watched: WatchedSeries| {
-        let place = series.iter().position(|(of, which, _)| *of == at && *which == watched)?;
+    let of = |at: usize, is_delivered: bool| {
+        let place = series.iter().position(|(of, which, _)| (*of, *which) == (at, is_delivered))?;
         found.get(place).map(Vec::as_slice)
     };
     let reported = |(at, measurement): (usize, &Measurement)| {
         let Some(metric) = measurement.headline() else { return Vec::new() };
-        let all = both.map(|watched| changes(metric, watched, of(at, watched).unwrap_or_default()));
+        let all =
+            both.map(|is_delivered| changes(metric, is_delivered, of(at, is_delivered).unwrap_or_default()));
         let size = |changes: &[Change]| changes.iter().map(Change::size).fold(0.0, f64::max);
         let [value, delivered] = all;
         let notable = if size(&delivered) > size(&value) + NOTABLE { delivered } else { value };
-        notable
-            .iter()
-            .filter(|change| change.size() >= NOTABLE)
-            .map(|change| change.step(measurement, metric))
-            .collect()
+        let notable = notable.iter().filter(|change| change.size() >= NOTABLE);
+        notable.map(|change| change.step(measurement, metric)).collect()
     };
     measurements.iter().enumerate().map(reported).collect()
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum WatchedSeries {
-    Value,
-    Delivered,
-}
-
-impl WatchedSeries {
-    fn name(self) -> &'static str {
-        match self {
-            WatchedSeries::Value => "value",
-            WatchedSeries::Delivered => "delivered",
-        }
-    }
-
-    fn of(self, metric: &MetricResult) -> Vec<TimedPoint> {
-        let delivered = |p: &SamplePoint| TimedPoint { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
-        match self {
-            WatchedSeries::Value => metric.timed(),
-            WatchedSeries::Delivered => metric.series.iter().map(delivered).collect(),
-        }
-    }
+/// Returns the values of a metric over time, or its delivered ones.
+fn watched(metric: &MetricResult, is_delivered: bool) -> Vec<TimedPoint> {
+    let delivered = |p: &SamplePoint| TimedPoint { t: p.t, value: p.delivered.unwrap_or(f64::NAN) };
+    if is_delivered { metric.series.iter().map(delivered).collect() } else { metric.timed() }
 }
 
 /// Two adjacent segments; `changes` is the number of changes in the series.
 struct Change {
-    watched: WatchedSeries,
+    is_delivered: bool,
     before: SegmentLevel,
     after: SegmentLevel,
     /// after ÷ before.
@@ -138,27 +121,18 @@ struct Change {
 
 struct SegmentLevel {
     segment: Segment,
-    clock_hz: Option<f64>,
-    steal: Option<f64>,
-    excluded: Option<f64>,
-    throttled: Option<f64>,
-    waited: Option<f64>,
+    /// Mean conditions.
+    means: SamplePoint,
 }
 
-/// Returns the largest change of level in the watched series; `None` if there is none.
-fn largest(measurement: &Measurement, metric: &MetricResult, watched: WatchedSeries) -> Option<Change> {
-    let found = segments(&watched.of(metric), Seed::new(0, measurement.case.id().as_str(), &metric.name));
-    changes(metric, watched, &found).into_iter().max_by(|a, b| a.size().total_cmp(&b.size()))
-}
-
-fn changes(metric: &MetricResult, watched: WatchedSeries, found: &[Segment]) -> Vec<Change> {
+fn changes(metric: &MetricResult, is_delivered: bool, found: &[Segment]) -> Vec<Change> {
     let changes = found.len().saturating_sub(1);
     let pairs = found.iter().zip(found.iter().skip(1)).filter_map(|(before, after)| {
         let ratio = after.median / before.median;
         // A level that is zero or negative has no ratio.
         let usable = before.median > 0.0 && ratio.is_finite() && ratio > 0.0;
         let level = |segment: &Segment| SegmentLevel::new(segment.clone(), &metric.series);
-        usable.then(|| Change { watched, before: level(before), after: level(after), ratio, changes })
+        usable.then(|| Change { is_delivered, before: level(before), after: level(after), ratio, changes })
     });
     pairs.collect()
 }
@@ -170,24 +144,24 @@ impl SegmentLevel {
             let known: Vec<f64> = points.iter().filter_map(read).filter(|x| x.is_finite()).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
         };
-        Self {
+        // Means, not medians: a quota period may be as long as a sample.
+        let means = SamplePoint {
             clock_hz: mean(|p| p.clock_hz).filter(|hz| *hz > 0.0),
-            // Mean, not median: a quota period may be as long as a sample.
             steal: mean(|p| p.steal),
             excluded: mean(|p| p.excluded),
             throttled: mean(|p| p.throttled),
             waited: mean(|p| p.waited),
-            segment,
-        }
+            ..SamplePoint::default()
+        };
+        Self { segment, means }
     }
 
     fn json(&self) -> Value {
-        let Range { start, end } = self.segment.points;
+        let Self { segment: Segment { points, from, to, median, mad }, means } = self;
         json!({
-            "samples": [start, end], "from": self.segment.from, "to": self.segment.to,
-            "median": self.segment.median, "mad": self.segment.mad,
-            "clock_hz": self.clock_hz, "steal": self.steal, "excluded": self.excluded,
-            "throttled": self.throttled, "waited": self.waited,
+            "samples": [points.start, points.end], "from": from, "to": to, "median": median, "mad": mad,
+            "clock_hz": means.clock_hz, "steal": means.steal, "excluded": means.excluded,
+            "throttled": means.throttled, "waited": means.waited,
         })
     }
 }
@@ -207,10 +181,7 @@ impl Change {
     }
 
     fn step(&self, measurement: &Measurement, metric: &MetricResult) -> LevelStep {
-        let name = match self.watched {
-            WatchedSeries::Value => metric.name.clone(),
-            WatchedSeries::Delivered => format!("wall-clock {}", metric.name),
-        };
+        let prefix = if self.is_delivered { "wall-clock " } else { "" };
         let direction = if self.ratio < 1.0 { "fell" } else { "rose" };
         let share = percent((self.ratio - 1.0).abs(), 2);
         let cause = match self.cause(metric.better) {
@@ -232,23 +203,19 @@ impl Change {
             is_worse: self.slows(metric.better),
             is_own: matches!(cause, ChangeCause::Quota | ChangeCause::Clock | ChangeCause::Others),
             is_stolen: cause == ChangeCause::Steal,
-            what: format!("the {name} {direction} by {share}"),
+            what: format!("the {prefix}{} {direction} by {share}", metric.name),
             because: format!("{}{heat}", self.because(cause, metric.better)),
             evidence: json!({
-                "case": measurement.case.id(), "metric": metric.name, "delivered": self.watched == WatchedSeries::Delivered,
+                "case": measurement.case.id(), "metric": metric.name, "delivered": self.is_delivered,
                 "after_s": self.after.segment.from - begun, "ratio": self.ratio, "changes": self.changes,
-                "before": self.before.json(), "after": self.after.json(), "cause": cause.code(),
+                "before": self.before.json(), "after": self.after.json(), "cause": cause.words()[0],
             }),
         }
     }
 
-    /// Returns the faster level, then the slower one.
-    fn quick_and_slow(&self, better: Better) -> [&SegmentLevel; 2] {
-        if self.slows(better) { [&self.before, &self.after] } else { [&self.after, &self.before] }
-    }
-
     fn cause(&self, better: Better) -> ChangeCause {
-        let [quick, slow] = self.quick_and_slow(better);
+        let (before, after) = (&self.before.means, &self.after.means);
+        let [quick, slow] = if self.slows(better) { [before, after] } else { [after, before] };
         let missing = self.size();
         if let (Some(quick), Some(slow)) = (quick.clock_hz, slow.clock_hz) {
             let slower = 1.0 - slow / quick;
@@ -257,13 +224,13 @@ impl Change {
             }
         }
         // Loss relative to what was left before: 20 % more of the remaining 40 % is one half.
-        let explains = |read: fn(&SegmentLevel) -> Option<f64>| {
+        let explains = |read: fn(&SamplePoint) -> Option<f64>| {
             let (more, less) = (read(slow)?, read(quick).unwrap_or(0.0));
             let taken = 1.0 - (1.0 - more.min(1.0)) / (1.0 - less).max(f64::MIN_POSITIVE);
             (more - less >= NOTABLE && taken >= EXPLAINS * missing).then_some(taken)
         };
         let rise =
-            |read: fn(&SegmentLevel) -> Option<f64>| read(slow).unwrap_or(0.0) - read(quick).unwrap_or(0.0);
+            |read: fn(&SamplePoint) -> Option<f64>| read(slow).unwrap_or(0.0) - read(quick).unwrap_or(0.0);
         let (quota, steal) = (explains(|l| l.throttled), explains(|l| l.steal));
         match (quota, steal) {
             (Some(quota), steal) if quota >= steal.unwrap_or(0.0) => ChangeCause::Quota,
@@ -271,15 +238,12 @@ impl Change {
             // Throttled threads also wait for a CPU: half of the added wait is enough to blame the
             // quota.
             _ if explains(|l| l.waited).is_some() => {
-                if rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
-                    ChangeCause::Quota
-                } else {
-                    ChangeCause::Others
+                match rise(|l| l.throttled) >= 0.5 * rise(|l| l.waited) {
+                    true => ChangeCause::Quota,
+                    false => ChangeCause::Others,
                 }
             }
-            _ if self.watched == WatchedSeries::Value || explains(|l| l.excluded).is_none() => {
-                ChangeCause::NotSeen
-            }
+            _ if !self.is_delivered || explains(|l| l.excluded).is_none() => ChangeCause::NotSeen,
             _ if slow.waited.is_some() => ChangeCause::Host,
             _ => ChangeCause::Interrupted,
         }
@@ -289,17 +253,17 @@ impl Change {
     fn because(&self, cause: ChangeCause, better: Better) -> String {
         let (clock, losses) = (self.clock(cause, better), self.losses(cause, better));
         let facts: Vec<String> = clock.into_iter().chain(losses).collect();
-        let facts = facts.join(", ");
+        let (facts, text) = (facts.join(", "), cause.words()[1]);
         match (cause, facts.as_str()) {
-            (ChangeCause::NotSeen, "") => format!(". {}: measure again", cause.text()),
-            (ChangeCause::NotSeen, _) => format!(". {}: measure again. Also seen: {facts}", cause.text()),
-            (_, "") => format!(". Likely cause: {}", cause.text()),
-            _ => format!(". Likely cause: {} ({facts})", cause.text()),
+            (ChangeCause::NotSeen, "") => format!(". {text}: measure again"),
+            (ChangeCause::NotSeen, _) => format!(". {text}: measure again. Also seen: {facts}"),
+            (_, "") => format!(". Likely cause: {text}"),
+            _ => format!(". Likely cause: {text} ({facts})"),
         }
     }
 
     fn clock(&self, cause: ChangeCause, better: Better) -> Option<String> {
-        let (before, after) = self.before.clock_hz.zip(self.after.clock_hz)?;
+        let (before, after) = self.before.means.clock_hz.zip(self.after.means.clock_hz)?;
         let [before_ghz, after_ghz] = [before, after].map(|hz| significant(hz / 1e9, 3));
         let change = after / before - 1.0;
         match change {
@@ -316,15 +280,14 @@ impl Change {
     }
 
     fn losses(&self, cause: ChangeCause, better: Better) -> Vec<String> {
+        let of = |what, read: fn(&SamplePoint) -> Option<f64>| {
+            (what, [&self.before, &self.after].map(|level| read(&level.means).unwrap_or(0.0)))
+        };
         let all = [
-            LossChange { what: "steal", before: self.before.steal, after: self.after.steal },
-            LossChange { what: "throttled", before: self.before.throttled, after: self.after.throttled },
-            LossChange { what: "waiting for a CPU", before: self.before.waited, after: self.after.waited },
-            LossChange {
-                what: "threads interrupted",
-                before: self.before.excluded,
-                after: self.after.excluded,
-            },
+            of("steal", |l| l.steal),
+            of("throttled", |l| l.throttled),
+            of("waiting for a CPU", |l| l.waited),
+            of("threads interrupted", |l| l.excluded),
         ];
         // Each kind includes the following ones, so only the kinds up to the cause are listed.
         let known = match cause {
@@ -333,28 +296,14 @@ impl Change {
             ChangeCause::Others => 3,
             ChangeCause::Host | ChangeCause::Interrupted | ChangeCause::NotSeen | ChangeCause::Moved => 4,
         };
-        // Without a cause, facts with the opposite effect only confuse.
-        let fits = |loss: &&LossChange| cause.is_seen() || loss.rises() == self.slows(better);
-        all.iter().take(known).filter(fits).filter_map(LossChange::reported).collect()
-    }
-}
-
-struct LossChange {
-    what: &'static str,
-    before: Option<f64>,
-    after: Option<f64>,
-}
-
-impl LossChange {
-    fn rises(&self) -> bool {
-        self.after.unwrap_or(0.0) > self.before.unwrap_or(0.0)
-    }
-
-    fn reported(&self) -> Option<String> {
-        let (before, after) = (self.before.unwrap_or(0.0), self.after.unwrap_or(0.0));
-        let [was, is] = [before, after].map(|share| percent(share, 2));
-        ((after - before).abs() >= NOTABLE)
-            .then(|| format!("{} {was} of the time before and {is} after", self.what))
+        let reported = |(what, [before, after]): &(&str, [f64; 2])| {
+            // Without a cause, facts with the opposite effect only confuse.
+            let fits = cause.is_seen() || (after > before) == self.slows(better);
+            let [was, is] = [before, after].map(|share| percent(*share, 2));
+            (fits && (after - before).abs() >= NOTABLE)
+                .then(|| format!("{what} {was} of the time before and {is} after"))
+        };
+        all.iter().take(known).filter_map(reported).collect()
     }
 }
 
@@ -379,31 +328,20 @@ impl ChangeCause {
         !matches!(self, ChangeCause::NotSeen | ChangeCause::Moved)
     }
 
-    fn code(self) -> &'static str {
+    /// Returns the code and the description.
+    fn words(self) -> [&'static str; 2] {
         match self {
-            ChangeCause::Clock => "clock",
-            ChangeCause::Quota => "quota",
-            ChangeCause::Steal => "steal",
-            ChangeCause::Others => "others",
-            ChangeCause::Host => "host",
-            ChangeCause::Interrupted => "interrupted",
-            ChangeCause::NotSeen => "not-seen",
-            ChangeCause::Moved => "moved",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            ChangeCause::Clock => "the CPU clock",
-            ChangeCause::Quota => "the CPU quota",
-            ChangeCause::Steal => "CPU credits, or other guests of the host",
-            ChangeCause::Others => "other programs on this machine",
-            ChangeCause::Host => "a hypervisor that takes CPU time and does not report it as steal",
+            ChangeCause::Clock => ["clock", "the CPU clock"],
+            ChangeCause::Quota => ["quota", "the CPU quota"],
+            ChangeCause::Steal => ["steal", "CPU credits, or other guests of the host"],
+            ChangeCause::Others => ["others", "other programs on this machine"],
+            ChangeCause::Host => ["host", "a hypervisor that takes CPU time and does not report it as steal"],
             ChangeCause::Interrupted => {
-                "other programs on this machine, or a hypervisor that does not report steal"
+                let text = "other programs on this machine, or a hypervisor that does not report steal";
+                ["interrupted", text]
             }
-            ChangeCause::NotSeen => "Cause unknown",
-            ChangeCause::Moved => "the hypervisor moved the vCPUs",
+            ChangeCause::NotSeen => ["not-seen", "Cause unknown"],
+            ChangeCause::Moved => ["moved", "the hypervisor moved the vCPUs"],
         }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plimsoll_system::wall::ClockStep;
@@ -7,9 +8,7 @@ use crate::document::Finding;
 
 /// Returns one finding for each node whose wall clock was set during the run.
 pub fn clock_steps(steps: &[ClockStep]) -> Vec<Finding> {
-    let mut nodes: Vec<&str> = steps.iter().map(|step| step.node.as_str()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
+    let nodes: BTreeSet<&str> = steps.iter().map(|step| step.node.as_str()).collect();
     nodes.into_iter().filter_map(|node| of_node(node, steps)).collect()
 }
 

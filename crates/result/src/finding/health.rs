@@ -1,5 +1,7 @@
 //! Hardware faults of each node, and health data that this user may not read.
 
+use std::collections::BTreeSet;
+
 use plimsoll_machine::health::HardwareFault;
 use plimsoll_units::text::shown;
 
@@ -9,10 +11,7 @@ const MAX_LISTED_FAULTS: usize = 4;
 
 /// Returns the hardware faults of each node, then one finding with all unreadable sources.
 pub fn health(machines: &[NodeHealth]) -> Vec<Finding> {
-    let mut found: Vec<Finding> =
-        machines.iter().flat_map(|one| of_machine(one, machines.len() > 1)).collect();
-    found.extend(missing(machines));
-    found
+    machines.iter().flat_map(|one| of_machine(one, machines.len() > 1)).chain(missing(machines)).collect()
 }
 
 fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
@@ -32,15 +31,12 @@ fn of_machine(one: &NodeHealth, is_one_of_many: bool) -> Vec<Finding> {
 
 /// Returns one finding with the sources of all nodes that only root can read; `None` without any.
 fn missing(machines: &[NodeHealth]) -> Option<Finding> {
-    let mut lacks: Vec<&str> =
+    let lacks: BTreeSet<&str> =
         machines.iter().flat_map(|one| &one.shown.missing).map(String::as_str).collect();
-    lacks.sort_unstable();
-    lacks.dedup();
-    if lacks.is_empty() {
-        return None;
-    }
+    let lacks: Vec<&str> = lacks.into_iter().collect();
     let text = format!("not read, because only root may: {}", lacks.join("; "));
-    Some(Finding::new("health-rights", text, serde_json::json!({ "missing": lacks })))
+    let evidence = serde_json::json!({ "missing": lacks });
+    (!lacks.is_empty()).then(|| Finding::new("health-rights", text, evidence))
 }
 
 #[cfg(test)]

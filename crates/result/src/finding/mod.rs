@@ -97,9 +97,8 @@ fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Findin
     }
     showing.retain(|_, nodes| 2 * nodes.len() > machines);
     let mut reported = BTreeSet::new();
-    let mut text = |node: &str, finding: &Finding| {
-        let many = subject(finding).and_then(|key| Some((showing.get(&key)?.len(), key)));
-        let who = match many {
+    let once = |(node, finding): (&str, Finding)| {
+        let who = match subject(&finding).and_then(|key| Some((showing.get(&key)?.len(), key))) {
             Some((_, key)) if reported.contains(&key) => return None,
             Some((count, key)) => {
                 reported.insert(key);
@@ -107,9 +106,8 @@ fn merged_findings(of_each: Vec<(&str, Finding)>, machines: usize) -> Vec<Findin
             }
             None => node.to_owned(),
         };
-        Some(format!("{who}: {}", finding.text))
+        Some(Finding { text: format!("{who}: {}", finding.text), ..finding })
     };
-    let once = |(node, finding): (&str, Finding)| Some(Finding { text: text(node, &finding)?, ..finding });
     of_each.into_iter().filter_map(once).collect()
 }
 

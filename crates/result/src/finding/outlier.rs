@@ -16,7 +16,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_model::metric::Better;
 use plimsoll_model::view::{Lost, NOTABLE, losses as losses_of};
 use plimsoll_model::warning::Warning;
-use plimsoll_stats::{ExcludedShare, Samples, Seed, Summary, outlier_distance};
+use plimsoll_stats::{Samples, Seed, Summary, outlier_distance};
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, percent, significant};
 use serde_json::json;
 
@@ -41,12 +41,6 @@ const RATE_LIMIT_FACTOR: f64 = 1.5;
 /// Relative clock difference that explains a result.
 const SLOWER: f64 = 0.02;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ComparedQuantity {
-    Value,
-    Delivered,
-}
-
 /// Facts about nodes, by node name.
 pub type Machines<'a> = BTreeMap<&'a str, NodeFacts<'a>>;
 
@@ -63,7 +57,7 @@ pub struct NodeFacts<'a> {
 struct NodeFigure<'a> {
     measurement: &'a Measurement,
     metric: &'a MetricResult,
-    watched: ComparedQuantity,
+    is_delivered: bool,
     value: f64,
     device: Option<&'a str>,
     quota: Option<f64>,
@@ -72,39 +66,28 @@ struct NodeFigure<'a> {
 
 impl<'a> NodeFigure<'a> {
     fn of(measurement: &'a Measurement, metric: &'a MetricResult) -> Self {
-        let value = metric.summary.median;
-        Self {
-            measurement,
-            metric,
-            watched: ComparedQuantity::Value,
-            value,
-            device: None,
-            quota: None,
-            rate_limit: None,
-        }
+        let (is_delivered, value) = (false, metric.summary.median);
+        Self { measurement, metric, is_delivered, value, device: None, quota: None, rate_limit: None }
     }
 
     /// Returns the headline `metric` for comparison; `None` if most of its time is excluded.
     fn sound(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
-        let excluded = ExcludedShare::of(measurement.conditions.excluded);
-        (!matches!(excluded, ExcludedShare::Mostly(_) | ExcludedShare::AllBut(_)))
-            .then(|| Self::of(measurement, metric))
+        (!measurement.is_mostly_excluded()).then(|| Self::of(measurement, metric))
     }
 
     /// Returns the delivered rate for comparison; `None` if the headline excludes no interruptions.
     fn delivered(measurement: &'a Measurement, metric: &'a MetricResult) -> Option<Self> {
         let rates = delivered(metric).filter(|_| metric.better == Better::Higher)?;
         let value = Some(rates.median()).filter(|value| *value > 0.0)?;
-        Some(Self { watched: ComparedQuantity::Delivered, value, ..Self::of(measurement, metric) })
+        Some(Self { is_delivered: true, value, ..Self::of(measurement, metric) })
     }
 
     /// Returns the relative half-width of the confidence interval; 0 if unknown.
     fn reach(&self) -> f64 {
-        let half = match self.watched {
-            ComparedQuantity::Value => {
-                self.metric.summary.ci95.map(|[low, high]| (high - low) / 2.0 / self.metric.summary.median)
-            }
-            ComparedQuantity::Delivered => delivered(self.metric).and_then(|rates| {
+        let summary = &self.metric.summary;
+        let half = match self.is_delivered {
+            false => summary.ci95.map(|[low, high]| (high - low) / 2.0 / summary.median),
+            true => delivered(self.metric).and_then(|rates| {
                 let case = self.measurement.case.id();
                 Summary::new(&rates, Seed::new(0, case.as_str(), "wall-clock")).relative_half_width()
             }),
@@ -124,25 +107,21 @@ impl<'a> NodeFigure<'a> {
     /// Returns the properties that define a group, by name: the device and unmeasured inputs of the
     /// limit.
     fn made_of(&self) -> BTreeMap<&'a str, GroupProperty<'a>> {
-        let inputs = self.metric.limit.as_ref().map_or(&[][..], |limit| &limit.inputs);
-        let inputs = inputs.iter().filter(|input| !is_measured(input.value));
+        let inputs = self.inputs().iter().filter(|input| !is_measured(input.value));
         let inputs = inputs.map(|input| (input.name.as_str(), GroupProperty::Of(input.value.to_bits())));
         inputs.chain(self.device.map(|device| ("", GroupProperty::On(device)))).collect()
     }
 
     fn shown(&self) -> String {
         let quantity = Quantity { value: self.value, unit: self.metric.unit };
-        match self.watched {
-            ComparedQuantity::Value => quantity.to_string(),
-            ComparedQuantity::Delivered => format!("wall-clock rate {quantity}"),
-        }
+        format!("{}{quantity}", if self.is_delivered { "wall-clock rate " } else { "" })
     }
 
     fn shaped(&self) -> Option<f64> {
         self.measurement.conditions.more.get(&SHAPED)
     }
 
-    fn inputs(&self) -> &[Input] {
+    fn inputs(&self) -> &'a [Input] {
         self.metric.limit.as_ref().map_or(&[], |limit| &limit.inputs)
     }
 }
@@ -160,29 +139,23 @@ enum GroupProperty<'a> {
 /// Returns whether a number was measured: it has nearly all digits of an `f64`, chip data have few.
 fn is_measured(value: f64) -> bool {
     const DIGITS: usize = 12;
-    format!("{value:e}")
-        .split('e')
-        .next()
-        .is_some_and(|digits| digits.chars().filter(char::is_ascii_digit).count() > DIGITS)
+    let digits = format!("{value:e}");
+    digits.chars().take_while(|c| *c != 'e').filter(char::is_ascii_digit).count() > DIGITS
 }
 
 /// Groups results by their properties. Groups smaller than [`MIN_OUTLIER_NODES`] join the largest.
 fn group_by_properties<'a>(figures: Vec<NodeFigure<'a>>) -> Vec<Vec<NodeFigure<'a>>> {
     let names: BTreeSet<&str> = figures.iter().flat_map(|figure| figure.made_of().into_keys()).collect();
     names.into_iter().fold(vec![figures], |groups, name| {
-        groups
-            .into_iter()
-            .flat_map(|group| parted(group, |figure| figure.made_of().get(name).copied()))
-            .collect()
+        groups.into_iter().flat_map(|group| parted(group, name)).collect()
     })
 }
 
-fn parted<'a>(
-    group: Vec<NodeFigure<'a>>,
-    made: impl Fn(&NodeFigure<'a>) -> Option<GroupProperty<'a>>,
-) -> Vec<Vec<NodeFigure<'a>>> {
+fn parted<'a>(group: Vec<NodeFigure<'a>>, name: &str) -> Vec<Vec<NodeFigure<'a>>> {
     let mut parts: BTreeMap<Option<GroupProperty<'a>>, Vec<NodeFigure<'a>>> = BTreeMap::new();
-    group.into_iter().for_each(|figure| parts.entry(made(&figure)).or_default().push(figure));
+    for figure in group {
+        parts.entry(figure.made_of().get(name).copied()).or_default().push(figure);
+    }
     let (mut large, small): (Vec<_>, Vec<_>) =
         parts.into_values().partition(|part| part.len() >= MIN_OUTLIER_NODES);
     let rest: Vec<NodeFigure<'a>> = small.into_iter().flatten().collect();
@@ -217,15 +190,14 @@ pub(super) fn find(measurements: &[Measurement], machines: &Machines<'_>) -> Vec
 fn better_finding(better: &[Outlier]) -> Option<Finding> {
     const MAX_NAMED_CASES: usize = 3;
     let first = better.first()?;
-    let named: Vec<&str> =
-        better.iter().take(MAX_NAMED_CASES).map(|outlier| outlier.finding.text.as_str()).collect();
-    let more = better.len().saturating_sub(MAX_NAMED_CASES);
+    let mut named: Vec<String> = better.iter().map(|outlier| outlier.finding.text.clone()).collect();
+    named.truncate(MAX_NAMED_CASES);
+    if better.len() > MAX_NAMED_CASES {
+        named.push(format!("and {} more", better.len() - MAX_NAMED_CASES));
+    }
     let text = match better.len() {
         1 => format!("better than the rest: {}", first.finding.text),
-        count => {
-            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            format!("{count} figures are better than the rest: {}{more}", named.join("; "))
-        }
+        count => format!("{count} figures are better than the rest: {}", named.join("; ")),
     };
     let evidence: Vec<_> = better.iter().map(|outlier| outlier.finding.evidence.clone()).collect();
     Some(Finding::new(AHEAD, text, json!({ "figures": evidence })))
@@ -276,20 +248,15 @@ fn many(figures: &[NodeFigure<'_>], looked_at: usize) -> Vec<Outlier> {
         let cause = cause(figure, away, &usual);
         let worse = is_worse(figure, away);
         let why = if worse { because(cause.as_deref()) } else { String::new() };
-        let text = format!(
-            "{}: {}: {}, {} of {} machines{why}",
-            figure.measurement.node,
-            full(&figure.measurement.case),
-            figure.shown(),
-            from_median(away),
-            figures.len(),
-        );
+        let (case, shown) = (full(&figure.measurement.case), figure.shown());
+        let (node, distance, count) = (&figure.measurement.node, from_median(away), figures.len());
+        let text = format!("{node}: {case}: {shown}, {distance} of {count} machines{why}");
         let evidence = OutlierEvidence {
             node: figure.measurement.node.clone(),
             case: figure.measurement.case.id().as_str().to_owned(),
             metric: figure.metric.name.clone(),
             value: figure.value,
-            delivered: figure.watched == ComparedQuantity::Delivered,
+            delivered: figure.is_delivered,
             median: centre,
             looked_at,
             away,
@@ -319,10 +286,7 @@ pub(super) fn from_median(away: f64) -> String {
 }
 
 fn is_worse(figure: &NodeFigure<'_>, away: f64) -> bool {
-    match figure.metric.better {
-        Better::Higher => away < 0.0,
-        Better::Lower => away > 0.0,
-    }
+    if figure.metric.better == Better::Higher { away < 0.0 } else { away > 0.0 }
 }
 
 struct UsualLosses {
@@ -383,17 +347,15 @@ fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<Stri
     if !is_worse(figure, away) {
         return None;
     }
-    let set = by_quota(figure, usual).or_else(|| by_rate_limit(figure, usual));
-    if set.is_some() {
-        return set;
+    if let Some(set) = by_quota(figure, usual).or_else(|| by_rate_limit(figure, usual)) {
+        return Some(set);
     }
     let beyond = |loss: &Lost| loss.share - usual.losses.get(loss.what).copied().unwrap_or_default();
     let loss = losses_of(figure.measurement).filter(|loss| beyond(loss) >= NOTABLE);
     if let Some(loss) = loss.max_by(|a, b| beyond(a).total_cmp(&beyond(b))) {
         return Some(format!("{} {} of the time", loss.what, percent(loss.share, 2)));
     }
-    let excluded =
-        figure.measurement.conditions.excluded.filter(|_| figure.watched == ComparedQuantity::Delivered);
+    let excluded = figure.measurement.conditions.excluded.filter(|_| figure.is_delivered);
     if let Some(share) = excluded.filter(|share| *share >= usual.excluded + NOTABLE) {
         return Some(format!("threads interrupted {} of the time", percent(share, 2)));
     }
@@ -407,7 +369,11 @@ fn cause(figure: &NodeFigure<'_>, away: f64, usual: &UsualLosses) -> Option<Stri
         .or_else(|| is_hot.then(|| "its processor slowed itself down because it was too hot".to_owned()))
         .or_else(|| by_shaper(figure, usual))
         .or_else(|| by_limit_input(figure, usual))
-        .or_else(|| by_device(figure, usual))
+        // The device of the test files, if most nodes have another one.
+        .or_else(|| {
+            let (own, most) = (figure.device?, usual.device.as_deref()?);
+            (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
+        })
 }
 
 /// Describes the node's CPU quota if it is lower than usual and lower than the case needs.
@@ -444,25 +410,16 @@ fn is_hot(figure: &NodeFigure<'_>) -> bool {
     figure.measurement.warns(Warning::TOO_HOT)
 }
 
-/// Describes the device of the test files if most nodes have another one.
-fn by_device(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
-    let (own, most) = (figure.device?, usual.device.as_deref()?);
-    (own != most).then(|| format!("its files are on {own}, those of most others on {most}"))
-}
-
 /// Describes the node's token bucket if it is narrower than usual, or if other nodes have none.
 fn by_shaper(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String> {
     let own = figure.shaped()?;
     let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
-    match usual.shaped {
-        Some(all) if own < all * (1.0 - SLOWER) => Some(format!(
-            "a shaper (queueing discipline) limits its interface to {}, the others' to {}",
-            shown(own),
-            shown(all)
-        )),
-        Some(all) if own > all => None,
-        _ => Some(format!("a shaper (queueing discipline) limits its interface to {}", shown(own))),
-    }
+    let others = match usual.shaped {
+        Some(all) if own < all * (1.0 - SLOWER) => format!(", the others' to {}", shown(all)),
+        Some(all) if own > all => return None,
+        _ => String::new(),
+    };
+    Some(format!("a shaper (queueing discipline) limits its interface to {}{others}", shown(own)))
 }
 
 /// Describes the first input of the limit that is lower than usual, such as a slower link.
@@ -476,12 +433,8 @@ fn by_limit_input(figure: &NodeFigure<'_>, usual: &UsualLosses) -> Option<String
         _ if value.fract() == 0.0 => value.to_string(),
         _ => significant(value, 3),
     };
-    Some(format!(
-        "its limit is lower too: {} {}, on most others {}",
-        input.name,
-        shown(input.value),
-        shown(all)
-    ))
+    let [own, all] = [input.value, all].map(shown);
+    Some(format!("its limit is lower too: {} {own}, on most others {all}", input.name))
 }
 
 fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
@@ -489,21 +442,17 @@ fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
     if away.abs() <= FLOOR.max(one.reach() + other.reach()) {
         return None;
     }
-    let share = |f: &NodeFigure<'_>| f.metric.rated_share().filter(|_| f.watched == ComparedQuantity::Value);
+    let share = |f: &NodeFigure<'_>| f.metric.rated_share().filter(|_| !f.is_delivered);
     let further = match (share(one), share(other)) {
         (Some(a), Some(b)) if a != b => {
             let (figure, share) = if a < b { (one, a) } else { (other, b) };
-            format!(
-                ". {} is further from its limit: it reaches {} of it",
-                figure.measurement.node,
-                percent(share, 2)
-            )
+            let (node, share) = (&figure.measurement.node, percent(share, 2));
+            format!(". {node} is further from its limit: it reaches {share} of it")
         }
         _ => String::new(),
     };
-    let slower = if is_worse(other, away) { other } else { one };
-    let away_of_slower = if is_worse(other, away) { away } else { one.value / other.value - 1.0 };
-    let better = if is_worse(other, away) { one } else { other };
+    let (slower, better) = if is_worse(other, away) { (other, one) } else { (one, other) };
+    let away_of_slower = slower.value / better.value - 1.0;
     let cause = cause(slower, away_of_slower, &UsualLosses::of(std::slice::from_ref(better)));
     let text = format!(
         "{}: {} on {}, {} on {}, {} {}{further}{}",
@@ -516,12 +465,11 @@ fn two(one: &NodeFigure<'_>, other: &NodeFigure<'_>) -> Option<Outlier> {
         if away < 0.0 { "less" } else { "more" },
         cause
             .as_ref()
-            .map(|c| format!(". Likely cause on {}: {c}", slower.measurement.node))
-            .unwrap_or_default(),
+            .map_or(String::new(), |c| format!(". Likely cause on {}: {c}", slower.measurement.node)),
     );
     let evidence = json!({
         "nodes": [one.measurement.node, other.measurement.node], "case": one.measurement.case.id(),
-        "values": [one.value, other.value], "delivered": one.watched == ComparedQuantity::Delivered, "away": away, "cause": cause,
+        "values": [one.value, other.value], "delivered": one.is_delivered, "away": away, "cause": cause,
     });
     Some(Outlier {
         node: slower.measurement.node.clone(),

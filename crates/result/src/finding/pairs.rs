@@ -144,19 +144,16 @@ impl UsualPair {
     /// Formats "60 % below the median of all 12 measurements"; `away` is value ÷ centre − 1.
     fn describe(&self, away: f64) -> String {
         match (self.places, self.pairs) {
-            (2, 1) => format!("{} {} the other direction", percent(away.abs(), 2), side(away)),
+            (2, 1) => {
+                let side = if away < 0.0 { "below" } else { "above" };
+                format!("{} {side} the other direction", percent(away.abs(), 2))
+            }
             (places, pairs) if places == pairs => {
                 format!("{} of {pairs} pairs of machines", from_median(away))
             }
-            (places, _) => {
-                format!("{} of all {places} measurements", from_median(away))
-            }
+            (places, _) => format!("{} of all {places} measurements", from_median(away)),
         }
     }
-}
-
-const fn side(away: f64) -> &'static str {
-    if away < 0.0 { "below" } else { "above" }
 }
 
 impl Judged<'_> {

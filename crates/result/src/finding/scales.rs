@@ -40,7 +40,7 @@ fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
         })
     };
     let law = law(base, &with_cpus);
-    let coefficients = law.as_ref().map(|law| coefficients(&law.usl)).unwrap_or_default();
+    let coefficients = law.as_ref().map(|(usl, _)| coefficients(usl)).unwrap_or_default();
     let text = format!("{}{}{}{coefficients}", sentence(last), efficiencies(&with_cpus), shared(last));
     let evidence = json!({
         "cases": [base.case.id(), this.case.id()],
@@ -49,7 +49,7 @@ fn describe(steps: &[&Compared<'_>]) -> Option<PlainFinding> {
         "efficiency": scaling.efficiency,
         "between": [low, high],
         "steps": steps.iter().map(each).collect::<Vec<Value>>(),
-        "usl": law.map(|law| law.describe()),
+        "usl": law.map(|(usl, points)| describe_law(&usl, points)),
     });
     Some(PlainFinding { topic: Topic::Scaling, code: "scaling", text, evidence })
 }
@@ -62,11 +62,8 @@ fn crowded(measurement: &Measurement) -> bool {
 fn sentence(found: &Compared<'_>) -> String {
     let Compared { this, scaling, between: [low, high], .. } = found;
     let vague = (high - low) / 2.0 > VAGUE * scaling.speed_up;
-    let times = if vague {
-        format!("{:.2} × ({low:.2} to {high:.2})", scaling.speed_up)
-    } else {
-        format!("{:.2} ×", scaling.speed_up)
-    };
+    let range = if vague { format!(" ({low:.2} to {high:.2})") } else { String::new() };
+    let times = format!("{:.2} ×{range}", scaling.speed_up);
     let from = match scaling.base_threads {
         1 => format!("on {} threads", scaling.threads),
         n => format!("from {n} to {} threads", scaling.threads),
@@ -88,47 +85,34 @@ fn shared(found: &Compared<'_>) -> &'static str {
     if crowded(found.this) { ", more threads than CPUs" } else { "" }
 }
 
-struct Law {
-    usl: Usl,
-    points: usize,
-}
-
-impl Law {
-    fn describe(&self) -> Value {
-        let coefficient = |c: &Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
-        let Usl { lambda, sigma, kappa, misfit } = &self.usl;
-        json!({
-            "lambda": coefficient(lambda), "sigma": coefficient(sigma), "kappa": coefficient(kappa),
-            "misfit": misfit, "peak_threads": self.usl.peak_threads(), "points": self.points,
-        })
-    }
+fn describe_law(usl: &Usl, points: usize) -> Value {
+    let coefficient = |c: &Coefficient| json!({ "value": c.value, "ci95": c.ci95 });
+    let Usl { lambda, sigma, kappa, misfit } = usl;
+    json!({
+        "lambda": coefficient(lambda), "sigma": coefficient(sigma), "kappa": coefficient(kappa),
+        "misfit": misfit, "peak_threads": usl.peak_threads(), "points": points,
+    })
 }
 
 /// Formats `. Universal scalability law: contention σ 4.0 % (…), coherency κ 0.20 % (…)`.
 fn coefficients(usl: &Usl) -> String {
     let each = |c: &Coefficient| match c.ci95 {
-        Some([low, high]) => {
-            format!("{} ({} to {})", percent(c.value, 2), percent(low, 2), percent(high, 2))
-        }
+        Some([low, high]) => format!("{} ({} to {})", percent(c.value, 2), percent(low, 2), percent(high, 2)),
         None => percent(c.value, 2),
     };
-    format!(
-        ". Universal scalability law: contention σ {}, coherency κ {}",
-        each(&usl.sigma),
-        each(&usl.kappa)
-    )
+    let [contention, coherency] = [&usl.sigma, &usl.kappa].map(each);
+    format!(". Universal scalability law: contention σ {contention}, coherency κ {coherency}")
 }
 
-/// Fits the universal scalability law; `None` with fewer than four thread counts.
-fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<Law> {
+/// Fits the universal scalability law, and counts its points; `None` with fewer than four thread counts.
+fn law(base: &Measurement, steps: &[&Compared<'_>]) -> Option<(Usl, usize)> {
     let measured = std::iter::once(base).chain(steps.iter().map(|step| step.this));
     let load = |m: &Measurement| {
         let rates = Samples::new(m.headline()?.samples.clone()).ok()?;
         Some(LoadPoint { threads: u32::try_from(m.case.threads()).ok()?, rates })
     };
     let loads: Vec<LoadPoint> = measured.filter_map(load).collect();
-    let usl = Usl::fit(&loads, Seed::new(0, &kind(base), "usl"))?;
-    Some(Law { usl, points: loads.len() })
+    Some((Usl::fit(&loads, Seed::new(0, &kind(base), "usl"))?, loads.len()))
 }
 
 #[cfg(test)]

@@ -26,13 +26,8 @@ fn explained(measurement: &Measurement) -> Option<PlainFinding> {
     if excluded || lost.share < NOTABLE || lost.share < EXPLAINS * (1.0 - share) {
         return None;
     }
-    let text = format!(
-        "{}: {} of the limit. Likely cause: {} {} of the time",
-        full(&measurement.case),
-        percent(share, 2),
-        lost.what,
-        percent(lost.share, 2)
-    );
+    let (case, [reached, time]) = (full(&measurement.case), [share, lost.share].map(|x| percent(x, 2)));
+    let text = format!("{case}: {reached} of the limit. Likely cause: {} {time} of the time", lost.what);
     let evidence =
         json!({ "case": measurement.case.id(), "of_limit": share, "lost": lost.share, "to": lost.what });
     Some(PlainFinding { topic: Topic::Limit, code: "shortfall", text, evidence })

@@ -12,12 +12,10 @@ pub const WRONG_ANSWER: &str = "wrong-answer";
 /// Returns a finding per wrong answer; if `of_several`, its text has the node name.
 pub(super) fn find(measurements: &[Measurement], of_several: bool) -> Vec<Finding> {
     let wrong = measurements.iter().filter_map(|made| Some((made, made.wrong_answer.as_deref()?)));
-    wrong.map(|(made, wrong)| of(made, wrong, of_several)).collect()
-}
-
-fn of(made: &Measurement, wrong: &WrongAnswer, of_several: bool) -> Finding {
-    let node = if of_several { format!("{}: ", made.node) } else { String::new() };
-    let text = format!("{node}{wrong}");
-    let evidence = json!({ "case": made.case.id().as_str(), "node": made.node, "wrong_answer": wrong });
-    Finding::new(WRONG_ANSWER, text, evidence)
+    let finding = |(made, wrong): (&Measurement, &WrongAnswer)| {
+        let node = if of_several { format!("{}: ", made.node) } else { String::new() };
+        let evidence = json!({ "case": made.case.id().as_str(), "node": made.node, "wrong_answer": wrong });
+        Finding::new(WRONG_ANSWER, format!("{node}{wrong}"), evidence)
+    };
+    wrong.map(finding).collect()
 }

@@ -25,8 +25,8 @@ pub struct MixPart {
 }
 
 /// A fixed size or a mix.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SizeMix {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockSizes {
     /// Fixed size in bytes.
     One(u64),
     /// Sizes by weight.
@@ -55,6 +55,51 @@ impl Mix {
     }
 }
 
+impl BlockSizes {
+    fn sizes(&self) -> Vec<u64> {
+        match self {
+            Self::One(bytes) => vec![*bytes],
+            Self::Mixed(mix) => mix.parts().iter().map(|part| part.bytes).collect(),
+        }
+    }
+
+    /// Returns the size of the largest block in bytes.
+    pub fn largest(&self) -> u64 {
+        self.sizes().into_iter().max().unwrap_or(1)
+    }
+
+    /// Returns the size of the smallest block in bytes.
+    pub fn smallest(&self) -> u64 {
+        self.sizes().into_iter().min().unwrap_or_default()
+    }
+
+    /// Returns the mean block size in bytes, weighted by the shares of a mix.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::One(bytes) => *bytes as f64,
+            Self::Mixed(mix) => mix.mean(),
+        }
+    }
+
+    /// Returns the common divisor of the block sizes in bytes: the default alignment of offsets.
+    pub fn unit(&self) -> u64 {
+        self.sizes().into_iter().fold(0, common_divisor)
+    }
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+impl fmt::Display for BlockSizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(bytes) => f.write_str(&format_size(*bytes)),
+            Self::Mixed(mix) => mix.fmt(f),
+        }
+    }
+}
+
 impl TryFrom<Vec<MixPart>> for Mix {
     type Error = &'static str;
 
@@ -75,9 +120,9 @@ impl fmt::Display for Mix {
 
 /// Parses one size or a mix: `4K@60+64K@40`, `4k/60:64k/40` (fio's `bssplit`) or `4k:60/64k:40`.
 /// Fails with a message in one line.
-pub fn parse_sizes(text: &str) -> Result<SizeMix, String> {
+pub fn parse_sizes(text: &str) -> Result<BlockSizes, String> {
     let Some(first) = text.find(['@', '+', ':', '/']) else {
-        return parse_size(text).map(SizeMix::One).map_err(|e| e.to_string());
+        return parse_size(text).map(BlockSizes::One).map_err(|e| e.to_string());
     };
     let (between, before_weight) = match text.as_bytes().get(first) {
         Some(b':') => ('/', ':'),
@@ -102,9 +147,9 @@ pub fn parse_sizes(text: &str) -> Result<SizeMix, String> {
     let parts = text.split(between).map(part).collect::<Result<Vec<MixPart>, String>>()?;
     match parts.as_slice() {
         [_] => Err(wrong("has a weight and only one size")),
-        _ => {
-            Mix::new(parts).map(SizeMix::Mixed).ok_or_else(|| wrong("does not have 2 to 16 different sizes"))
-        }
+        _ => Mix::new(parts)
+            .map(BlockSizes::Mixed)
+            .ok_or_else(|| wrong("does not have 2 to 16 different sizes")),
     }
 }
 
@@ -116,7 +161,7 @@ mod tests {
 
     fn mix(text: &str) -> Mix {
         match parse_sizes(text) {
-            Ok(SizeMix::Mixed(mix)) => mix,
+            Ok(BlockSizes::Mixed(mix)) => mix,
             other => panic!("{other:?}"),
         }
     }
@@ -128,7 +173,7 @@ mod tests {
             assert_eq!(mix.to_string(), "4K@60+64K@40", "{text}");
             assert_eq!(mix.mean(), 0.6 * 4096.0 + 0.4 * 65536.0);
         }
-        assert_eq!(parse_sizes("64K"), Ok(SizeMix::One(65536)));
+        assert_eq!(parse_sizes("64K"), Ok(BlockSizes::One(65536)));
     }
 
     #[test]
@@ -158,7 +203,7 @@ mod tests {
         fn a_mix_round_trips(sizes in prop::collection::btree_map(1_u64..1 << 31, 1_u32..1000, 2..16)) {
             let parts = sizes.into_iter().map(|(bytes, weight)| MixPart { bytes, weight }).collect();
             let mix = Mix::new(parts).expect("a mix");
-            prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(SizeMix::Mixed(mix)));
+            prop_assert_eq!(parse_sizes(&mix.to_string()), Ok(BlockSizes::Mixed(mix)));
         }
 
         #[test]

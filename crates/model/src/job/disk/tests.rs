@@ -31,10 +31,11 @@ fn what_a_case_leaves_out_has_its_default() {
 #[test]
 fn words_are_read_back_as_they_are_named() {
     for (word, engine) in DiskEngine::ALL {
-        assert_eq!((DiskEngine::from_word(word), engine.word()), (Some(*engine), *word));
+        assert_eq!((transfers(&format!("engine={word}")).unwrap().engine, engine.word()), (*engine, *word));
     }
-    assert_eq!(DiskEngine::from_word("posixaio"), None);
-    assert_eq!(DiskEngine::from_word("null"), None, "what does nothing measures no disk");
+    assert_eq!(DiskEngine::parse_synchronous("psync"), Some(DiskEngine::Psync));
+    assert_eq!(DiskEngine::parse_synchronous("libaio"), None);
+    assert!(transfers("engine=null").is_err(), "what does nothing measures no disk");
     for (word, operation) in DiskOperation::ALL {
         assert_eq!(operation.word(), *word);
     }

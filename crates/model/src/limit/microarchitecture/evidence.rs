@@ -24,10 +24,7 @@ pub(super) struct CpuEvidence<'a> {
     pub(super) name: Name,
     pub(super) is_virtual: bool,
     features: BTreeSet<&'a str>,
-    l1d: Option<Size>,
-    l1i: Option<Size>,
-    l2: Option<Size>,
-    l3: Option<Size>,
+    caches: CacheSizes,
     pub(super) native_model: Option<u32>,
     pub(super) is_512_wide: Option<bool>,
     /// Whether only measured rates show that the 512-bit paths are disabled.
@@ -38,6 +35,45 @@ pub(super) struct CpuEvidence<'a> {
 
 /// Tolerance of a measured rate above the row's.
 const ABOVE: f64 = 1.02;
+
+/// Sizes of the caches that a core uses.
+#[derive(Debug, Default)]
+struct CacheSizes {
+    l1d: Option<Size>,
+    l1i: Option<Size>,
+    l2: Option<Size>,
+    l3: Option<Size>,
+}
+
+impl CacheSizes {
+    fn of(cpu: &Cpu, number: usize) -> Self {
+        let mut found = Self::default();
+        let of_cpuid = cpu.cpuid.of(number).map(|answers| answers.caches()).unwrap_or_default();
+        let reported = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
+        let shown = cpu.caches.iter().filter(|c| c.serves(number));
+        let shown = shown.map(|c| (c.level, c.kind, c.size_bytes, c.ways));
+        for (level, kind, bytes, ways) in reported.chain(shown) {
+            let place = match (level, kind) {
+                (1, CacheKind::Data) => &mut found.l1d,
+                (1, CacheKind::Instruction) => &mut found.l1i,
+                (2, CacheKind::Unified) => &mut found.l2,
+                (3, CacheKind::Unified) => &mut found.l3,
+                _ => continue,
+            };
+            *place = place.or(bytes.map(|bytes| Size { bytes, ways }));
+        }
+        found
+    }
+
+    /// Returns whether a hypervisor made up the caches. QEMU (target/i386/cpu.c, legacy caches): a
+    /// level 2 of 4 MiB with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways.
+    /// bhyve (x86.c, leaf 8000_001D): tiny caches.
+    fn are_made_up(&self) -> bool {
+        let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
+        let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
+        intel || self.l1d.is_some_and(|l1d| l1d.bytes < 4096) || is(self.l1d, 64, 2)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
@@ -62,10 +98,7 @@ impl<'a> CpuEvidence<'a> {
                 || cpu.model_name.as_deref().is_some_and(is_of_a_hypervisor),
             name,
             features,
-            l1d: None,
-            l1i: None,
-            l2: None,
-            l3: None,
+            caches: CacheSizes::default(),
             native_model: answers.and_then(|a| a.native_model()),
             is_512_wide: answers.and_then(|a| a.is_512_wide()),
             is_narrowed: false,
@@ -80,38 +113,11 @@ impl<'a> CpuEvidence<'a> {
         } else if found.is_512_wide != Some(false) && is_measured(256, 2.0) && is_measured(512, 1.0) {
             (found.is_512_wide, found.is_narrowed) = (Some(false), true);
         }
-        found.take_caches(cpu, number);
-        if name == Name::MadeUp || found.has_made_up_caches() {
-            (found.l1d, found.l1i, found.l2, found.l3) = (None, None, None, None);
+        let caches = CacheSizes::of(cpu, number);
+        if name != Name::MadeUp && !(found.is_virtual && caches.are_made_up()) {
+            found.caches = caches;
         }
         found
-    }
-
-    fn take_caches(&mut self, cpu: &Cpu, number: usize) {
-        let of_cpuid = cpu.cpuid.of(number).map(|answers| answers.caches()).unwrap_or_default();
-        let reported = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
-        let shown = cpu.caches.iter().filter(|c| c.serves(number));
-        let shown = shown.map(|c| (c.level, c.kind, c.size_bytes, c.ways));
-        for (level, kind, bytes, ways) in reported.chain(shown) {
-            let place = match (level, kind) {
-                (1, CacheKind::Data) => &mut self.l1d,
-                (1, CacheKind::Instruction) => &mut self.l1i,
-                (2, CacheKind::Unified) => &mut self.l2,
-                (3, CacheKind::Unified) => &mut self.l3,
-                _ => continue,
-            };
-            *place = place.or(bytes.map(|bytes| Size { bytes, ways }));
-        }
-    }
-
-    /// Returns whether a hypervisor made up the caches. QEMU (target/i386/cpu.c, legacy caches): a
-    /// level 2 of 4 MiB with level-1 caches of 32 KiB, or AMD's level 1 of 64 KiB and two ways.
-    /// bhyve (x86.c, leaf 8000_001D): tiny caches.
-    fn has_made_up_caches(&self) -> bool {
-        let is = |size: Option<Size>, kib: u64, ways: u32| size.is_some_and(|s| s.is(kib, ways));
-        let intel = is(self.l1d, 32, 8) && is(self.l1i, 32, 8) && is(self.l2, 4096, 16);
-        let tiny = self.l1d.is_some_and(|l1d| l1d.bytes < 4096);
-        self.is_virtual && (intel || tiny || is(self.l1d, 64, 2))
     }
 
     /// Returns why the processor cannot belong to `row`; `None` if nothing contradicts it.
@@ -122,17 +128,12 @@ impl<'a> CpuEvidence<'a> {
         if self.native_model.zip(row.native_model).is_some_and(|(reported, listed)| reported != listed) {
             return Some("has another core by CPUID 0x1a".to_owned());
         }
-        if self
-            .is_512_wide
-            .zip(row.full_width.as_ref())
-            .is_some_and(|(reported, listed)| reported != listed.is)
-        {
+        let width = self.is_512_wide.zip(row.full_width.as_ref());
+        if width.is_some_and(|(reported, listed)| reported != listed.is) {
             return Some("has another width by CPUID 8000_001a".to_owned());
         }
-        row.caches
-            .as_ref()
-            .and_then(|caches| self.impossible_cache(caches))
-            .or_else(|| self.exceeded_rate(row))
+        let cache = row.caches.as_ref().and_then(|caches| self.impossible_cache(caches));
+        cache.or_else(|| self.exceeded_rate(row))
     }
 
     /// Returns `cannot have FEATURE` for the first feature that chips of `row` cannot have.
@@ -155,7 +156,7 @@ impl<'a> CpuEvidence<'a> {
             };
             // A single measurement is imprecise: only the step that it clearly shows counts.
             let step = one.per_cycle()?;
-            let listed = row.rates(rate).at(one.bits).filter(|listed| step > listed * ABOVE)?;
+            let listed = row.rate(rate, one.bits).filter(|listed| step > listed * ABOVE)?;
             Some(format!(
                 "starts {} {} of {} bits in a cycle, and {} were measured",
                 significant(listed, 3),
@@ -169,9 +170,9 @@ impl<'a> CpuEvidence<'a> {
     /// Returns `has no CACHE of SIZE` for the first cache that no chip of the row has.
     fn impossible_cache(&self, caches: &Caches) -> Option<String> {
         let levels = [
-            ("level 1 data cache", self.l1d, &caches.l1d),
-            ("level 1 instruction cache", self.l1i, &caches.l1i),
-            ("level 2 cache", self.l2, &caches.l2),
+            ("level 1 data cache", self.caches.l1d, &caches.l1d),
+            ("level 1 instruction cache", self.caches.l1i, &caches.l1i),
+            ("level 2 cache", self.caches.l2, &caches.l2),
         ];
         for (what, reported, listed) in levels {
             let Some(reported) = reported else { continue };
@@ -179,7 +180,7 @@ impl<'a> CpuEvidence<'a> {
                 return Some(format!("has no {what} of {}", reported.shown()));
             }
         }
-        let larger = self.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;
+        let larger = self.caches.l3.filter(|l3| l3.bytes > caches.l3_most << 10)?;
         Some(format!("has no level 3 cache of {}", larger.shown()))
     }
 }

@@ -5,7 +5,7 @@ use plimsoll_metal::kernel::{CoreRate, rate};
 
 use super::UnknownChip;
 use super::evidence::{CpuEvidence, Name};
-use super::table::{Caches, Microarchitecture, table};
+use super::table::{Caches, Microarchitecture, contains, table};
 use crate::limit::{Limit, LimitSource};
 
 const MOST_NAMED: usize = 4;
@@ -31,26 +31,10 @@ pub struct Core {
     pub note: Option<String>,
     /// Source of the facts.
     pub source: String,
-    /// Best load-to-use latency of the level-1 data cache, in cycles.
-    pub l1_latency: Option<f64>,
-    /// Best load-to-use latency of the level-2 cache, in cycles.
-    pub l2_latency: Option<f64>,
-    /// Bytes per cycle that loads can take from the level-1 data cache.
-    pub l1_load_bytes: Option<f64>,
-    /// Maximum bytes per cycle from level 2 to level 1.
-    pub l2_load_bytes: Option<f64>,
-    /// Maximum bytes per cycle from level 3 to level 2.
-    pub l3_load_bytes: Option<f64>,
     /// Largest level 3 in bytes of all chips that it can be, without stacked cache.
     pub l3_most: Option<u64>,
     /// Maximum number of cores that share a level 3, if all chips that it can be have such a bound.
     pub l3_cores: Option<u64>,
-    /// Loads of up to 8 bytes started per cycle.
-    pub loads: Option<f64>,
-    /// Stores of up to 8 bytes started per cycle.
-    pub stores: Option<f64>,
-    /// Loads and stores started per cycle together, half of them each.
-    pub accesses: Option<f64>,
 }
 
 impl Core {
@@ -71,13 +55,9 @@ impl Core {
     pub fn of_one_kind(machine: &Machine, cpus: &[usize]) -> Result<(), String> {
         let kind = |cpu: &usize| Self::of(machine, *cpu).ok().map(|core| core.name);
         let kinds: BTreeSet<Option<String>> = cpus.iter().map(kind).collect();
-        match kinds.len() {
-            0 | 1 => Ok(()),
-            _ => {
-                Err("the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity"
-                    .to_owned())
-            }
-        }
+        let several =
+            "the threads ran on cores of several kinds; choose the CPUs of one kind with --affinity";
+        if kinds.len() > 1 { Err(several.to_owned()) } else { Ok(()) }
     }
 
     /// Like [`Core::of`], for a processor alone; `in_guest` if the machine shows a hypervisor.
@@ -87,12 +67,8 @@ impl Core {
         let evidence = CpuEvidence::of(cpu, in_guest, number);
         if evidence.name == Name::MadeUp && evidence.is_virtual {
             let shown = cpu.model_name.as_deref().unwrap_or_default();
-            return Self::inferred(
-                rows,
-                cpu,
-                &evidence,
-                &format!("the hypervisor shows a made-up processor, {shown}"),
-            );
+            let why = format!("the hypervisor shows a made-up processor, {shown}");
+            return Self::inferred(rows, cpu, &evidence, &why);
         }
         let listed: Vec<_> = rows.iter().filter(|row| row.chip.is(cpu, arm.as_ref())).collect();
         if listed.is_empty() {
@@ -164,7 +140,6 @@ impl Core {
     }
 
     fn new(rows: Vec<&'static Microarchitecture>, identity: Identity, note: Option<String>) -> Self {
-        let agreed = |key: &str| agreed(&rows, key);
         Self {
             name: names(&rows),
             identity,
@@ -173,23 +148,17 @@ impl Core {
                 [only] => only.source.clone(),
                 _ => "the rows of all these chips, which agree".to_owned(),
             },
-            l1_latency: agreed("l1_latency"),
-            l2_latency: agreed("l2_latency"),
-            l1_load_bytes: agreed("l1_load_bytes"),
-            l2_load_bytes: agreed("l2_load_bytes"),
-            l3_load_bytes: agreed("l3_load_bytes"),
             l3_most: most_of(&rows, |caches| Some(caches.l3_usual.unwrap_or(caches.l3_most) << 10)),
             l3_cores: most_of(&rows, |caches| caches.l3_cores),
-            loads: agreed("loads"),
-            stores: agreed("stores"),
-            accesses: agreed("accesses"),
             rows,
         }
     }
 
     /// Returns fact `key` (`l1_latency`) of the candidates' rows; `None` unless they agree.
     pub fn number(&self, key: &str) -> Option<f64> {
-        agreed(&self.rows, key)
+        let mut numbers = self.rows.iter().map(|row| row.number(key));
+        let first = numbers.next().flatten()?;
+        numbers.all(|other| other == Some(first)).then_some(first)
     }
 
     #[cfg(test)]
@@ -228,11 +197,7 @@ impl Core {
         let Some(note) = self.note.as_ref().filter(|_| self.identity == Identity::Inferred) else {
             return limit;
         };
-        let reason = match &limit.reason {
-            Some(reason) => format!("{reason}; {note}"),
-            None => note.clone(),
-        };
-        Limit { source: LimitSource::Inferred, reason: Some(reason), ..limit }
+        Limit { source: LimitSource::Inferred, ..limit }.because(note)
     }
 }
 
@@ -251,36 +216,35 @@ fn contradicted(numbers: &str, against: &str) -> Result<Core, UnknownChip> {
     )))
 }
 
-/// Returns fact `key` if all rows have the same number; else `None`.
-fn agreed(rows: &[&Microarchitecture], key: &str) -> Option<f64> {
-    let mut numbers = rows.iter().map(|row| row.number(key));
-    let first = numbers.next().flatten()?;
-    numbers.all(|other| other == Some(first)).then_some(first)
-}
-
 /// Returns the largest value that `number` reads from the rows' caches; `None` if one lacks it.
 fn most_of(rows: &[&Microarchitecture], number: impl Fn(&Caches) -> Option<u64>) -> Option<u64> {
     let numbers: Option<Vec<u64>> = rows.iter().map(|row| number(row.caches.as_ref()?)).collect();
     numbers?.into_iter().max()
 }
 
-type Named = (Vec<&'static Microarchitecture>, Option<String>);
-
+/// Returns the rows that the numbers, vector width and kind of core select, and what contradicts
+/// them, if anything.
 fn by_numbers(
     listed: &[&'static Microarchitecture],
     cpu: &Cpu,
     number: usize,
     evidence: &CpuEvidence<'_>,
-) -> Result<Named, UnknownChip> {
-    let mut rows = of_this_width(listed, cpu, evidence);
+) -> Result<(Vec<&'static Microarchitecture>, Option<String>), UnknownChip> {
+    // If CPUID does not show the vector width, the model decides.
+    let is_of_width = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
+        (None, _) => true,
+        (Some(listed), Some(reported)) => listed.is == reported,
+        (Some(listed), None) => {
+            cpu.model.is_some_and(|model| listed.models.iter().any(|range| contains(*range, model)))
+        }
+    };
+    let mut rows: Vec<_> = listed.iter().filter(is_of_width).copied().collect();
     let kind = cpu.kinds.iter().find(|kind| kind.cpus.contains(number));
     if let Some(kind) = kind {
         rows.retain(|row| row.core_kind.as_deref().is_none_or(|wanted| wanted == kind.name));
         if rows.is_empty() {
-            return Err(UnknownChip(format!(
-                "data/microarchitectures.toml has no row for cores of kind {}",
-                kind.name
-            )));
+            let why = "data/microarchitectures.toml has no row for cores of kind";
+            return Err(UnknownChip(format!("{why} {}", kind.name)));
         }
     } else if rows.len() > 1 && !evidence.is_virtual && evidence.has_cpuid {
         // The kernel names no kinds: this CPU's caches and CPUID 0x1A decide.
@@ -296,29 +260,13 @@ fn by_numbers(
     Ok((rows, against))
 }
 
-/// Returns the rows of the vector width that CPUID shows; if it shows none, those with the model.
-fn of_this_width(
-    listed: &[&'static Microarchitecture],
-    cpu: &Cpu,
-    evidence: &CpuEvidence<'_>,
-) -> Vec<&'static Microarchitecture> {
-    let is = |row: &&&'static Microarchitecture| match (&row.full_width, evidence.is_512_wide) {
-        (None, _) => true,
-        (Some(listed), Some(reported)) => listed.is == reported,
-        (Some(listed), None) => {
-            cpu.model.is_some_and(|model| listed.models.iter().any(|range| range.contains(model)))
-        }
-    };
-    listed.iter().filter(is).copied().collect()
-}
-
 fn candidates(
     rows: &'static [Microarchitecture],
     cpu: &Cpu,
     evidence: &CpuEvidence<'_>,
 ) -> Vec<&'static Microarchitecture> {
-    let of_vendor =
-        rows.iter().filter(|row| row.chip.vendor().is_some() && row.chip.vendor() == cpu.vendor.as_deref());
+    let is_of_vendor = |vendor: &str| cpu.vendor.as_deref() == Some(vendor);
+    let of_vendor = rows.iter().filter(|row| row.chip.vendor().is_some_and(is_of_vendor));
     of_vendor.filter(|row| evidence.contradiction(row).is_none()).collect()
 }
 
@@ -352,12 +300,11 @@ fn names(rows: &[&Microarchitecture]) -> String {
 
 /// Formats what the numbers select, to start a sentence: `implementer and part say X`.
 fn by_name(named: &[&Microarchitecture], cpu: &Cpu, number: usize) -> String {
+    let of_arm = cpu.arm_of(number).is_some();
+    let numbers = if of_arm { "implementer and part" } else { "CPUID's family and model" };
     match named {
         [] => identity(cpu, number).unwrap_or_default(),
-        rows if cpu.arm_of(number).is_some() => {
-            format!("implementer and part say {}", names(rows))
-        }
-        rows => format!("CPUID's family and model say {}", names(rows)),
+        rows => format!("{numbers} say {}", names(rows)),
     }
 }
 

@@ -46,7 +46,10 @@ impl SocketMemory {
     pub fn of(machine: &Machine) -> Result<Option<&'static Self>, UnknownChip> {
         let rows = &table()?.memory;
         let cpu = &machine.cpu;
-        if let Some(row) = rows.iter().find(|row| row.is_of_product(machine)) {
+        let product = machine.virtualisation.ec2_type().unwrap_or_default();
+        let is_of_product =
+            |row: &&Self| row.products.iter().any(|begin| product.starts_with(begin.as_str()));
+        if let Some(row) = rows.iter().find(is_of_product) {
             return Ok(Some(row));
         }
         let is_listed = |row: &&Self| row.chip.as_ref().is_some_and(|chip| chip.is(cpu, cpu.arm.as_ref()));
@@ -58,11 +61,6 @@ impl SocketMemory {
         }
         let name = cpu.model_name.as_deref().unwrap_or_default();
         Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))
-    }
-
-    fn is_of_product(&self, machine: &Machine) -> bool {
-        let begins = |of: &str| self.products.iter().any(|begin| of.starts_with(begin.as_str()));
-        machine.virtualisation.ec2_type().is_some_and(begins)
     }
 
     fn is_of_vendor(&self, machine: &Machine) -> bool {

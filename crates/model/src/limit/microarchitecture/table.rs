@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use plimsoll_machine::Cpu;
@@ -9,7 +8,6 @@ use serde::Deserialize;
 
 use super::UnknownChip;
 use super::memory::SocketMemory;
-use crate::limit::work::{Widths, WorkFact};
 
 const FILE: &str = include_str!("../../../../../data/microarchitectures.toml");
 
@@ -89,11 +87,31 @@ pub(super) enum Chip {
     Arm { implementer: u32, part: u32 },
 }
 
-#[derive(Debug, Deserialize, Clone, Copy)]
-#[serde(from = "[u32; 2]")]
-pub(super) struct Range {
-    pub(super) first: u32,
-    pub(super) last: u32,
+/// First and last number.
+pub(super) type Range = [u32; 2];
+
+pub(super) fn contains([first, last]: Range, number: u32) -> bool {
+    (first..=last).contains(&number)
+}
+
+/// Vector widths in bits; 8192 is an AMX tile.
+pub(super) const WIDTHS: [u32; 4] = [128, 256, 512, 8192];
+
+/// A number, or one for each of [`WIDTHS`].
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum WorkFact {
+    Number(f64),
+    Widths(BTreeMap<String, f64>),
+}
+
+impl WorkFact {
+    pub(super) fn at(&self, bits: u32) -> Option<f64> {
+        match self {
+            Self::Number(number) => WIDTHS.contains(&bits).then_some(*number),
+            Self::Widths(by) => by.get(&bits.to_string()).copied(),
+        }
+    }
 }
 
 /// Possible sizes in KiB and ways of a core's caches; an empty list allows any.
@@ -132,18 +150,6 @@ pub(super) struct ByName {
     pub(super) per_cycle: f64,
 }
 
-impl From<[u32; 2]> for Range {
-    fn from([first, last]: [u32; 2]) -> Self {
-        Self { first, last }
-    }
-}
-
-impl Range {
-    pub(super) fn contains(self, number: u32) -> bool {
-        RangeInclusive::new(self.first, self.last).contains(&number)
-    }
-}
-
 impl Chip {
     /// Returns whether the numbers of `cpu` select this chip; on Arm the numbers of `arm`.
     pub(super) fn is(&self, cpu: &Cpu, arm: Option<&ArmId>) -> bool {
@@ -151,9 +157,8 @@ impl Chip {
             Self::X86 { vendor, family, models, steppings } => {
                 cpu.vendor.as_deref() == Some(vendor)
                     && cpu.family == Some(*family)
-                    && cpu.model.is_some_and(|model| models.iter().any(|range| range.contains(model)))
-                    && steppings
-                        .is_none_or(|range| cpu.stepping.is_some_and(|stepping| range.contains(stepping)))
+                    && cpu.model.is_some_and(|model| models.iter().any(|range| contains(*range, model)))
+                    && steppings.is_none_or(|range| cpu.stepping.is_some_and(|step| contains(range, step)))
             }
             Self::Arm { implementer, part } => {
                 arm.is_some_and(|arm| arm.implementer == *implementer && arm.part == *part)
@@ -172,30 +177,33 @@ impl Chip {
 impl Microarchitecture {
     /// Returns the `bits`-wide instructions started per cycle; fails if row and name lack the rate.
     pub(super) fn per_cycle(&self, of: CoreRate, bits: u32, cpu: &Cpu) -> Result<f64, UnknownChip> {
-        let listed = self.rates(of).at(bits);
         let named = of.per_512_unit.filter(|_| bits == 512 && !self.units_512_by_name.is_empty());
-        let rate = match (listed, named) {
-            (Some(rate), _) => Some(rate),
-            (None, Some(each)) => match self.by_name(cpu) {
-                Some(units) => Some(units * each),
-                None => {
-                    return Err(UnknownChip(format!(
+        match (self.rate(of, bits), named) {
+            (Some(rate), _) => Ok(rate),
+            (None, Some(each)) => {
+                let name = cpu.model_name.as_deref();
+                let unit =
+                    self.units_512_by_name.iter().find(|row| name.is_some_and(|n| n.contains(&row.part)));
+                unit.map(|row| row.per_cycle * each).ok_or_else(|| {
+                    UnknownChip(format!(
                         "{} chips have one or two 512-bit units, and the name {:?} does not tell which",
                         self.name,
-                        cpu.model_name.as_deref().unwrap_or("(none)")
-                    )));
-                }
-            },
-            (None, None) => None,
-        };
-        let unknown =
-            || UnknownChip(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name));
-        rate.ok_or_else(unknown)
+                        name.unwrap_or("(none)")
+                    ))
+                })
+            }
+            (None, None) => {
+                Err(UnknownChip(format!("the rate of {bits}-bit {} of {} is not known", of.name, self.name)))
+            }
+        }
     }
 
     /// Returns fact `key`; `None` if it is missing or depends on the vector width.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
-        self.facts.get(key)?.number()
+        match self.facts.get(key)? {
+            WorkFact::Number(number) => Some(*number),
+            WorkFact::Widths(_) => None,
+        }
     }
 
     /// Returns the least latency in cycles to a dependent instruction; `None` if not listed.
@@ -203,14 +211,9 @@ impl Microarchitecture {
         of.latency.cycles(|key| self.number(key))
     }
 
-    /// Returns the instructions started per cycle by vector width; empty if not listed.
-    pub(super) fn rates(&self, of: CoreRate) -> Widths {
-        let listed = self.facts.get(of.key).map(|fact| fact.widths()).unwrap_or_default();
-        if of.in_cycles { listed.inverse() } else { listed }
-    }
-
-    fn by_name(&self, cpu: &Cpu) -> Option<f64> {
-        let name = cpu.model_name.as_deref()?;
-        self.units_512_by_name.iter().find(|row| name.contains(&row.part)).map(|row| row.per_cycle)
+    /// Returns the `bits`-wide instructions started per cycle; `None` if not listed.
+    pub(super) fn rate(&self, of: CoreRate, bits: u32) -> Option<f64> {
+        let listed = self.facts.get(of.key)?.at(bits)?;
+        Some(if of.in_cycles { listed.recip() } else { listed })
     }
 }

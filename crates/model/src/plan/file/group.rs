@@ -4,7 +4,7 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::value::{self, bounded, items, text};
-use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, TextOrigin, spelled};
+use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, spelled};
 use crate::case::{KEYS, Key, Value};
 use crate::plan::{Exclude, Group, KeyPosition, PlanPositions, Position};
 
@@ -39,27 +39,24 @@ impl PlanText<'_> {
     }
 }
 
+pub(super) fn not_a_group() -> PlanMistake {
+    PlanMistake::value("group must be written as [[group]], with double brackets")
+}
+
 /// Reads a group of cases; mistakes in its keys are added to `wrong`.
 pub(super) fn group(
     node: &PlanValue<'_>,
     source: PlanText<'_>,
     wrong: &mut Vec<PlanMistake>,
 ) -> Result<Group, PlanMistake> {
-    let DeValue::Table(table) = node.get_ref() else {
-        return Err(PlanMistake::value("group must be written as [[group]], with double brackets"));
-    };
-    let places = PlanPositions {
-        file: source.file.to_owned(),
-        group: source.position(&node.span()),
-        ..PlanPositions::default()
-    };
+    let table = node.get_ref().as_table().ok_or_else(not_a_group)?;
+    let (file, position) = (source.file.to_owned(), source.position(&node.span()));
+    let places = PlanPositions { file, group: position, ..PlanPositions::default() };
     let mut group = Group { places, ..Group::default() };
     let before = wrong.len();
     for (key, value) in table {
-        let today =
-            Key::find(&spelled(key.get_ref())).map_or(spelled(key.get_ref()), |key| key.name.to_owned());
-        group.places.keys.insert(today, source.place(key.span(), value));
-        if let Err(own) = keyed(&mut group, key.get_ref(), value, source.origin) {
+        group.places.keys.insert(spelled(key.get_ref()), source.place(key.span(), value));
+        if let Err(own) = keyed(&mut group, key.get_ref(), value, source.is_own) {
             wrong.push(own.at(key.span(), value.span()));
         }
     }
@@ -74,7 +71,7 @@ pub(super) fn group(
     }
 }
 
-fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, origin: TextOrigin) -> Result<(), PlanMistake> {
+fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, is_own: bool) -> Result<(), PlanMistake> {
     match spelled(key).as_str() {
         "benchmark" => group.benchmarks = value::texts(value)?,
         "name" => group.name = Some(value::name(value)?),
@@ -83,15 +80,13 @@ fn keyed(group: &mut Group, key: &str, value: &PlanValue<'_>, origin: TextOrigin
         "exclude" => group.exclude = exclude(value)?,
         "warm-up" => group.how.warm_up = Some(value::duration("warm-up", value)?),
         "job" => group.job = value::texts(value)?,
-        SERVER if origin == TextOrigin::File => return Err(PlanMistake::refused(NO_SERVER)),
+        SERVER if !is_own => return Err(PlanMistake { in_key: true, ..PlanMistake::value(NO_SERVER) }),
         other if value::how(&mut group.how, other, value)? => {}
         _ => {
             let (name, values) = list(key, value)?;
             if group.lists.insert(name, values).is_some() {
-                return Err(PlanMistake::value(format!(
-                    "{name} is given twice: {} is the same; keep one",
-                    spelled(key)
-                )));
+                let why = format!("{name} is given twice: {} is the same; keep one", spelled(key));
+                return Err(PlanMistake::value(why));
             }
         }
     }
@@ -105,14 +100,11 @@ fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), 
         return Err(PlanMistake::key(key, &names));
     };
     let one = |item: &&PlanValue<'_>| {
-        let parsed = text(item).and_then(|text| parameter(known, &text));
+        let parsed =
+            text(item).and_then(|text| known.parse(&text).map_err(|e| PlanMistake::value(e.to_string())));
         parsed.map_err(|wrong| wrong.at(item.span(), item.span()))
     };
     Ok((known.name, items(value)?.iter().map(one).collect::<Result<_, _>>()?))
-}
-
-fn parameter(key: &Key, text: &str) -> Result<Value, PlanMistake> {
-    key.parse(text).map_err(|e| PlanMistake::value(e.to_string()))
 }
 
 fn exclude(value: &PlanValue<'_>) -> Result<Vec<Exclude>, PlanMistake> {

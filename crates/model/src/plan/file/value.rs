@@ -15,12 +15,10 @@ pub(super) fn how(how: &mut SamplingOptions, key: &str, value: &PlanValue<'_>) -
         "sample-time" => how.sample_time = Some(duration(key, value)?),
         "precision" => how.precision = Some(share(key, value)?),
         "budget" => how.budget = Some(duration(key, value)?),
-        "against" => {
-            how.against = Some(match value.get_ref() {
-                DeValue::Array(list) if list.is_empty() => Vec::new(),
-                _ => texts(value)?,
-            });
+        "against" if value.get_ref().as_array().is_some_and(|list| list.is_empty()) => {
+            how.against = Some(Vec::new());
         }
+        "against" => how.against = Some(texts(value)?),
         _ => return Ok(false),
     }
     Ok(true)
@@ -59,12 +57,9 @@ pub(super) fn texts(value: &PlanValue<'_>) -> Result<Vec<String>, PlanMistake> {
 pub(super) fn name(value: &PlanValue<'_>) -> Result<String, PlanMistake> {
     let name = text(value)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
-    match !name.is_empty() && name.len() <= 100 && name.chars().all(plain) {
-        true => Ok(name),
-        false => {
-            Err(PlanMistake::value("a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks"))
-        }
-    }
+    let is_name = (1..=100).contains(&name.len()) && name.chars().all(plain);
+    let why = "a name must have 1 to 100 letters, digits, '-', '_', '.' or blanks";
+    is_name.then_some(name).ok_or_else(|| PlanMistake::value(why))
 }
 
 /// Reads a note of at most 2000 bytes; white space is collapsed.
@@ -105,9 +100,6 @@ pub(super) fn share(key: &str, value: &PlanValue<'_>) -> Result<f64, PlanMistake
 pub(super) fn duration(key: &str, value: &PlanValue<'_>) -> Result<Duration, PlanMistake> {
     let wrong = |why: String| PlanMistake::value(format!("{key} {why}"));
     let duration = quantity::parse_duration(&text(value)?).map_err(|e| wrong(e.to_string()))?;
-    if duration.is_zero() {
-        Err(wrong("must be above 0, such as \"200ms\"".to_owned()))
-    } else {
-        Ok(duration)
-    }
+    let wrong = || wrong("must be above 0, such as \"200ms\"".to_owned());
+    (!duration.is_zero()).then_some(duration).ok_or_else(wrong)
 }

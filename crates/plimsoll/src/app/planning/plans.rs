@@ -196,8 +196,7 @@ fn of_plan(plan: &PlanFile) -> impl Iterator<Item = Result<UserLimits, Failure>>
     single_limits(plan).into_iter().enumerate().map(|(index, text)| {
         let at = plan.places.of("limit", Some(index));
         let place = |error: UserLimitError| {
-            let why = error.why();
-            let file = &plan.places.file;
+            let (why, file) = (error.why, &plan.places.file);
             Failure::usage(format!("plan {file}, line {}, column {}: limit: {why}", at.line, at.column))
         };
         let limits = UserLimits::parse(&text).and_then(|limits| fitting(&limits).map(|()| limits));

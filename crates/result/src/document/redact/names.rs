@@ -29,15 +29,11 @@ pub(super) struct Names {
     machines: usize,
     interfaces: usize,
     addresses: HashMap<IpAddr, usize>,
-    cases: Vec<Renamed>,
+    /// Ids of cases that name machines, with their replacements.
+    cases: Vec<(String, String)>,
     /// Harmless texts that resemble names: the run id and machine fingerprints.
     kept: Vec<String>,
     tools: Vec<String>,
-}
-
-struct Renamed {
-    from: String,
-    to: String,
 }
 
 impl Names {
@@ -67,8 +63,8 @@ impl Names {
     /// Records the new id of a case whose id names machines.
     fn rename(&mut self, case: &Case) {
         let (from, to) = (case.id(), self.case(case).id());
-        if from != to && self.cases.iter().all(|c| c.from != from.as_str()) {
-            self.cases.push(Renamed { from: from.as_str().to_owned(), to: to.as_str().to_owned() });
+        if from != to && self.cases.iter().all(|(known, _)| *known != from.as_str()) {
+            self.cases.push((from.to_string(), to.to_string()));
         }
     }
 
@@ -111,9 +107,8 @@ impl Names {
     /// Records the servers in a plan file, measured or not.
     fn enter_plan(&mut self, text: &str) {
         let naming = |line: &&str| NAMING.iter().any(|key| line.trim_start().starts_with(key));
-        for line in text.lines().filter(naming) {
-            line.split(['"', '\'']).skip(1).step_by(2).for_each(|end| self.enter_end(end));
-        }
+        let quoted = text.lines().filter(naming).flat_map(|line| line.split(['"', '\'']).skip(1).step_by(2));
+        quoted.for_each(|end| self.enter_end(end));
     }
 
     /// Records user-named interfaces, and sources and mount points of file systems.
@@ -131,13 +126,17 @@ impl Names {
             let name = detail.map(|detail| detail.split_once(' ').map_or(detail, |(_, name)| name));
             name.into_iter().for_each(|name| self.device(name));
         }
-        let mut places = vec![storage.path.as_str()];
         if let Some(mounted) = &storage.file_system {
-            places.push(&mounted.mount_point);
-            places.push(&mounted.source);
             self.enter_source(&mounted.source);
         }
-        places.into_iter().for_each(|place| self.enter_place(place));
+        let mounted = storage.file_system.iter().flat_map(|mounted| [&mounted.mount_point, &mounted.source]);
+        for place in [&storage.path].into_iter().chain(mounted) {
+            // A path is replaced as a whole if it has characters that usually end a path in a text.
+            if place.starts_with('/') && place.contains(path::ends_path) {
+                let replacement = self.path(place);
+                self.odd.push((place.clone(), replacement));
+            }
+        }
     }
 
     /// Records a mount source: `server:/dir`, `//server/share`, `pool/dataset`, `/dev/mapper/name`.
@@ -156,14 +155,6 @@ impl Names {
         }
     }
 
-    /// Records a path as a whole if it has characters that usually end a path in a text.
-    fn enter_place(&mut self, place: &str) {
-        if place.starts_with('/') && place.contains(path::ends_path) {
-            let replacement = self.path(place);
-            self.odd.push((place.to_owned(), replacement));
-        }
-    }
-
     fn device(&mut self, name: &str) {
         if !path::is_kernels(name) {
             self.replace_by(name, "device".to_owned());
@@ -171,12 +162,9 @@ impl Names {
     }
 
     fn enter(&mut self, name: &str) {
-        let replaced = |word: &str| {
-            name.trim_matches(['[', ']'])
-                .strip_prefix(word)
-                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
-        };
-        let replaced = ["address", "address-"].into_iter().any(replaced);
+        let number = name.trim_matches(['[', ']']).strip_prefix(ADDRESS);
+        let number = number.map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+        let replaced = number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
         if name.is_empty() || name == "localhost" || replaced || self.host(name).is_some() {
             return;
         }
@@ -265,10 +253,7 @@ impl Names {
             return self.case(&case).id().as_str().to_owned();
         }
         let mut text = text.to_owned();
-        for case in &self.cases {
-            text = text.replace(&case.from, &case.to);
-        }
-        for (name, replacement) in &self.odd {
+        for (name, replacement) in self.cases.iter().chain(&self.odd) {
             text = text.replace(name, replacement);
         }
         self.text(&text)

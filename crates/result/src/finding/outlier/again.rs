@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::because;
 use super::super::evidence::{OutlierEvidence, RetestEvidence};
-use super::{ComparedQuantity, FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is_worse};
+use super::{FLOOR, NodeFigure, OUTLIER, UsualLosses, cause, is_worse};
 use crate::document::{Finding, Run};
 
 /// Limit of retests per result, unusable ones included.
@@ -77,27 +77,18 @@ fn suspects(run: &Run) -> Vec<SuspectFigure> {
 
 /// Returns the node with the result nearest to the median, except nodes in `named`, the outliers.
 fn usual(run: &Run, outlier: &OutlierEvidence, named: &BTreeSet<(&str, &str)>) -> Option<String> {
-    let (case, median, watched) = (outlier.case.as_str(), outlier.median, watched(outlier));
+    let (case, median, delivered) = (outlier.case.as_str(), outlier.median, outlier.delivered);
     let others =
         run.measurements.iter().filter(|m| m.case.id().as_str() == case && !named.contains(&(&m.node, case)));
-    let off = |m: &Measurement| Some((figure(m, watched)?.value / median).ln().abs());
+    let off = |m: &Measurement| Some((figure(m, delivered)?.value / median).ln().abs());
     let nearest = others.filter_map(|m| Some((off(m)?, m))).min_by(|(a, _), (b, _)| a.total_cmp(b));
     nearest.map(|(_, measurement)| measurement.node.clone())
 }
 
-fn watched(outlier: &OutlierEvidence) -> ComparedQuantity {
-    match outlier.delivered {
-        true => ComparedQuantity::Delivered,
-        false => ComparedQuantity::Value,
-    }
-}
-
-fn figure(measurement: &Measurement, watched: ComparedQuantity) -> Option<NodeFigure<'_>> {
+fn figure(measurement: &Measurement, is_delivered: bool) -> Option<NodeFigure<'_>> {
     let metric = measurement.headline().filter(|metric| metric.summary.median > 0.0)?;
-    match watched {
-        ComparedQuantity::Value => NodeFigure::sound(measurement, metric),
-        ComparedQuantity::Delivered => NodeFigure::delivered(measurement, metric),
-    }
+    let figure = if is_delivered { NodeFigure::delivered } else { NodeFigure::sound };
+    figure(measurement, metric)
 }
 
 struct Retested<'a> {
@@ -240,8 +231,8 @@ struct Second<'a> {
 impl<'a> Second<'a> {
     /// Compares the outlier with its control node in a retest; `None` if either has no result.
     fn of(outlier: &OutlierEvidence, tried: &'a OutlierRetest) -> Option<Self> {
-        let watched = watched(outlier);
-        let (own, control) = (figure(&tried.own, watched)?, figure(&tried.control, watched)?);
+        let (own, control) =
+            (figure(&tried.own, outlier.delivered)?, figure(&tried.control, outlier.delivered)?);
         // The first distance is in logarithms.
         let (before, reach) = (outlier.away, outlier.above.ln_1p());
         let is_usual = (control.value / outlier.median).ln().abs() <= reach.max(FLOOR.ln_1p());
@@ -266,10 +257,8 @@ impl<'a> Second<'a> {
             .or(before.clone());
         let because_of = |cause: Option<&str>| if is_worse { because(cause) } else { String::new() };
         let head = finding.text.strip_suffix(&because_of(before.as_deref())).unwrap_or(&finding.text);
-        let again = match self.away {
-            ..0.0 => format!("{} below", percent(-self.away, 2)),
-            _ => format!("{} above", percent(self.away, 2)),
-        };
+        let side = if self.away < 0.0 { "below" } else { "above" };
+        let again = format!("{} {side}", percent(self.away.abs(), 2));
         let node = &self.control.measurement.node;
         let often = if times > 1 { format!(" {times} times, the nearest") } else { String::new() };
         let unsure = if !is_confirmed { ". Chance is not ruled out: measure it again" } else { "" };

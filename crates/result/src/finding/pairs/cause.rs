@@ -51,18 +51,20 @@ impl KnownLinks {
     /// Returns in words why node `number` is slow in the role `part`, if a cause is visible.
     pub(super) fn cause(&self, number: u32, part: PairRole, flow: Flow) -> Option<String> {
         let node = self.0.get(&number)?;
-        let shaped = || if part.sends(flow) { self.shaped(number, node) } else { None };
-        shaped()
-            .or_else(|| self.slower_link(number, node))
-            .or_else(|| self.counted(number, node))
-            .or_else(|| self.full(number, node))
+        let shaped = if part.sends(flow) { self.shaped(number, node) } else { None };
+        let slower_link = || {
+            let (own, all) = (node.speed?, self.usual(number, |node| node.speed)?);
+            let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
+            (own < all * (1.0 - LOWER))
+                .then(|| format!("its link runs at {}, the others' at {}", shown(own), shown(all)))
+        };
+        shaped.or_else(slower_link).or_else(|| self.counted(number, node)).or_else(|| self.full(number, node))
     }
 
     /// Returns the median of what `read` returns for all nodes except node `number`.
     fn usual(&self, number: u32, read: impl Fn(&LinkFacts) -> Option<f64>) -> Option<f64> {
-        median(
-            self.0.iter().filter(|(other, _)| **other != number).filter_map(|(_, node)| read(node)).collect(),
-        )
+        let others = self.0.iter().filter(|(other, _)| **other != number);
+        median(others.filter_map(|(_, node)| read(node)).collect())
     }
 
     fn shaped(&self, number: u32, node: &LinkFacts) -> Option<String> {
@@ -76,13 +78,6 @@ impl KnownLinks {
             Some(_) => None,
             None => Some(held),
         }
-    }
-
-    fn slower_link(&self, number: u32, node: &LinkFacts) -> Option<String> {
-        let own = node.speed?;
-        let others = self.usual(number, |node| node.speed).filter(|others| own < others * (1.0 - LOWER))?;
-        let shown = |value| Quantity { value, unit: Unit::BitPerSecond };
-        Some(format!("its link runs at {}, the others' at {}", shown(own), shown(others)))
     }
 
     /// Describes interface errors or drops of node `number` above twice the usual count.

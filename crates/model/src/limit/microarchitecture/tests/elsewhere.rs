@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::super::table::{Microarchitecture, table};
-use crate::limit::work::WorkFact;
+use super::super::table::{Microarchitecture, WorkFact, table};
 
 const FILE: &str = include_str!("elsewhere.toml");
 
@@ -77,11 +76,7 @@ fn numbers(facts: &BTreeMap<String, WorkFact>) -> BTreeMap<String, f64> {
                 found.insert(key.clone(), *number);
             }
             WorkFact::Widths(by) => {
-                for bits in [128, 256, 512, 8192] {
-                    if let Some(number) = by.at(bits) {
-                        found.insert(format!("{key}.{bits}"), number);
-                    }
-                }
+                found.extend(by.iter().map(|(bits, number)| (format!("{key}.{bits}"), *number)));
             }
         }
     }

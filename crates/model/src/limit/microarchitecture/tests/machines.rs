@@ -96,7 +96,7 @@ impl Described {
 fn no_wrong_rate(core: &Core, cpu: &Cpu, truth: &Microarchitecture, what: &str) {
     for of in rates() {
         for bits in [128, 256, 512, 8192] {
-            let (Ok(given), Some(right)) = (core.per_cycle(of, bits, cpu), truth.rates(of).at(bits)) else {
+            let (Ok(given), Some(right)) = (core.per_cycle(of, bits, cpu), truth.rate(of, bits)) else {
                 continue;
             };
             assert_eq!(given, right, "{what}: {of:?} at {bits} bits, as {}", core.name);
