@@ -47,15 +47,12 @@ pub(super) fn loss_warnings(samples: &[Sample], second: Loss, crowded: bool) -> 
         _ => second,
     };
     let second_work = second_work.max(shared.unwrap_or(0.0));
+    // The stolen time seen from within. A tick excludes a slice but takes little of it.
+    let gaps = if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) };
     let shares = [
         (Loss::Throttled, throttled, MIN_CAUSE_SHARE),
         (Loss::Stolen, steal, MIN_CAUSE_SHARE),
-        // The stolen time seen from within. A tick excludes a slice but takes little of it.
-        (
-            Loss::Gaps,
-            if steal > MIN_CAUSE_SHARE { 0.0 } else { mean(|c| c.excluded_by.taken) },
-            MIN_CAUSE_SHARE,
-        ),
+        (Loss::Gaps, gaps, MIN_CAUSE_SHARE),
         (Loss::Preempted, switched.max(waited).max(off_cpu(samples, steal) - throttled), MIN_CAUSE_SHARE),
         (Loss::ClockChanged, mean(|c| c.excluded_by.clock), MIN_CAUSE_SHARE),
         (second, second_work, MIN_SECOND_COST_SHARE),

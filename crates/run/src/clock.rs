@@ -39,9 +39,7 @@ impl SystemClock {
             counters: None,
         }
     }
-}
 
-impl SystemClock {
     /// Returns the steps of the wall clock during the run, each with the node name `node`.
     pub fn steps(&mut self, node: &str) -> Vec<wall::ClockStep> {
         self.wall.record_step(self.now());
@@ -50,13 +48,11 @@ impl SystemClock {
 
     /// Returns the mean power in W since the sample began, in fields named for J; empty if unknown.
     fn power(&mut self) -> Energy {
-        let Some((began, before)) = self.energy.take().filter(|(_, zones)| !zones.is_empty()) else {
+        let known = self.energy.take().filter(|(_, zones)| !zones.is_empty());
+        let known = known.map(|(began, zones)| (self.now() - began, zones));
+        let Some((seconds, before)) = known.filter(|(seconds, _)| *seconds >= LEAST_FOR_POWER) else {
             return Energy::default();
         };
-        let seconds = self.now() - began;
-        if seconds < LEAST_FOR_POWER {
-            return Energy::default();
-        }
         let Energy { packages_j, memory_j } = self.probe.energy_since(&before, seconds);
         let power = |joules: f64| joules / seconds;
         Energy { packages_j: packages_j.map(power), memory_j: memory_j.map(power) }

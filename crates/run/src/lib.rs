@@ -36,9 +36,8 @@ use plimsoll_reference::PreparedTool;
 use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
 use plimsoll_stats::{
-    Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, SamplingOutcome as Ending, StopRule,
+    Budget, Decision, EndedBy, MAX_SAMPLES, MIN_SAMPLES, Samples, SamplingOutcome as Ending, Seed, StopRule,
 };
-use plimsoll_stats::{Samples, Seed};
 
 use overrun::Overrun;
 use reference_tools::ReferenceRuns;
@@ -218,14 +217,6 @@ pub fn expected_of(machine: &Machine, planned: &Planned) -> f64 {
     planned.budget.map_or(each, |budget| each.min(budget))
 }
 
-/// Returns the share (0 to 1) of the reference tools' time for the first of the remaining cases.
-/// `seconds` has the tools' expected time per remaining case; all 0: equal shares.
-fn first_case_share(seconds: &[f64]) -> f64 {
-    let all: f64 = seconds.iter().sum();
-    let known = seconds.first().filter(|_| all > 0.0);
-    known.map_or(1.0 / seconds.len().max(1) as f64, |first| first / all)
-}
-
 fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
@@ -235,14 +226,11 @@ impl Harness<'_> {
     /// ID, `before` has outcomes of an interrupted run, which serve as evidence only.
     pub fn run(&mut self, run: &str, plan: &[Planned], before: Vec<Outcome>) -> RunResult {
         let machine = self.maker.machine;
+        let is_feasible = |planned: &Planned| planned.candidate.feasible.is_ok();
         let feasible = |plan: &[Planned]| -> f64 {
-            let feasible = plan.iter().filter(|planned| planned.candidate.feasible.is_ok());
-            feasible.map(|planned| expected_of(machine, planned)).sum()
+            plan.iter().filter(|one| is_feasible(one)).map(|one| expected_of(machine, one)).sum()
         };
-        let of_tools = |planned: &Planned| match planned.candidate.feasible {
-            Ok(()) => self.station.reference_seconds(planned),
-            Err(_) => 0.0,
-        };
+        let of_tools = |one| if is_feasible(one) { self.station.reference_seconds(one) } else { 0.0 };
         let tools_s: Vec<f64> = plan.iter().map(of_tools).collect();
         let all_tools = |tools_s: &[f64], most: Option<f64>| {
             tools_s.iter().sum::<f64>().min(most.unwrap_or(f64::INFINITY).max(0.0))
@@ -260,10 +248,16 @@ impl Harness<'_> {
                 + all_tools(&tools_s[index..], left_of_tools);
             let case = planned.candidate.case.id();
             (self.emit)(RunEvent::Preparing { case, index, cases: plan.len(), left_s });
-            let tools = left_of_tools.map(|left| left * first_case_share(&tools_s[index..]));
+            // The case's share of the tools' time; equal shares if their times are unknown.
+            let rest: f64 = tools_s[index..].iter().sum();
+            let share = if rest > 0.0 { tools_s[index] / rest } else { 1.0 / (plan.len() - index) as f64 };
+            let tools = left_of_tools.map(|left| left * share);
             let later = total_duration(&plan[index + 1..], 1);
-            let outcome =
-                self.outcome(planned, CaseTime { own: tighter_limit(allowed, planned.budget), later, tools });
+            let of_run = allowed.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
+            let of_group = planned.budget.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
+            let limits = of_run.into_iter().chain(of_group);
+            let own = limits.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+            let outcome = self.outcome(planned, CaseTime { own, later, tools });
             if outcome.ended.as_ref().is_some_and(|why| why.cause == FailureCause::Interrupted) {
                 (self.emit)(RunEvent::Interrupted);
                 self.mark_wrong_rate(outcomes.iter_mut().skip(done));
@@ -326,10 +320,7 @@ impl Harness<'_> {
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
         // Nodes that can measure the case wait for those that cannot.
-        let ended = match taken.agreed {
-            true => ended,
-            false => self.pace.agree(None).and(ended),
-        };
+        let ended = if taken.agreed { ended } else { self.pace.agree(None).and(ended) };
         self.reference_s += taken.reference_s;
         let ended = ended.map_err(|why| self.repeated(planned, why));
         let CaseSamples { samples, facts, tool_results, .. } = taken;
@@ -406,16 +397,18 @@ impl Harness<'_> {
         prepared.verify()?;
         taken.facts = prepared.facts();
         taken.facts.wrong_rate = self.clock.wrong_rate().map(|wrong| wrong.to_string());
-        taken.note_end(ending.ended_by());
+        taken.facts.achieved.set(&ENDED_BY, ending.ended_by());
         if let (StopRule::Steady { .. }, Some(metric)) = (rule, headline) {
             taken.keep_last_rounds(ending, metric, seed);
         }
         let overrun = self.overrun(planned, room, begun, taken.reference_s);
         taken.facts.warnings.extend(overrun.map(Note::from));
-        taken.note_health(&change, seconds, plimsoll_bench::subsystem_of(case).uses_interfaces);
+        let subsystem = plimsoll_bench::subsystem_of(case);
+        let remarks = health::remarks(&change, seconds, subsystem.uses_interfaces);
+        taken.facts.warnings.extend(remarks.into_iter().map(Note::from));
         taken.note_energy(headline);
-        let second = plimsoll_bench::subsystem_of(case).second_cost;
-        taken.remark(ending, sampling.precision, second, cpus > 0 && case.cpu_wait_share(cpus) > 0.0);
+        let crowded = cpus > 0 && case.cpu_wait_share(cpus) > 0.0;
+        taken.remark(ending, sampling.precision, subsystem.second_cost, crowded);
         Ok(())
     }
 
@@ -445,14 +438,8 @@ impl Harness<'_> {
             EndedBy::GroupBudget => ("its group's budget in the plan", own.seconds, took - own.seconds),
             _ => ("--budget", self.budget?, -(self.left()? + reference_s)),
         };
-        let is_fixed = planned.sampling.samples.is_some();
-        (took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST)).then_some(Overrun {
-            took,
-            budget,
-            past,
-            of,
-            is_fixed,
-        })
+        let overrun = Overrun { took, budget, past, of, is_fixed: planned.sampling.samples.is_some() };
+        (took > own.seconds && past > (BUDGET_GRACE_SHARE * budget).max(LEAST_PAST)).then_some(overrun)
     }
 
     /// Takes and returns one sample of plimsoll. Takes, before or after it at random, one of each
@@ -512,14 +499,6 @@ struct OwnTime {
     whose: EndedBy,
 }
 
-/// Returns the shorter time limit in s, with its source: budget of the run or group; `None`
-/// without.
-fn tighter_limit(run: Option<f64>, group: Option<f64>) -> Option<OwnTime> {
-    let of_run = run.map(|seconds| OwnTime { seconds, whose: EndedBy::Budget });
-    let of_group = group.map(|seconds| OwnTime { seconds, whose: EndedBy::GroupBudget });
-    of_run.into_iter().chain(of_group).min_by(|a, b| a.seconds.total_cmp(&b.seconds))
-}
-
 /// Returns the time in s used when the next sample ends; the last one `took` s. If samples outlast
 /// `sample_time`, a used-up budget `own` counts twice, which ends sampling.
 fn used_after_next(used: f64, took: f64, sample_time: f64, own: Option<OwnTime>) -> f64 {
@@ -534,7 +513,7 @@ fn rule(case: &Case, sampling: &Sampling, allowed: Option<OwnTime>) -> StopRule 
     let budget =
         allowed.map_or(Budget::NO_LIMIT, |own| Budget { time: seconds(own.seconds), whose: own.whose });
     match sampling.samples.and_then(|n| NonZeroUsize::new(n as usize)) {
-        most if rounds::until_steady(case) => StopRule::Steady { most, budget },
+        most if case.is_steady() => StopRule::Steady { most, budget },
         Some(n) => StopRule::Exactly(n),
         None => StopRule::Converge { precision: sampling.precision, budget },
     }
@@ -564,15 +543,6 @@ struct CaseSamples {
 }
 
 impl CaseSamples {
-    fn note_end(&mut self, by: EndedBy) {
-        self.facts.achieved.set(&ENDED_BY, by);
-    }
-
-    fn note_health(&mut self, change: &HealthChange, seconds: f64, uses_interfaces: bool) {
-        let remarks = health::remarks(change, seconds, uses_interfaces);
-        self.facts.warnings.extend(remarks.into_iter().map(Note::from));
-    }
-
     /// Records the energy of the samples, and per unit of work if the headline is a rate.
     fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));
@@ -584,21 +554,14 @@ impl CaseSamples {
 
     fn remark(&mut self, ending: Ending, wanted: f64, second: Loss, crowded: bool) {
         let n = self.samples.len();
-        match ending {
+        let remark = match ending {
             Ending::NotConverged { half_width: Some(reached), by } => {
-                self.facts.warnings.push(Warning::NotConverged { reached, wanted, by }.into());
+                Some(Warning::NotConverged { reached, wanted, by })
             }
-            _ if n < MIN_FOR_INTERVAL => {
-                self.facts.warnings.push(Warning::FewSamples { n, by: ending.ended_by() }.into());
-            }
-            Ending::NotConverged { half_width: None, .. }
-            | Ending::Fixed
-            | Ending::Converged
-            | Ending::Steady
-            | Ending::NotSteady { .. } => {}
-        }
+            _ => (n < MIN_FOR_INTERVAL).then(|| Warning::FewSamples { n, by: ending.ended_by() }),
+        };
         let causes = causes::loss_warnings(&self.samples, second, crowded);
-        self.facts.warnings.extend(causes.into_iter().map(Note::from));
+        self.facts.warnings.extend(remark.into_iter().chain(causes).map(Note::from));
     }
 }
 

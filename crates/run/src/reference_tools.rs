@@ -88,12 +88,9 @@ impl ReferenceRuns {
     /// Drops all pairs, also of this round, because they were taken in another state.
     pub(super) fn forget(&mut self) {
         self.fresh.fill(BTreeMap::new());
-        let of_one = |prepared: &mut PreparedTool| {
-            std::iter::once(&mut prepared.about)
-                .chain(&mut prepared.passes)
-                .for_each(|prepared| prepared.pairs.clear());
-        };
-        self.all.iter_mut().for_each(of_one);
+        for PreparedTool { about, passes, .. } in &mut self.all {
+            [about].into_iter().chain(passes).for_each(|run| run.pairs.clear());
+        }
     }
 
     pub(super) fn pair(&mut self, sample: &Sample, headline: Option<&str>) {
@@ -123,9 +120,11 @@ impl ReferenceRuns {
             let facts = prepared.prepared.map(|tool| tool.facts()).unwrap_or_default();
             (about.warnings, about.achieved) = (facts.warnings, facts.achieved);
             if about.achieved.get(&fact::STATISTIC).as_deref() == Some(plimsoll_reference::BEST_STATISTIC) {
-                std::iter::once(&mut about)
-                    .chain(&mut passes)
-                    .for_each(|prepared| with_our_best(&mut prepared.pairs));
+                // The tool prints only its best figure.
+                for run in [&mut about].into_iter().chain(&mut passes) {
+                    let best = run.pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
+                    run.pairs.iter_mut().for_each(|pair| pair.own = best);
+                }
             }
             if hurried {
                 about.warnings.push(FewPairs { taken: about.pairs.len(), wanted }.into());
@@ -163,24 +162,14 @@ impl fmt::Display for FewPairs {
 /// Returns the run of a tool with its further `passes`, or alone if it gave no result.
 fn with_passes(about: ToolRun, passes: Vec<ToolRun>) -> Vec<ToolRun> {
     let gave = !about.pairs.is_empty();
-    let passes = passes.into_iter().filter(|_| gave).map(|pass| ToolRun {
-        version: about.version.clone(),
-        achieved: about.achieved.clone(),
-        warnings: about.warnings.clone(),
-        unavailable: about
-            .unavailable
-            .clone()
-            .or_else(|| pass.pairs.is_empty().then(|| "its output has no usable figure".to_owned())),
-        ..pass
-    });
-    let passes: Vec<ToolRun> = passes.collect();
-    std::iter::once(about).chain(passes).collect()
-}
-
-/// Replaces plimsoll's value in each pair by the best one, for a tool that prints only its best.
-fn with_our_best(pairs: &mut [Paired]) {
-    let best = pairs.iter().map(|pair| pair.own).fold(f64::NEG_INFINITY, f64::max);
-    pairs.iter_mut().for_each(|pair| pair.own = best);
+    let mut all = vec![about.clone()];
+    for pass in passes.into_iter().filter(|_| gave) {
+        let ToolRun { version, achieved, warnings, unavailable, .. } = about.clone();
+        let none = || pass.pairs.is_empty().then(|| "its output has no usable figure".to_owned());
+        let unavailable = unavailable.or_else(none);
+        all.push(ToolRun { version, achieved, warnings, unavailable, ..pass });
+    }
+    all
 }
 
 /// Returns plimsoll's value of `metric` to compare with a tool's value: the delivered one, if

@@ -1,7 +1,6 @@
 //! Repeats a wrong answer on single CPUs, to separate a faulty CPU from a faulty program.
 
 use plimsoll_bench::Candidate;
-use plimsoll_machine::Machine;
 use plimsoll_model::sample::{
     CannotMeasure, Elsewhere, FailureCause, Repeated, SampleAmount, Trials, WrongAnswerSource,
 };
@@ -47,9 +46,8 @@ impl Harness<'_> {
     }
 
     fn first_wrong(&mut self, planned: &Planned, cpus: &[usize], until: f64) -> Option<usize> {
-        cpus.iter()
-            .copied()
-            .find(|cpu| self.clock.now() < until && self.trial(planned, *cpu).is_ok_and(|is_wrong| is_wrong))
+        let mut cpus = cpus.iter().copied();
+        cpus.find(|cpu| self.clock.now() < until && matches!(self.trial(planned, *cpu), Ok(true)))
     }
 
     fn add_trials(&mut self, planned: &Planned, cpu: usize, trials: &mut Trials, until: f64) {
@@ -69,7 +67,8 @@ impl Harness<'_> {
     /// Takes a short sample with one thread on the CPU `cpu`. Returns whether its answer is wrong.
     fn trial(&mut self, planned: &Planned, cpu: usize) -> Result<bool, CannotMeasure> {
         let Candidate { case, .. } = &planned.candidate;
-        let machine = with_one_cpu(self.maker.machine, cpu);
+        let mut machine = self.maker.machine.clone();
+        machine.cpu.allowed = [cpu].into_iter().collect();
         let candidate = plimsoll_bench::single_threaded(&machine, case)?;
         let mut tried = || {
             let mut prepared = self.station.prepare_on(&machine, &candidate)?;
@@ -82,10 +81,4 @@ impl Harness<'_> {
             Err(why) => Err(why),
         }
     }
-}
-
-fn with_one_cpu(machine: &Machine, cpu: usize) -> Machine {
-    let mut machine = machine.clone();
-    machine.cpu.allowed = [cpu].into_iter().collect();
-    machine
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use plimsoll_bench::{Better, Metric};
-use plimsoll_model::case::Case;
 use plimsoll_model::sample::CaseFact;
 use plimsoll_model::warning::{Note, Warn, more_rounds};
 use plimsoll_stats::{
@@ -20,10 +19,6 @@ const ROUND_VALUES: CaseFact<Vec<f64>> =
 
 /// A drop below this share of the first level is reported.
 const FALL: f64 = 0.9;
-
-pub(super) fn until_steady(case: &Case) -> bool {
-    case.is_steady()
-}
 
 impl CaseSamples {
     /// Keeps the last five rounds as samples, records all values, and adds warnings. `ending` is
@@ -63,21 +58,18 @@ impl Warn for RoundRemark {
 impl fmt::Display for RoundRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotSteady { rounds, reached: None, by } => {
-                write!(
-                    f,
-                    "not steady after {rounds} rounds: at least {WINDOW_ROUNDS} are needed; {}",
-                    more_rounds(*by)
-                )
+            Self::NotSteady { rounds, reached, by } => {
+                write!(f, "not steady after {rounds} rounds: ")?;
+                match reached.map(|Steadiness { range, excursion }| [range, excursion].map(|x| percent(x, 2)))
+                {
+                    None => write!(f, "at least {WINDOW_ROUNDS} are needed")?,
+                    Some([range, excursion]) => write!(
+                        f,
+                        "the last {WINDOW_ROUNDS} spread by {range} of their mean (20 % is steady) and drift by {excursion} (10 %)"
+                    )?,
+                }
+                write!(f, "; {}", more_rounds(*by))
             }
-            Self::NotSteady { rounds, reached: Some(Steadiness { range, excursion }), by } => write!(
-                f,
-                "not steady after {rounds} rounds: the last {WINDOW_ROUNDS} spread by {} of their mean (20 % is steady) and drift by \
-                 {} (10 %); {}",
-                percent(*range, 2),
-                percent(*excursion, 2),
-                more_rounds(*by)
-            ),
             Self::Burst { seconds, first, last } => write!(
                 f,
                 "{first} in the first {seconds:.1} s, then only {last}: burst credit or a write cache was used up; the figure is that of the last {WINDOW_ROUNDS} rounds"

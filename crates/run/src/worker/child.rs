@@ -8,35 +8,28 @@ use std::time::{Duration, Instant};
 use plimsoll_bench::{Context, Options, Parsed, Prepared, WorkerCache};
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
-use plimsoll_model::sample::CannotMeasure;
+use plimsoll_model::sample::{CannotMeasure, Offer};
 
 use super::message::{WorkerReply, WorkerRequest, read, write};
 
 /// Serves one parent until it closes the pipe: reads requests `from` it and writes replies `to` it.
 /// Fails if the pipe breaks or a request is invalid.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
-    die_with_the_parent();
+    // The kernel kills this process when its parent dies, and first if memory runs out. Best effort:
+    // end of input ends the worker too, and the OOM score needs a writable /proc.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     plimsoll_system::program::take_name();
     let Some(WorkerRequest::Begin { machine, options }) = read(&mut from)? else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the worker got no plan first: start plimsoll itself, not its worker",
-        ));
+        let why = "the worker got no plan first: start plimsoll itself, not its worker";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     };
     write(&mut to, &WorkerReply::Done)?;
     let mut bench = Workbench { machine: *machine, options, keep: WorkerCache::default(), prepared: None };
     while let Some(request) = read::<WorkerRequest>(&mut from)? {
-        let reply = bench.answer(request);
-        write(&mut to, &reply)?;
+        write(&mut to, &bench.answer(request).unwrap_or_else(WorkerReply::Cannot))?;
     }
     Ok(())
-}
-
-/// Makes the kernel kill this process when its parent dies, and first if memory runs out.
-fn die_with_the_parent() {
-    // Best effort: end of input ends the worker too, and the OOM score needs a writable /proc.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// Name prefix of the kernel's io_uring workers (io_uring/io-wq.c).
@@ -74,71 +67,56 @@ struct Workbench {
 }
 
 impl Workbench {
-    fn answer(&mut self, request: WorkerRequest) -> WorkerReply {
+    fn answer(&mut self, request: WorkerRequest) -> Result<WorkerReply, CannotMeasure> {
         match request {
-            WorkerRequest::Begin { .. } => {
-                WorkerReply::Cannot(CannotMeasure::environment("'begin' came twice"))
-            }
+            WorkerRequest::Begin { .. } => return Err(CannotMeasure::environment("'begin' came twice")),
             WorkerRequest::Prepare { case, parsed, within } => {
                 let within = within.and_then(|s| Duration::try_from_secs_f64(s).ok());
                 self.options.until = within.and_then(|within| Instant::now().checked_add(within));
-                self.prepare(&case, &parsed)
+                return self.prepare(&case, &parsed).map(WorkerReply::Prepared);
             }
             WorkerRequest::Finish => {
                 self.prepared = None;
-                WorkerReply::Done
+                return Ok(WorkerReply::Done);
             }
-            WorkerRequest::ProvideFile => self.with(|p| WorkerReply::Provided(p.provide_file())),
-            WorkerRequest::Sample(amount) => self.with(|p| {
+            _ => {}
+        }
+        let prepared =
+            self.prepared.as_mut().ok_or_else(|| CannotMeasure::environment("nothing is prepared"))?;
+        Ok(match request {
+            WorkerRequest::ProvideFile => WorkerReply::Provided(prepared.provide_file()),
+            WorkerRequest::Sample(amount) => {
                 let before = run_delays();
-                match p.sample(amount) {
-                    Ok(mut sample) => {
-                        let known = sample.conditions.waited;
-                        sample.conditions.waited = known.or_else(|| waited(&before, sample.elapsed));
-                        WorkerReply::Sampled(Box::new(sample))
-                    }
-                    Err(cannot) => WorkerReply::Cannot(cannot),
-                }
-            }),
-            WorkerRequest::Pause => self.with(|p| {
-                p.pause();
-                WorkerReply::Done
-            }),
-            WorkerRequest::Resume => self.with(|p| {
-                p.resume();
-                WorkerReply::Done
-            }),
-            WorkerRequest::Verify => self.with(|p| match p.verify() {
-                Ok(()) => WorkerReply::Verified(p.facts()),
-                Err(cannot) => WorkerReply::Cannot(cannot),
-            }),
-        }
-    }
-
-    fn prepare(&mut self, case: &Case, parsed: &Parsed) -> WorkerReply {
-        self.prepared = None;
-        let Some(benchmark) = plimsoll_bench::find(case.benchmark()) else {
-            return WorkerReply::Cannot(CannotMeasure::environment(format!(
-                "no benchmark '{}'",
-                case.benchmark()
-            )));
-        };
-        let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
-        match benchmark.prepare(case, parsed, &cx) {
-            Ok(prepared) => {
-                let offer = prepared.offer();
-                self.prepared = Some(prepared);
-                WorkerReply::Prepared(offer)
+                let mut sample = prepared.sample(amount)?;
+                let known = sample.conditions.waited;
+                sample.conditions.waited = known.or_else(|| waited(&before, sample.elapsed));
+                WorkerReply::Sampled(Box::new(sample))
             }
-            Err(cannot) => WorkerReply::Cannot(cannot),
-        }
+            WorkerRequest::Verify => {
+                prepared.verify()?;
+                WorkerReply::Verified(prepared.facts())
+            }
+            WorkerRequest::Pause => {
+                prepared.pause();
+                WorkerReply::Done
+            }
+            _ => {
+                prepared.resume();
+                WorkerReply::Done
+            }
+        })
     }
 
-    fn with(&mut self, ask: impl FnOnce(&mut dyn Prepared) -> WorkerReply) -> WorkerReply {
-        match &mut self.prepared {
-            Some(prepared) => ask(prepared.as_mut()),
-            None => WorkerReply::Cannot(CannotMeasure::environment("nothing is prepared")),
-        }
+    fn prepare(&mut self, case: &Case, parsed: &Parsed) -> Result<Offer, CannotMeasure> {
+        self.prepared = None;
+        let name = case.benchmark();
+        let benchmark = plimsoll_bench::find(name)
+            .ok_or_else(|| CannotMeasure::environment(format!("no benchmark '{name}'")))?;
+        let cx = Context { machine: &self.machine, options: &self.options, keep: &self.keep };
+        let prepared = benchmark.prepare(case, parsed, &cx)?;
+        let offer = prepared.offer();
+        self.prepared = Some(prepared);
+        Ok(offer)
     }
 }
 

@@ -67,17 +67,13 @@ impl Workers {
     }
 
     fn start(&self, machine: &Machine) -> Result<SharedWorker, CannotMeasure> {
-        let (interrupts, interrupted) = (self.interrupts.clone(), Rc::clone(&self.interrupted));
-        let started = WorkerProcess::start(&self.program, machine, &self.options, interrupts, interrupted)?;
-        Ok(Rc::new(RefCell::new(started)))
+        Ok(Rc::new(RefCell::new(WorkerProcess::start(self, machine)?)))
     }
 
     fn worker_for(&mut self, case: &Case) -> Result<SharedWorker, CannotMeasure> {
-        let kept = self
-            .kept
-            .take()
-            .filter(|(benchmark, worker)| benchmark == case.benchmark() && worker.borrow().alive);
-        let worker = match kept {
+        let is_usable =
+            |(of, worker): &(String, SharedWorker)| of == case.benchmark() && worker.borrow().alive;
+        let worker = match self.kept.take().filter(is_usable) {
             Some((_, worker)) => worker,
             None => self.start(&self.machine)?,
         };
@@ -138,14 +134,6 @@ impl Station for Workers {
     }
 }
 
-/// Returns `offer`, with the usual CPUs of the case's benchmark if it has none.
-fn with_cpus(mut offer: Offer, case: &Case, machine: &Machine) -> Offer {
-    if offer.cpus.is_empty() {
-        offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
-    }
-    offer
-}
-
 /// Returns the time limit in s to prepare a case: filled at 10 MB/s, twice with `--steady`.
 fn preparing(case: &Case) -> f64 {
     const SLOWEST: f64 = 10e6;
@@ -176,10 +164,12 @@ impl Remote {
         let mut clock = BudgetLeft { seconds: within };
         let request = WorkerRequest::Prepare { case: case.clone(), parsed: parsed.clone(), within };
         let reply = clock.ask(&worker, &request, preparing(case), "prepared")?;
-        let WorkerReply::Prepared(offer) = reply else {
+        let WorkerReply::Prepared(mut offer) = reply else {
             return Err(CannotMeasure::environment("the worker did not say that the case is ready"));
         };
-        let offer = with_cpus(offer, case, machine);
+        if offer.cpus.is_empty() {
+            offer.cpus = (plimsoll_bench::subsystem_of(case).cpus)(machine, case);
+        }
         let (probes, patience) = (probes(case), preparing(case));
         Ok(Self { worker, offer, facts: Facts::default(), probes, patience, longest: 0.0, clock })
     }
@@ -244,12 +234,8 @@ impl Prepared for Remote {
     }
 
     fn provide_file(&mut self) -> Result<Writable, String> {
-        match self.clock.ask(
-            &self.worker,
-            &WorkerRequest::ProvideFile,
-            self.patience,
-            "given a place for tools",
-        ) {
+        let (request, what) = (WorkerRequest::ProvideFile, "given a place for tools");
+        match self.clock.ask(&self.worker, &request, self.patience, what) {
             Ok(WorkerReply::Provided(place)) => place,
             Ok(_) => Err("the worker did not say where tools may write".to_owned()),
             Err(cannot) => Err(cannot.reason),
@@ -314,18 +300,12 @@ struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    fn start(
-        program: &PathBuf,
-        machine: &Machine,
-        options: &Options,
-        interrupts: Receiver<()>,
-        interrupted: Rc<Cell<bool>>,
-    ) -> Result<Self, CannotMeasure> {
+    fn start(workers: &Workers, machine: &Machine) -> Result<Self, CannotMeasure> {
         let failed = |e: std::io::Error| {
             CannotMeasure::environment(format!("cannot start a worker process: {e}; {}", remedy(&e)))
         };
         // With its own process group, Ctrl-C reaches only the parent, which then decides.
-        let mut child = Command::new(program)
+        let mut child = Command::new(&workers.program)
             .arg0("plimsoll")
             .arg("worker")
             .process_group(0)
@@ -351,10 +331,11 @@ impl WorkerProcess {
             }
         };
         named("replies", listen).map_err(failed)?;
-        let stdin = child.stdin.take();
-        let child = Some(child);
+        let (stdin, child) = (child.stdin.take(), Some(child));
+        let (interrupts, interrupted) = (workers.interrupts.clone(), Rc::clone(&workers.interrupted));
         let mut worker = Self { child, stdin, replies, interrupts, interrupted, last_words, alive: true };
-        let begin = WorkerRequest::Begin { machine: Box::new(machine.clone()), options: options.clone() };
+        let options = workers.options.clone();
+        let begin = WorkerRequest::Begin { machine: Box::new(machine.clone()), options };
         worker.done(&begin, PREPARE_SECONDS)?;
         Ok(worker)
     }
@@ -451,33 +432,24 @@ fn describe_worker_end(status: Option<ExitStatus>, stderr: &str, cpu_time: Optio
     let how = match (status.map(|s| (s.signal(), s.code())), cpu_time) {
         (Some((Some(signal @ (9 | 24)), _)), Some(seconds)) => {
             let or = if signal == 9 { "; or memory, see `dmesg`" } else { "" };
-            format!(
-                "worker killed (signal {signal}: the CPU time of a process is limited to {seconds} s; raise `ulimit -t`{or})"
-            )
+            let limit = format!("the CPU time of a process is limited to {seconds} s; raise `ulimit -t`");
+            format!("worker killed (signal {signal}: {limit}{or})")
         }
-        (ended, _) => ended_with(ended),
+        (Some((Some(signal), _)), _) => {
+            let why = match signal {
+                9 => ": probably out of memory; see `dmesg` and the cgroup's memory limit",
+                4 => ": an instruction that this CPU or hypervisor refuses; try another --isa",
+                7 => ": memory or file behind it went away",
+                _ => "",
+            };
+            format!("worker killed (signal {signal}{why})")
+        }
+        (Some((None, Some(code))), _) => format!("worker ended with code {code}"),
+        _ => "worker closed its pipe without ending, and was killed".to_owned(),
     };
     match stderr.trim() {
         "" => how,
         stderr => format!("{how}: {}", plimsoll_units::text::shown(stderr)),
-    }
-}
-
-/// Describes how a worker ended, given (signal, exit code); `None` if unknown.
-fn ended_with(status: Option<(Option<i32>, Option<i32>)>) -> String {
-    match status {
-        Some((Some(9), _)) => {
-            "worker killed (signal 9: probably out of memory; see `dmesg` and the cgroup's memory limit)"
-                .to_owned()
-        }
-        Some((Some(4), _)) => {
-            "worker killed (signal 4: an instruction that this CPU or hypervisor refuses; try another --isa)"
-                .to_owned()
-        }
-        Some((Some(7), _)) => "worker killed (signal 7: memory or file behind it went away)".to_owned(),
-        Some((Some(signal), _)) => format!("worker killed (signal {signal})"),
-        Some((None, Some(code))) => format!("worker ended with code {code}"),
-        _ => "worker closed its pipe without ending, and was killed".to_owned(),
     }
 }
 
