@@ -100,6 +100,21 @@ pub(super) enum UnreadDocument {
     Refused(io::Error),
 }
 
+impl UnreadDocument {
+    /// Returns the error of the history with this `file`.
+    pub(super) fn of_file(self, file: &Path) -> StoreError {
+        match self {
+            Self::Damaged(why) => StoreError::damaged(file, why),
+            Self::Refused(e) => StoreError::not_readable(file, &e),
+        }
+    }
+
+    /// Returns whether the file does not exist.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused(e) if e.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 impl From<io::Error> for UnreadDocument {
     /// Maps an error with a system error number to `Refused`, an error of unpacking to `Damaged`.
     fn from(error: io::Error) -> Self {
@@ -191,10 +206,9 @@ impl Listing {
                 let why = "it is a symbolic link; put the directory itself in its place";
                 self.problems.push(StoreError::unused(&path, why));
             } else if name.contains(".json") {
-                let why = format!(
-                    "its name does not end in {SUFFIX}; 'plimsoll history import' enters a document that is not compressed"
-                );
-                self.problems.push(StoreError::unused(&path, why));
+                let advice = "'plimsoll history import' enters a document that is not compressed";
+                let why = format!("its name does not end in {SUFFIX}; {advice}");
+                self.problems.push(StoreError::unused(&path, &why));
             }
         }
         Ok(())
@@ -205,7 +219,7 @@ impl Listing {
     fn collect_subdirectory(&mut self, directory: &Path, file: &str) {
         if file.matches('/').count() >= MAX_DEPTH {
             let why = format!("it is more than {MAX_DEPTH} directories below {RUNS_DIRECTORY}");
-            return self.problems.push(StoreError::unused(directory, why));
+            return self.problems.push(StoreError::unused(directory, &why));
         }
         match self.collect(directory, &format!("{file}/")) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {

@@ -169,7 +169,7 @@ impl Index {
                 std::mem::swap(known, &mut found);
             }
             let why = format!("it holds the same run as {}; delete one of them", shown_path(&known.path));
-            self.problems.push(StoreError::unused(&found.path, why));
+            self.problems.push(StoreError::unused(&found.path, &why));
         }
         self.series = stored.series;
     }

@@ -19,7 +19,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use documents::UnreadDocument;
 use index::{Index, Indexed};
 use place::Make;
 use plimsoll_compare::Floors;
@@ -31,7 +30,7 @@ use remarks::Remarks;
 use unfinished::RunJournal;
 
 pub use baseline::{ACCEPTED, BaselineRuns, MOST_BASELINE, OpenRegression, SkippedRuns};
-pub use error::StoreError;
+pub use error::{StoreError, StoreErrorKind};
 pub use place::{HistoryEnvironment, Location};
 pub use query::{MetricTrend, RunStart, TrendPoint, TrendQuery};
 pub use remarks::ProvenCpus;
@@ -79,8 +78,8 @@ impl CaseCounts {
 
     /// Returns a text for each count above zero, such as `12 ok` and `1 skipped`.
     pub fn lines(&self) -> Vec<String> {
-        let kinds =
-            [(self.ok, "ok"), (self.invalid, "invalid"), (self.failed, "failed"), (self.skipped, "skipped")];
+        let Self { ok, invalid, failed, skipped } = *self;
+        let kinds = [(ok, "ok"), (invalid, "invalid"), (failed, "failed"), (skipped, "skipped")];
         kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{n} {kind}")).collect()
     }
 
@@ -161,7 +160,7 @@ impl Store {
         Ok(Self { registry, ..Self::at(directory) })
     }
 
-    /// Opens the history for reading. Fails with [`StoreError::Missing`] if it does not exist.
+    /// Opens the history for reading. Fails with [`StoreErrorKind::Missing`] if it does not exist.
     pub fn read(location: &Location) -> Result<Self, StoreError> {
         location.resolved(Make::Nothing).map(Self::at)
     }
@@ -263,15 +262,10 @@ impl Store {
             let left = unfinished::read(path)?.ok_or_else(|| self.no_such(wanted))?;
             return Ok(left.run);
         }
-        let text = documents::read_unpacked(path).map_err(|unread| match unread {
-            UnreadDocument::Damaged(why) => StoreError::damaged(path, why),
-            UnreadDocument::Refused(e) => StoreError::not_readable(path, &e),
-        })?;
+        let text = documents::read_unpacked(path).map_err(|unread| unread.of_file(path))?;
         let run = Run::parse(&text).map_err(|why| StoreError::damaged(path, why))?;
-        match run.id == found.facts.id {
-            true => Ok(run),
-            false => Err(StoreError::damaged(path, "it is another run than before")),
-        }
+        let is_known = run.id == found.facts.id;
+        is_known.then_some(run).ok_or_else(|| StoreError::damaged(path, "it is another run than before"))
     }
 
     /// Returns whether a run, given as in [`Store::load`], came by `history import`.
@@ -453,10 +447,7 @@ impl Store {
     }
 
     fn no_such(&self, wanted: &str) -> StoreError {
-        StoreError::NoSuchRun {
-            wanted: plimsoll_units::text::shown_within(wanted, 40),
-            directory: plimsoll_units::text::shown_path(&self.directory),
-        }
+        StoreError::no_such_run(&self.directory, wanted)
     }
 }
 

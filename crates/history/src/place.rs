@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use plimsoll_system::links::LinkError;
 use plimsoll_system::trust::{find_exposed, is_writable_by_others, owners};
@@ -51,10 +51,7 @@ impl Location {
         let absolute =
             |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|p| p.is_absolute());
         let data = absolute(&around.data_home).or_else(|| Some(absolute(&around.home)?.join(".local/share")));
-        let data = data.ok_or(StoreError::NoDefaultDirectory {
-            why: "HOME is not set, or is not a directory".to_owned(),
-        })?;
-        Ok(Self::Usual(data.join("plimsoll")))
+        Ok(Self::Usual(data.ok_or_else(StoreError::no_default_directory)?.join("plimsoll")))
     }
 
     /// Returns the location for a directory given by the user (`--store`).
@@ -72,10 +69,8 @@ impl Location {
     /// Returns whether `path` is the history's directory or one of the history's files below it.
     pub fn holds(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(self.directory()) else { return false };
-        below
-            .components()
-            .next()
-            .is_none_or(|first| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own))
+        let is_own = |first: Component<'_>| HISTORY_FILE_NAMES.iter().any(|own| first.as_os_str() == *own);
+        below.components().next().is_none_or(is_own)
     }
 
     /// Returns the path of `file` in the history's directory, which is created if missing.
@@ -97,12 +92,10 @@ impl Location {
     /// Returns `directory` with links resolved: the history's own, or an existing parent of it.
     /// Fails if another user could replace the history.
     fn resolve_if_safe(&self, directory: &Path) -> Result<PathBuf, StoreError> {
-        let refused = |why: String| StoreError::refused(self.directory(), why);
+        let refused = |why: String| StoreError::refused(self.directory(), &why);
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
-            LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => {
-                StoreError::Missing { directory: shown_path(directory) }
-            }
+            LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => StoreError::missing(directory),
             LinkError::Failed(e) => self.not_made(&e),
         })?;
         let found = fs::metadata(&real).map_err(|e| StoreError::not_readable(&real, &e))?;
@@ -149,13 +142,12 @@ impl Location {
     }
 
     fn not_made(&self, error: &io::Error) -> StoreError {
-        let directory = shown_path(self.directory());
         let why = match (self, error.kind()) {
             (Self::Named(_), ErrorKind::NotFound) => "the directory above it does not exist",
             (_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => "a file is in its place",
             _ => return StoreError::not_writable(self.directory(), error),
         };
-        StoreError::NoDirectory { directory, why: why.to_owned() }
+        StoreError::no_directory(self.directory(), why)
     }
 }
 
@@ -170,6 +162,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::StoreErrorKind;
 
     fn usual(data_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
         let around = HistoryEnvironment { data_home: data_home.map(Into::into), home: home.map(Into::into) };
@@ -190,7 +183,7 @@ mod tests {
     #[test]
     fn without_a_home_there_is_merely_no_place() {
         let error = Location::default_location(&HistoryEnvironment::default()).unwrap_err();
-        assert!(error.is_unusable_directory() && error.is_no_default_directory());
+        assert!(error.is_unusable_directory() && error.kind == StoreErrorKind::NoDefaultDirectory);
         assert!(error.to_string().contains("--store"), "{error}");
     }
 
@@ -208,7 +201,7 @@ mod tests {
             std::os::unix::fs::chown(home.path(), Some(owner), None).unwrap();
             let made = Location::Usual(directory.clone()).resolved(Make::Directory);
             assert_eq!(made.is_ok(), is_safe, "{owner} {bits:o}: {made:?}");
-            assert!(made.is_ok() || made.is_err_and(|e| e.is_refusal()));
+            assert!(made.is_ok() || made.is_err_and(|e| e.kind == StoreErrorKind::Refused));
             assert_eq!(directory.exists(), is_safe, "{owner} {bits:o}");
             let _ = fs::remove_dir_all(home.path().join(".local"));
         }
@@ -225,7 +218,7 @@ mod tests {
         location.resolved(Make::Directory).unwrap();
         if std::os::unix::fs::chown(&planted, Some(65_533), None).is_ok() {
             let error = location.resolved(Make::Nothing).unwrap_err();
-            assert!(error.is_refusal() && error.to_string().contains("65533"), "{error}");
+            assert!(error.kind == StoreErrorKind::Refused && error.to_string().contains("65533"), "{error}");
         }
     }
 

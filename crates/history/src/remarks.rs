@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::RunRemarks;
-use super::documents::{UnreadDocument, regular, replace_atomically};
+use super::documents::{regular, replace_atomically};
 use super::error::StoreError;
 
 const MAX_BYTES: u64 = 64 << 20;
@@ -49,12 +49,8 @@ impl Remarks {
     pub(super) fn read(directory: &Path) -> Result<Self, StoreError> {
         let path = path_of(directory);
         let file = match regular(&path) {
-            Ok(file) => file,
-            Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
-            Err(UnreadDocument::Refused(e)) => return Err(StoreError::not_readable(&path, &e)),
-            Err(UnreadDocument::Damaged(why)) => return Err(StoreError::damaged(&path, why)),
+            Err(unread) if unread.is_missing() => return Ok(Self::default()),
+            opened => opened.map_err(|unread| unread.of_file(&path))?,
         };
         let text = plimsoll_units::text::read_small_file(file, MAX_BYTES)
             .map_err(|why| StoreError::damaged(&path, why))?;

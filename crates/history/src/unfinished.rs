@@ -12,7 +12,7 @@ use plimsoll_system::wall::ClockStep;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::documents::{self, UnreadDocument, create_private_dir, regular, replace_atomically};
+use super::documents::{self, create_private_dir, regular, replace_atomically};
 use super::error::StoreError;
 
 const UNFINISHED: &str = "unfinished";
@@ -130,10 +130,8 @@ pub(super) fn all(directory: &Path) -> Vec<Result<UnfinishedRun, StoreError>> {
 /// Reads a journal as a partial run; `None` if it is gone because the run just ended.
 pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let file = match regular(path) {
-        Ok(file) => file,
-        Err(UnreadDocument::Refused(e)) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(UnreadDocument::Refused(e)) => return Err(StoreError::not_readable(path, &e)),
-        Err(UnreadDocument::Damaged(why)) => return Err(StoreError::damaged(path, why)),
+        Err(unread) if unread.is_missing() => return Ok(None),
+        opened => opened.map_err(|unread| unread.of_file(path))?,
     };
     let mut lines = BufReader::new(file.take(MAX_BYTES));
     let (mut run, mut text, mut unused) = (None::<Run>, Vec::new(), 0);
@@ -159,11 +157,8 @@ pub(super) fn read(path: &Path) -> Result<Option<UnfinishedRun>, StoreError> {
     let points = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.series);
     run.elapsed_s = points.map(|point| point.t).fold(run.elapsed_s, f64::max);
     let read = serde_json::to_string(&run).map_err(|e| e.to_string()).and_then(|text| Run::parse(&text));
-    let why = match (unused, read) {
-        (0, Ok(_)) => None,
-        (0, Err(why)) => Some(why),
-        _ => Some(format!("{unused} of its lines are damaged; its other cases are used")),
-    };
+    let damaged = || format!("{unused} of its lines are damaged; its other cases are used");
+    let why = if unused > 0 { Some(damaged()) } else { read.err() };
     let problem = why.map(|why| StoreError::damaged(path, why));
     Ok(Some(UnfinishedRun { run, path: path.to_owned(), problem }))
 }

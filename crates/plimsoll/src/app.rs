@@ -32,7 +32,7 @@ use crossbeam_channel::Receiver;
 use plimsoll_bench::Candidate;
 use plimsoll_command::cli::{Common, Measurable, TypedCommand};
 use plimsoll_command::resolve;
-use plimsoll_history::{Location, StoreError};
+use plimsoll_history::{Location, StoreError, StoreErrorKind};
 use plimsoll_machine::{Health, Machine, Root, saved};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_metal::isa::Absence;
@@ -574,7 +574,7 @@ fn case_for_machine(machine: &Machine, candidate: Candidate) -> Option<Candidate
 
 fn store_failure(error: &StoreError) -> Failure {
     let code = match error {
-        e if e.is_refusal() => code::REFUSED,
+        e if e.kind == StoreErrorKind::Refused => code::REFUSED,
         e if e.is_not_found() => code::USAGE,
         _ => code::ENVIRONMENT,
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crossbeam_channel::Receiver;
 
 use plimsoll_command::cli::Common;
-use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError};
+use plimsoll_history::{HistoryEnvironment, Location, Store, StoreError, StoreErrorKind};
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_output::report::html;
 use plimsoll_output::report::json;
@@ -93,7 +93,7 @@ impl Outputs {
             Err(e) if e.is_unusable_directory() && common.store.is_none() => {
                 complaints.push(e.to_string());
                 let usual = location(None).ok().flatten();
-                (None, usual.filter(|_| !e.is_no_default_directory()))
+                (None, usual.filter(|_| e.kind != StoreErrorKind::NoDefaultDirectory))
             }
             Err(e) => return Err(e.into()),
         };

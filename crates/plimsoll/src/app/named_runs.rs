@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
-use plimsoll_history::{MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreError};
+use plimsoll_history::{MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreErrorKind};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
 
@@ -181,7 +181,7 @@ impl<'a> LazyHistory<'a> {
             return Ok(ComparedSide { name: shown(name), runs: loaded(store, &tagged)? });
         }
         let run = store.load(name).map_err(|e| match e {
-            StoreError::NoSuchRun { .. } if Path::new(name).exists() => {
+            e if e.kind == StoreErrorKind::NoSuchRun && Path::new(name).exists() => {
                 Failure::usage(match Run::read_all(Path::new(name)) {
                     Ok(_) => format!(
                         "no run '{0}' is in the history; for the file of that name write ./{0}",
@@ -193,7 +193,7 @@ impl<'a> LazyHistory<'a> {
                     ),
                 })
             }
-            StoreError::NoSuchRun { .. } if name == "baseline" => Failure::usage(
+            e if e.kind == StoreErrorKind::NoSuchRun && name == "baseline" => Failure::usage(
                 "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
             ),
             e => store_failure(&e),
