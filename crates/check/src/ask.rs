@@ -37,17 +37,9 @@ impl HeldFigure {
     }
 }
 
-/// Derives the limit of `figure` on the machine `place`: the most permissive limit among the cases
+/// Derives the limit of `figure` on `machine`: the most permissive limit among the cases
 /// that `alternatives` makes from the figure's case. Without a limit, returns the reason.
 pub(crate) fn ask(
-    figure: &StatedFigure,
-    place: &CheckedMachine<'_>,
-    alternatives: impl Fn(&EquivalentCase) -> Vec<EquivalentCase>,
-) -> HeldFigure {
-    ask_of(figure, place.machine, alternatives)
-}
-
-pub(crate) fn ask_of(
     figure: &StatedFigure,
     machine: &Machine,
     alternatives: impl Fn(&EquivalentCase) -> Vec<EquivalentCase>,
@@ -84,15 +76,9 @@ pub(crate) fn given(figure: &StatedFigure, limits: &UserLimits) -> Option<Limit>
 }
 
 fn limits(machine: &Machine, like: &EquivalentCase) -> Vec<Limit> {
-    let samples = [like.sample.clone()];
-    let evidence = LimitEvidence::default();
-    plimsoll_bench::limits(&Question {
-        machine,
-        case: &like.case,
-        metric: like.metric,
-        samples: &samples,
-        evidence,
-    })
+    let EquivalentCase { case, metric, sample, .. } = like;
+    let (samples, evidence) = (std::slice::from_ref(sample), LimitEvidence::default());
+    plimsoll_bench::limits(&Question { machine, case, metric, samples, evidence })
 }
 
 /// Returns the first known limit that is no promise, else the first known one, else the first.
@@ -110,29 +96,22 @@ pub(crate) fn binding(
     share: f64,
     explained: bool,
     place: &CheckedMachine<'_>,
-) -> Result<(), String> {
+) -> Result<(), &'static str> {
     const HIDDEN_SOCKETS: f64 = 2.0;
-    if limit.source == LimitSource::User {
-        return Ok(());
-    }
-    if limit.is_promise {
-        return Err("past a rating, which is a promise and no physical limit".to_owned());
-    }
-    if limit.source == LimitSource::Inferred {
-        return Err("past the limit, which is inferred and may be wrong".to_owned());
-    }
     let guest = place.machine.virtualisation.is_virtual != Some(false);
-    match figure.subject {
+    Err(match figure.subject {
+        _ if limit.source == LimitSource::User => return Ok(()),
+        _ if limit.is_promise => "past a rating, which is a promise and no physical limit",
+        _ if limit.source == LimitSource::Inferred => "past the limit, which is inferred and may be wrong",
         Subject::Disk(_) if limit.kind == LimitKind::Floor => {
-            Err("below the mean time of half a turn, which the disk's own cache passes too".to_owned())
+            "below the mean time of half a turn, which the disk's own cache passes too"
         }
-        Subject::Disk(_) | Subject::Link(_) if guest => Err(
+        Subject::Disk(_) | Subject::Link(_) if guest => {
             "past what the device states, which binds nothing in a virtual machine: a hypervisor makes it up"
-                .to_owned(),
-        ),
-        Subject::Memory(_) if guest && !explained && share <= HIDDEN_SOCKETS => {
-            Err("past the limit of the sockets that the hypervisor shows; it may hide others".to_owned())
         }
-        _ => Ok(()),
-    }
+        Subject::Memory(_) if guest && !explained && share <= HIDDEN_SOCKETS => {
+            "past the limit of the sockets that the hypervisor shows; it may hide others"
+        }
+        _ => return Ok(()),
+    })
 }

@@ -14,16 +14,14 @@ const THREADS_TOLERANCE: f64 = 1.15;
 pub(crate) fn held(figure: &StatedFigure, used: &CoreUse, place: &CheckedMachine<'_>) -> HeldFigure {
     let mut held = match used.remainders.filter(|remainders| *remainders > 0.0) {
         Some(remainders) => of_remainders(figure, used.threads, remainders, place),
-        None => ask(figure, place, cases_at_highest_clock),
+        None => ask(figure, place.machine, cases_at_highest_clock),
     };
     held.limit = held.limit.map(at_highest_clock);
     held.possible = "work that was counted twice, the figure of many threads taken for one, an accelerator, bits and bytes confused";
     held.sure = used.by_time.filter(|busy| *busy > used.threads * THREADS_TOLERANCE + 0.1).map(|busy| {
-        let (busy, threads) = (significant(busy, 3), significant(used.threads, 3));
-        (
-            ImpossibleCause::ManyThreads,
-            format!("the latencies show {busy} busy threads; the file states {threads}"),
-        )
+        let [busy, threads] = [busy, used.threads].map(|number| significant(number, 3));
+        let text = format!("the latencies show {busy} busy threads; the file states {threads}");
+        (ImpossibleCause::ManyThreads, text)
     });
     held
 }

@@ -7,7 +7,7 @@ use plimsoll_machine::{Disk, Machine};
 use plimsoll_reference::stated::{DiskCounters, DiskUse, EquivalentCase, StatedFigure};
 use plimsoll_units::quantity::{Quantity, Unit, percent, significant};
 
-use crate::ask::{HeldFigure, ask_of};
+use crate::ask::{HeldFigure, ask};
 use crate::{CheckedMachine, ImpossibleCause};
 use place::{DisksBehind, UnknownDisk};
 
@@ -28,9 +28,8 @@ const MAX_SEEKS_PER_S: f64 = 1000.0;
 pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine<'_>) -> HeldFigure {
     if let Some(client) = &used.client {
         let counts = FigureOfDisks { figure, used, place, behind: None }.by_counts();
-        let why = format!(
-            "its job ran on {client}: check it there, or name that machine's saved file with --machine"
-        );
+        let why = "check it there, or name that machine's saved file with --machine";
+        let why = format!("its job ran on {client}: {why}");
         let held = HeldFigure { sure: counts, ..HeldFigure::unknown(why) };
         if !place.is_named || held.sure.is_some() {
             return held;
@@ -38,9 +37,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
     }
     let behind = place::behind(used, place);
     let mut held = match &behind {
-        Ok(DisksBehind { machine, .. }) => {
-            ask_of(figure, machine, |like: &EquivalentCase| vec![like.clone()])
-        }
+        Ok(DisksBehind { machine, .. }) => ask(figure, machine, |like: &EquivalentCase| vec![like.clone()]),
         Err(UnknownDisk { why, .. }) => HeldFigure::unknown(why.clone()),
     };
     let shown = FigureOfDisks { figure, used, place, behind: behind.as_ref().ok() };
@@ -51,7 +48,10 @@ pub(crate) fn held(figure: &StatedFigure, used: &DiskUse, place: &CheckedMachine
     held.likely = likely_cause(used, behind.as_ref().ok());
     held.possible =
         "a cache of the host or the controller, data that the device compresses, bits and bytes confused";
-    held.note = shown.loop_note();
+    let looped = shown.behind.and_then(|behind| behind.looped.as_ref());
+    held.note = looped.map(|layer| {
+        format!("{layer} is a loop device: the page cache of the file behind it may have answered")
+    });
     held.doubt = shown.doubt();
     held.incomplete = behind.as_ref().ok().and_then(|behind| behind.incomplete.clone());
     held
@@ -73,13 +73,9 @@ impl FigureOfDisks<'_> {
     /// Returns the seconds that one block takes on the links of the disks together; 0 if a link is
     /// unknown or the machine is a guest, whose links are fictitious.
     fn link_seconds(&self) -> f64 {
-        let Some(behind) =
-            self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false))
-        else {
-            return 0.0;
-        };
-        let speeds: Option<f64> =
-            behind.disks().iter().map(|disk| disk.link.as_ref().map(DeviceLink::coded_bit_per_s)).sum();
+        let behind = self.behind.filter(|_| self.place.machine.virtualisation.is_virtual == Some(false));
+        let speed = |disk: &Disk| disk.link.as_ref().map(DeviceLink::coded_bit_per_s);
+        let speeds = behind.and_then(|behind| behind.disks().iter().map(speed).sum::<Option<f64>>());
         let speed = speeds.filter(|speed| *speed > 0.0).map(|speed| speed / 8.0);
         speed.zip(self.used.block).map_or(0.0, |(speed, block)| block / speed)
     }
@@ -107,7 +103,9 @@ impl FigureOfDisks<'_> {
         if !used.reads_directly || used.counted.iter().any(DiskCounters::is_memory) {
             return None;
         }
-        if used.counted.is_empty() && !(place.is_named && self.has_disks()) {
+        let disks = self.behind.map_or(&[][..], DisksBehind::disks);
+        let are_in_memory = disks.iter().any(|disk| matches!(disk.kind, DiskKind::Ram | DiskKind::Zram));
+        if used.counted.is_empty() && (!place.is_named || disks.is_empty() || are_in_memory) {
             return None;
         }
         let shown = match disk_shortfall(figure, used, place.machine) {
@@ -118,11 +116,6 @@ impl FigureOfDisks<'_> {
             "direct=1, but {shown}: reads of what was never written (a hole, or space that is only allocated) ask no disk"
         );
         Some((ImpossibleCause::Unwritten, text))
-    }
-
-    fn has_disks(&self) -> bool {
-        let disks = self.behind.map_or(&[][..], DisksBehind::disks);
-        !disks.is_empty() && disks.iter().all(|disk| !matches!(disk.kind, DiskKind::Ram | DiskKind::Zram))
     }
 
     fn doubt(&self) -> Option<String> {
@@ -173,23 +166,15 @@ impl FigureOfDisks<'_> {
         let own = used.writes.then_some(used.own);
         let bytes =
             own.map_or(used.file_bytes, |own| Some(used.file_bytes.map_or(own, |file| own.min(file))));
-        match bytes.zip(memory) {
-            Some((bytes, memory)) if bytes > memory => None,
-            Some((bytes, memory)) if bytes > 0.0 => Some(format!(
-                "buffered, and the file does not show what the disk did: the page cache may have answered ({}, {} of memory)",
-                shown(bytes),
-                percent(bytes / memory, 1)
-            )),
-            _ => Some(
-                "buffered, and the file does not show what the disk did: the page cache may have answered"
-                    .to_owned(),
-            ),
-        }
-    }
-
-    fn loop_note(&self) -> Option<String> {
-        let layer = self.behind?.looped.as_ref()?;
-        Some(format!("{layer} is a loop device: the page cache of the file behind it may have answered"))
+        let share = match bytes.zip(memory) {
+            Some((bytes, memory)) if bytes > memory => return None,
+            Some((bytes, memory)) if bytes > 0.0 => {
+                format!(" ({}, {} of memory)", shown(bytes), percent(bytes / memory, 1))
+            }
+            _ => String::new(),
+        };
+        let why = "buffered, and the file does not show what the disk did: the page cache may have answered";
+        Some(format!("{why}{share}"))
     }
 }
 
@@ -258,11 +243,9 @@ fn compressed(used: &DiskUse, machine: &Machine) -> Option<(ImpossibleCause, Str
     let few = bytes + used.own * late < used.own * LEAST_SHARE;
     let less = used.own >= LEAST_MOVED && bytes > 0.0 && few && !is_short(used);
     (less && used.cached == Some(false)).then(|| {
-        let text = format!(
-            "{option}: it moved {}, and {disks} at most {}: the rest was compressed away",
-            shown(used.own),
-            shown(bytes)
-        );
+        let [own, bytes] = [used.own, bytes].map(shown);
+        let text =
+            format!("{option}: it moved {own}, and {disks} at most {bytes}: the rest was compressed away");
         (ImpossibleCause::Compressed, text)
     })
 }
@@ -303,25 +286,19 @@ impl DiskCounts {
 /// or a loop device) or compression. `None` without a sign of these. `behind` are the disks that
 /// hold the file, if known.
 fn likely_cause(used: &DiskUse, behind: Option<&DisksBehind>) -> Option<(ImpossibleCause, String)> {
-    if used.cached == Some(true) {
-        let text = "past the disk's link, and buffered (direct=0): the page cache answered".to_owned();
-        return Some((ImpossibleCause::PageCache, text));
-    }
-    if let Some(layer) = behind.and_then(|behind| behind.looped.as_ref()) {
-        let text = format!(
-            "past the disk's link, and {layer} is a loop device: the page cache of the file behind it answered"
-        );
-        return Some((ImpossibleCause::PageCache, text));
-    }
-    if let Some(option) = behind.and_then(|behind| behind.compresses.as_ref()) {
-        let text = format!(
-            "past the disk's link, and the file system is mounted with {option}: less was moved than counted"
-        );
-        return Some((ImpossibleCause::Compressed, text));
-    }
-    let option = used.compressible.as_ref()?;
-    let text = format!("past the disk's link, and {option}: less was moved than counted");
-    Some((ImpossibleCause::Compressed, text))
+    let layer = behind.and_then(|behind| behind.looped.as_ref());
+    let (cause, why) = if used.cached == Some(true) {
+        (ImpossibleCause::PageCache, "buffered (direct=0): the page cache answered".to_owned())
+    } else if let Some(layer) = layer {
+        let why = format!("{layer} is a loop device: the page cache of the file behind it answered");
+        (ImpossibleCause::PageCache, why)
+    } else {
+        let mounted = behind.and_then(|behind| behind.compresses.as_ref());
+        let mounted = mounted.map(|option| format!("the file system is mounted with {option}"));
+        let option = mounted.or_else(|| used.compressible.clone())?;
+        (ImpossibleCause::Compressed, format!("{option}: less was moved than counted"))
+    };
+    Some((cause, format!("past the disk's link, and {why}")))
 }
 
 fn shown(bytes: f64) -> Quantity {

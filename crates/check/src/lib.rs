@@ -114,18 +114,15 @@ fn judged(figure: &StatedFigure, place: &CheckedMachine<'_>, foreign: Option<&st
         return CheckedFigure::impossible(figure, None, ImpossibleCause::Absurd, true, why);
     }
     if figure.value == 0.0 && figure.unit != Unit::Second {
-        return CheckedFigure::unjudged(
-            figure,
-            None,
-            "the rate is 0: nothing was done or nothing arrived".to_owned(),
-        );
+        let why = "the rate is 0: nothing was done or nothing arrived";
+        return CheckedFigure::unjudged(figure, None, why.to_owned());
     }
     let mut held = match &figure.subject {
         Subject::Disk(used) => disk::held(figure, used, place),
         Subject::Link(used) => link::held(figure, used, place),
         Subject::Memory(used) => memory::held(figure, used, place),
         Subject::Cores(used) => cores::held(figure, used, place),
-        Subject::Other => ask::ask(figure, place, |like| vec![like.clone()]),
+        Subject::Other => ask::ask(figure, place.machine, |like| vec![like.clone()]),
     };
     let is_link = matches!(figure.subject, Subject::Link(_));
     if let Some(limit) = ask::given(figure, place.limits).filter(|_| !is_link) {
@@ -170,10 +167,10 @@ fn contradicted(
     let found = match () {
         () if figure.unit != Unit::Second && is(8.0) => bits("an eighth of it"),
         () if figure.unit != Unit::Second && is(0.125) => bits("8 times as much"),
-        () if past.is_some_and(|share| share > LIMIT_TOLERANCE) => row(
-            ImpossibleCause::Unexplained,
-            format!("above the limit, and contradicts its own bytes and seconds: {why}"),
-        ),
+        () if past.is_some_and(|share| share > LIMIT_TOLERANCE) => {
+            let text = format!("above the limit, and contradicts its own bytes and seconds: {why}");
+            row(ImpossibleCause::Unexplained, text)
+        }
         () if factor.is_finite() && figure.unit != Unit::Second => {
             let times = significant(factor, 3);
             let text = format!("{why}: the figure is {times} times what its file says otherwise");
@@ -216,7 +213,7 @@ fn decided(
         return CheckedFigure::unjudged(figure, Some(&limit), format!("past the limit, but {incomplete}"));
     }
     match ask::binding(&limit, figure, share, likely.is_some(), place) {
-        Err(why) => CheckedFigure::unjudged(figure, Some(&limit), why),
+        Err(why) => CheckedFigure::unjudged(figure, Some(&limit), why.to_owned()),
         Ok(()) => match likely {
             Some((cause, why)) => CheckedFigure::impossible(figure, Some(&limit), cause, true, why),
             None => {
@@ -224,12 +221,9 @@ fn decided(
                     LimitKind::Ceiling => "above the limit",
                     LimitKind::Floor => "below the limit",
                 };
-                let causes = if possible.is_empty() {
-                    String::new()
-                } else {
-                    format!("; possible causes: {possible}")
-                };
-                let why = format!("{past}{causes}");
+                let possible = Some(possible).filter(|possible| !possible.is_empty());
+                let causes = possible.map(|possible| format!("; possible causes: {possible}"));
+                let why = format!("{past}{}", causes.unwrap_or_default());
                 CheckedFigure::impossible(figure, Some(&limit), ImpossibleCause::Unexplained, false, why)
             }
         },

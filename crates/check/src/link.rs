@@ -32,7 +32,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
     let is_given = given.is_some();
     let mut held = match (given, &speed) {
         (Some(limit), _) => HeldFigure { limit: Some(limit), ..HeldFigure::default() },
-        (None, Ok(speed)) => ask(figure, place, |like| vec![asked(like, used, speed)]),
+        (None, Ok(speed)) => ask(figure, place.machine, |like| vec![asked(like, used, speed)]),
         (None, Err(why)) => HeldFigure::unknown(why.clone()),
     };
     held.possible = "bits and bytes confused, the sum of both directions, both ends on one machine, such as two containers, or a link that is not this machine's";
@@ -43,8 +43,8 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
     if used.is_sent {
         held.note = Some("as sent, not as received".to_owned());
     }
-    if let Some(end) = loopback(used) {
-        let stated = format!("both ends are this machine ({}), so no link was crossed", end.name);
+    if let Some((end, is_reserved)) = loopback(used) {
+        let stated = format!("both ends are this machine ({end}), so no link was crossed");
         let paced = used.asked.is_some_and(|asked| figure.value <= asked * PACED);
         if paced {
             return HeldFigure::unknown(format!(
@@ -53,13 +53,9 @@ pub(crate) fn held(figure: &StatedFigure, used: &LinkUse, place: &CheckedMachine
         }
         // Traffic of a tunnel's own end is still limited by the link.
         let within = |limit: &Limit| limit.value.is_some_and(|value| figure.value <= value);
-        if end.is_reserved
-            && held.sure.is_none()
-            && held.limit.as_ref().map_or(figure.value <= TUNNEL, within)
-        {
+        if is_reserved && held.sure.is_none() && held.limit.as_ref().map_or(figure.value <= TUNNEL, within) {
             let why = format!(
-                "both ends are this machine's loopback ({}): loopback, or a tunnel such as ssh -L makes",
-                end.name
+                "both ends are this machine's loopback ({end}): loopback, or a tunnel such as ssh -L makes"
             );
             held.doubt = Some(why.clone());
             held.why_not = Some(why);
@@ -97,32 +93,24 @@ fn both_ways(figure: &StatedFigure, used: &LinkUse) -> Option<(ImpossibleCause, 
     let is_own = (figure.value / own - 1.0).abs() < STREAM_SUM_TOLERANCE;
     let shown = |rate| Quantity::new(rate, Unit::BitPerSecond);
     (is_sum && !is_own).then(|| {
-        let text = format!(
-            "its streams say {} this way and {} the other: it is their sum",
-            shown(own),
-            shown(other)
-        );
+        let [own, other] = [own, other].map(shown);
+        let text = format!("its streams say {own} this way and {other} the other: it is their sum");
         (ImpossibleCause::BothDirections, text)
     })
 }
 
-/// Returns the address that shows that both ends are one machine; `None` if they may be two.
-fn loopback(used: &LinkUse) -> Option<StreamEnd> {
+/// Returns the address that shows that both ends are one machine, and whether it is reserved for
+/// loopback; `None` if they may be two.
+fn loopback(used: &LinkUse) -> Option<(String, bool)> {
     let is_own = |end: &str| {
         let end = end.trim_start_matches("::ffff:");
         end == "::1" || end.starts_with("127.") || end.eq_ignore_ascii_case("localhost")
     };
     if let Some([near, far]) = &used.ends {
         let is_reserved = is_own(far) && is_own(near);
-        return (near == far || is_reserved).then(|| StreamEnd { name: shown_within(far, 64), is_reserved });
+        return (near == far || is_reserved).then(|| (shown_within(far, 64), is_reserved));
     }
-    let end = used.to.as_deref().filter(|end| is_own(end))?;
-    Some(StreamEnd { name: shown_within(end, 64), is_reserved: true })
-}
-
-struct StreamEnd {
-    name: String,
-    is_reserved: bool,
+    used.to.as_deref().filter(|end| is_own(end)).map(|end| (shown_within(end, 64), true))
 }
 
 /// Returns the summed speed in bit/s of all interfaces that have a line and are not down, and their
@@ -158,16 +146,12 @@ fn asked(like: &EquivalentCase, used: &LinkUse, crossed: &Crossed) -> Equivalent
     // The connection may have had another MTU than this machine has now.
     let payload = used.segment.unwrap_or((crossed.mtu.min(JUMBO_MTU) - HEADERS).max(536.0));
     let more = &mut like.sample.conditions.more;
-    for (row, value) in [
-        (&PATH_LOOPBACK, 0.0),
-        (&PATH_SPEED, crossed.speed),
-        (&PATH_MTU, crossed.mtu),
-        (&PATH_IPV6, f64::from(used.is_v6)),
-        (&TCP_MSS, payload),
-        (&TCP_TIMESTAMPS, 0.0),
-    ] {
-        more.set(row, value);
-    }
+    more.set(&PATH_LOOPBACK, 0.0);
+    more.set(&PATH_SPEED, crossed.speed);
+    more.set(&PATH_MTU, crossed.mtu);
+    more.set(&PATH_IPV6, f64::from(used.is_v6));
+    more.set(&TCP_MSS, payload);
+    more.set(&TCP_TIMESTAMPS, 0.0);
     like
 }
 

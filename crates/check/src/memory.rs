@@ -23,7 +23,7 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
     if used.may_be_cache && fits.is_some() {
         return of_a_cache(figure, place);
     }
-    let mut held = ask(figure, place, |like| vec![asked(figure, like, Some(BEYOND_CACHES))]);
+    let mut held = ask(figure, place.machine, |like| vec![asked(figure, like, Some(BEYOND_CACHES))]);
     held.possible =
         "bits and bytes confused, a cache that answered, the figures of several machines added up";
     let Some(array) = used.array else {
@@ -32,10 +32,8 @@ pub(crate) fn held(figure: &StatedFigure, used: &MemoryUse, place: &CheckedMachi
         return held;
     };
     if let Some(cache) = fits {
-        let answered = format!(
-            "the working set of {} fits in {cache}: this is not memory bandwidth",
-            bytes(used.footprint)
-        );
+        let size = bytes(used.footprint);
+        let answered = format!("the working set of {size} fits in {cache}: this is not memory bandwidth");
         held.sure = Some((ImpossibleCause::CacheAnswered, answered));
     } else if array < least(place.machine) {
         let small = format!(
@@ -55,7 +53,7 @@ pub(crate) fn depends_on_caches(used: &MemoryUse) -> bool {
 }
 
 fn of_a_cache(figure: &StatedFigure, place: &CheckedMachine<'_>) -> HeldFigure {
-    let mut held = ask(figure, place, |like| vec![asked(figure, like, None)]);
+    let mut held = ask(figure, place.machine, |like| vec![asked(figure, like, None)]);
     held.limit = held.limit.map(at_highest_clock);
     held.possible = "bits and bytes confused, the figure of many threads taken for one";
     held.note = Some("cache bandwidth: the working set fits in a cache".to_owned());

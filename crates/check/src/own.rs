@@ -38,10 +38,14 @@ fn row(made: &Measurement) -> CheckedFigure {
         Some(wrong) => wrong.headline(),
         None => made.reason.clone().unwrap_or_default(),
     };
+    let known_unit = || {
+        let benchmark = plimsoll_bench::find(made.case.benchmark())?;
+        benchmark.metrics(&made.case).first().map(|metric| metric.unit)
+    };
     CheckedFigure {
         name: text::shown(&format!("{}: {}", made.node, made.case.id())),
         value: metric.map_or(f64::NAN, |metric| metric.summary.median),
-        unit: metric.map_or_else(|| unit_of(made), |metric| metric.unit),
+        unit: metric.map(|metric| metric.unit).or_else(known_unit).unwrap_or(Unit::Second),
         limit,
         of_limit: metric.and_then(|metric| metric.of_limit),
         verdict,
@@ -50,11 +54,6 @@ fn row(made: &Measurement) -> CheckedFigure {
         reason: text::shown(&reason),
         contradicts_itself: false,
     }
-}
-
-fn unit_of(made: &Measurement) -> Unit {
-    let metrics = plimsoll_bench::find(made.case.benchmark()).map(|benchmark| benchmark.metrics(&made.case));
-    metrics.and_then(|metrics| metrics.first().map(|metric| metric.unit)).unwrap_or(Unit::Second)
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ pub fn contents(path: &Path, stdin: impl Read) -> Result<String, String> {
     if path == Path::new("-") {
         stdin.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     } else {
-        let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
-        if !about.is_file() {
+        if !std::fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
             return Err("not a regular file".to_owned());
         }
         let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
@@ -23,17 +22,16 @@ pub fn contents(path: &Path, stdin: impl Read) -> Result<String, String> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(format!("larger than {} MiB", MOST_BYTES >> 20));
     }
-    match bytes.as_slice() {
-        [0x1f, 0x8b, ..] => return Err("compressed by gzip: unpack it with gunzip first".to_owned()),
+    let wrong = match bytes.as_slice() {
+        [0x1f, 0x8b, ..] => "compressed by gzip: unpack it with gunzip first",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            return Err(
-                "its text is UTF-16, and must be UTF-8: iconv -f UTF-16 -t UTF-8 converts it".to_owned()
-            );
+            "its text is UTF-16, and must be UTF-8: iconv -f UTF-16 -t UTF-8 converts it"
         }
-        _ => {}
-    }
-    if bytes.contains(&0) {
-        return Err("not a text: it has NUL bytes".to_owned());
+        bytes if bytes.contains(&0) => "not a text: it has NUL bytes",
+        _ => "",
+    };
+    if !wrong.is_empty() {
+        return Err(wrong.to_owned());
     }
     Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }

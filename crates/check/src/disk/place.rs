@@ -66,10 +66,8 @@ const MOVE_NOTHING: &[&str] = &[
 
 pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<DisksBehind, UnknownDisk> {
     if let Some(engine) = used.engine.as_deref().filter(|engine| MOVE_NOTHING.contains(engine)) {
-        return Err(UnknownDisk::is(
-            ImpossibleCause::NoDevice,
-            format!("ioengine={engine} transfers nothing"),
-        ));
+        let why = format!("ioengine={engine} transfers nothing");
+        return Err(UnknownDisk::is(ImpossibleCause::NoDevice, why));
     }
     let devices: Vec<String> = match used.counted.is_empty() {
         false => used.counted.iter().map(|disk| disk.name.clone()).collect(),
@@ -82,10 +80,8 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Disks
         return named(&devices, place.machine);
     }
     if let Some(path) = used.paths.iter().find(|path| path.contains('\\')) {
-        let shown = shown_within(path, 64);
-        return Err(UnknownDisk::unknown(format!(
-            "{shown} is a path of Windows: this machine does not have it"
-        )));
+        let why = "is a path of Windows: this machine does not have it";
+        return Err(UnknownDisk::unknown(format!("{} {why}", shown_within(path, 64))));
     }
     if let Some(found) = used.paths.iter().find_map(|path| on_file_system(path, used, place)) {
         return found;
@@ -98,23 +94,19 @@ pub(super) fn behind(used: &DiskUse, place: &CheckedMachine<'_>) -> Result<Disks
 fn device(path: &str, place: &CheckedMachine<'_>) -> Option<String> {
     let name = path.strip_prefix("/dev/").filter(|name| !name.is_empty())?;
     let below = name.split('/').next().unwrap_or_default();
-    if name.contains('/') && has_files(below, place) {
-        return None;
-    }
     if !name.contains('/') {
         return Some(name.to_owned());
+    }
+    // `/dev/DIRECTORY` has files instead of devices if it is a mount point, or glibc's directory of
+    // POSIX shared memory (shm_overview(7)).
+    let point = Path::new("/dev").join(below);
+    let mounts = || mounts::read(place.root).unwrap_or_default();
+    if below == "shm" || mounts().iter().any(|mount| mount.point == point) {
+        return None;
     }
     let resolved = place.root.resolve(path).ok();
     let resolved = resolved.as_deref().and_then(Path::to_str).and_then(|path| path.strip_prefix("/dev/"));
     Some(resolved.filter(|name| !name.contains('/')).map_or_else(|| path.to_owned(), str::to_owned))
-}
-
-/// Returns whether `/dev/DIRECTORY` contains files instead of devices: `shm`, or a mount point.
-fn has_files(directory: &str, place: &CheckedMachine<'_>) -> bool {
-    let point = Path::new("/dev").join(directory);
-    // glibc keeps POSIX shared memory in /dev/shm (shm_overview(7)).
-    let mounted = || mounts::read(place.root).unwrap_or_default().iter().any(|mount| mount.point == point);
-    directory == "shm" || mounted()
 }
 
 fn numbered(name: &str, lead: &str) -> bool {
@@ -123,27 +115,19 @@ fn numbered(name: &str, lead: &str) -> bool {
 
 fn no_disk(name: &str, used: &DiskUse) -> Option<UnknownDisk> {
     let numbered = |lead| numbered(name, lead);
-    let shown = shown_within(name, 32);
-    match () {
-        () if name == "null" || name == "zero" || numbered("nullb") => {
-            Some(UnknownDisk::is(ImpossibleCause::NoDevice, format!("{shown} stores nothing")))
+    let (cause, why) = match &used.compressible {
+        _ if name == "null" || name == "zero" || numbered("nullb") => {
+            (ImpossibleCause::NoDevice, "stores nothing".to_owned())
         }
-        () if numbered("zram") => Some(match &used.compressible {
-            Some(option) => UnknownDisk::is(
-                ImpossibleCause::Compressed,
-                format!(
-                    "{shown} is compressed memory, not a disk, and {option} writes data that takes no space in it"
-                ),
-            ),
-            None => {
-                UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is compressed memory and no disk"))
-            }
-        }),
-        () if numbered("ram") => {
-            Some(UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is memory and no disk")))
+        Some(option) if numbered("zram") => {
+            let written = format!("{option} writes data that takes no space in it");
+            (ImpossibleCause::Compressed, format!("is compressed memory, not a disk, and {written}"))
         }
-        () => None,
-    }
+        None if numbered("zram") => (ImpossibleCause::Memory, "is compressed memory and no disk".to_owned()),
+        _ if numbered("ram") => (ImpossibleCause::Memory, "is memory and no disk".to_owned()),
+        _ => return None,
+    };
+    Some(UnknownDisk::is(cause, format!("{} {why}", shown_within(name, 32))))
 }
 
 fn named(names: &[String], machine: &Machine) -> Result<DisksBehind, UnknownDisk> {
@@ -206,9 +190,8 @@ fn on_file_system(
     let mount = mounts::mount_of(&mounts, Path::new(path));
     let is_shm = path.starts_with("/dev/shm/");
     let Some(mount) = mount.filter(|mount| !is_shm || mount.point.starts_with("/dev/shm")) else {
-        return is_shm.then(|| {
-            Err(UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is in memory: no disk")))
-        });
+        let unknown = UnknownDisk::is(ImpossibleCause::Memory, format!("{shown} is in memory: no disk"));
+        return is_shm.then_some(Err(unknown));
     };
     let fs_type = shown_within(&mount.fs_type, 20);
     match Medium::of(&mount.fs_type) {
@@ -254,10 +237,10 @@ fn on_devices(mount: &Mount, place: &CheckedMachine<'_>) -> DisksBehind {
 /// 2.3 ignores direct=1.
 fn explain_zfs(shown: &str, used: &DiskUse) -> UnknownDisk {
     match lone_transfer_too_fast(used, 0.0) {
-        Some(took) => UnknownDisk::is(
-            ImpossibleCause::PageCache,
-            format!("{shown} is on zfs, and {took}: its own cache (ARC) answered"),
-        ),
+        Some(took) => {
+            let why = format!("{shown} is on zfs, and {took}: its own cache (ARC) answered");
+            UnknownDisk::is(ImpossibleCause::PageCache, why)
+        }
         None => UnknownDisk::unknown(format!("{shown} is on zfs: its disks are not known")),
     }
 }
@@ -281,8 +264,7 @@ fn explain_network_fs(shown: &str, mount: &Mount, used: &DiskUse, place: &Checke
         (link_bytes(place.machine), rate, place.machine.virtualisation.is_virtual, is_here)
         && rate > links * LIMIT_TOLERANCE
     {
-        let (rate, links) =
-            (Quantity::new(rate, Unit::BytePerSecond), Quantity::new(links, Unit::BytePerSecond));
+        let [rate, links] = [rate, links].map(|rate| Quantity::new(rate, Unit::BytePerSecond));
         let why = format!(
             "{shown} is on {fs_type}, and {rate} is more than the {links} that all links of this machine carry: its memory answered"
         );
