@@ -138,7 +138,8 @@ pub(super) fn choose_tools(
             let mut best: BTreeMap<&str, Choice> = BTreeMap::new();
             for choice in paired_here.filter_map(|(ref_tool, pairing)| there(ref_tool, pairing, search)) {
                 let metric = choice.pairing.metric;
-                if best.get(metric).is_none_or(|known| before(&choice.pairing, &known.pairing)) {
+                let key = |choice: &Choice| (distance(&choice.pairing), choice.pairing.seconds);
+                if best.get(metric).is_none_or(|known| key(&choice) < key(known)) {
                     best.insert(metric, choice);
                 }
             }
@@ -164,7 +165,10 @@ fn choose_named(
     machine: &Machine,
 ) -> Option<Choice> {
     if let Some(pairing) = pairing(ref_tool, case, machine) {
-        return Some(Choice { pairing, found: looked(ref_tool, search) });
+        let absent = |why: String| format!("{why}; {}", remedy(ref_tool, search, &why));
+        let found = InstalledTool::find_programs(ref_tool, search);
+        let found = found.map_err(|why| Absent { name: ref_tool.name, why: absent(why) });
+        return Some(Choice { pairing, found });
     }
     let declined = (ref_tool.declines)(case)?;
     let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
@@ -175,11 +179,6 @@ fn choose_named(
 
 fn there(ref_tool: &'static RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
     InstalledTool::find_programs(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
-}
-
-fn looked(tool: &'static RefTool, search: &ProgramSearch) -> Result<InstalledTool, Absent> {
-    InstalledTool::find_programs(tool, search)
-        .map_err(|why| Absent { name: tool.name, why: format!("{why}; {}", remedy(tool, search, &why)) })
 }
 
 /// Returns how to make a tool usable that is unavailable because of `why`: a command or advice.
@@ -206,11 +205,6 @@ fn distance(pairing: &Pairing) -> u8 {
         Match::Scaled => 1,
         Match::Related => 2,
     }
-}
-
-fn before(one: &Pairing, other: &Pairing) -> bool {
-    let key = |p: &Pairing| (distance(p), p.seconds);
-    key(one).partial_cmp(&key(other)) == Some(std::cmp::Ordering::Less)
 }
 
 fn is_quicker(one: &Pairing, other: &Pairing) -> bool {

@@ -57,6 +57,10 @@ pub struct Pairing {
 impl Pairing {
     /// Default number of pairs.
     pub const DEFAULT_PAIRS: usize = 5;
+
+    fn new(metric: &'static str, definition: Match, note: &'static str, seconds: f64) -> Self {
+        Self { metric, definition, note, seconds, pairs: Self::DEFAULT_PAIRS }
+    }
 }
 
 /// A further figure for the same metric, such as the rate of another pass over the file.
@@ -96,6 +100,13 @@ pub struct InvocationInput<'a> {
     pub is_scaled_down: bool,
     /// Location of the tool's server.
     pub far: ToolServerLocation<'a>,
+}
+
+impl InvocationInput<'_> {
+    /// Returns the call of `program` on the CPUs of the case.
+    fn call(&self, program: &'static str, arguments: Vec<String>) -> Invocation {
+        Invocation { program, arguments, cpus: self.offer.cpus.clone(), ..Invocation::default() }
+    }
 }
 
 /// Location of a tool's server.
@@ -319,6 +330,15 @@ impl ResultFormat {
         continues: |_, _| false,
         read: |_| Err(String::new()),
     };
+
+    const fn of_text(
+        about: &'static str,
+        recognises: fn(&str) -> bool,
+        starts: fn(&str) -> Vec<usize>,
+        read: fn(&str) -> Result<Stated, String>,
+    ) -> Self {
+        Self { about, recognises, starts, read, ..Self::NONE }
+    }
 }
 
 impl RefTool {

@@ -145,20 +145,18 @@ impl SelfLauncher {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
         let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };
-        let (lines_out, chunks) = bounded(2);
-        let stdout =
-            listen(running.child.stdout.take(), OutputStream::Out, lines_out.clone()).map_err(thread);
-        let stderr = listen(running.child.stderr.take(), OutputStream::Err, lines_out).map_err(thread);
+        let (sender, outputs) = bounded(2);
+        let stdout = listen(running.child.stdout.take(), false, sender.clone()).map_err(thread);
+        let stderr = listen(running.child.stderr.take(), true, sender).map_err(thread);
         stdout.and(stderr)?;
         feed(&mut running.child, order.stdin.as_deref()).map_err(thread)?;
-        let (mut out, mut err) = (None, None);
+        let (mut stdout, mut stderr) = (None, None);
         let deadline = after(order.limit);
-        while out.is_none() || err.is_none() {
+        while stdout.is_none() || stderr.is_none() {
             select! {
-                recv(chunks) -> chunk => match chunk {
-                    Ok(StreamChunk { bytes: None, .. }) | Err(_) => return Err(ProcessError::TooMuch { program }),
-                    Ok(StreamChunk { stream: OutputStream::Out, bytes }) => out = bytes,
-                    Ok(StreamChunk { stream: OutputStream::Err, bytes }) => err = bytes,
+                recv(outputs) -> output => match output {
+                    Ok((is_stderr, Some(text))) => *if is_stderr { &mut stderr } else { &mut stdout } = Some(text),
+                    Ok((_, None)) | Err(_) => return Err(ProcessError::TooMuch { program }),
                 },
                 recv(interrupts) -> _ => return Err(ProcessError::Interrupted),
                 recv(deadline) -> _ => {
@@ -167,26 +165,15 @@ impl SelfLauncher {
             }
         }
         let status = running.collect().map_err(thread)?;
-        let text = |bytes: Option<Vec<u8>>| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-        Ok(ProgramEnd { status, stdout: text(out), stderr: text(err) })
+        Ok(ProgramEnd { status, stdout: stdout.unwrap_or_default(), stderr: stderr.unwrap_or_default() })
     }
 }
 
-#[derive(Clone, Copy)]
-enum OutputStream {
-    Out,
-    Err,
-}
-
-struct StreamChunk {
-    stream: OutputStream,
-    bytes: Option<Vec<u8>>,
-}
-
+/// Sends the text of `pipe` when it ends, after `is_stderr`; `None` if it is longer than allowed.
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
-    stream: OutputStream,
-    lines_out: Sender<StreamChunk>,
+    is_stderr: bool,
+    output: Sender<(bool, Option<String>)>,
 ) -> std::io::Result<()> {
     let work = move || {
         let mut bytes = Vec::new();
@@ -195,7 +182,8 @@ fn listen(
             let _ = pipe.take(OUTPUT_CAP + 1).read_to_end(&mut bytes);
         }
         let fits = bytes.len() as u64 <= OUTPUT_CAP;
-        let _ = lines_out.send(StreamChunk { stream, bytes: fits.then_some(bytes) });
+        let text = fits.then(|| String::from_utf8_lossy(&bytes).into_owned());
+        let _ = output.send((is_stderr, text));
     };
     std::thread::Builder::new().name("reference output".to_owned()).spawn(work).map(drop)
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use plimsoll_bench_network::Address;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, ToolRun};
-use plimsoll_model::warning::{Note, Warn};
+use plimsoll_model::warning::Note;
 use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::answers::CachedAnswers;
@@ -341,10 +341,6 @@ fn order(
     })
 }
 
-fn free_port() -> std::io::Result<u16> {
-    std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).map(|a| a.port())
-}
-
 struct Making {
     case: Case,
     machine: Machine,
@@ -359,7 +355,10 @@ impl Making {
     fn invocation(&self, ref_tool: &RefTool) -> Result<Invocation, String> {
         let far = match &self.server {
             Some(RemoteServer { host, port }) => ToolServerLocation::There(host, *port),
-            None => ToolServerLocation::Here(free_port().map_err(|e| format!("no free port: {e}"))?),
+            None => {
+                let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
+                ToolServerLocation::Here(free.map_err(|e| format!("no free port: {e}"))?.port())
+            }
         };
         let Making { case, machine, offer, seconds, is_scaled_down, .. } = self;
         let (seconds, is_scaled_down) = (*seconds, *is_scaled_down);
@@ -584,7 +583,8 @@ impl Prepared for Runs {
         if !self.libraries.is_empty() {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
-        self.facts.warnings = reading.differs.into_iter().map(Differs).map(Note::from).collect();
+        let differs = |text| Note { code: "reference-differs".to_owned(), text };
+        self.facts.warnings = reading.differs.into_iter().map(differs).collect();
         let tool = named(ref_tool, &self.making.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
@@ -600,19 +600,5 @@ impl Prepared for Runs {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
-    }
-}
-
-struct Differs(String);
-
-impl Warn for Differs {
-    fn code(&self) -> &'static str {
-        "reference-differs"
-    }
-}
-
-impl fmt::Display for Differs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }

@@ -6,7 +6,22 @@ use plimsoll_model::sample::Sample;
 use plimsoll_units::quantity::Unit;
 use plimsoll_units::text::shown_within;
 
-use crate::{Account, REF_TOOLS, RefTool, other_tools};
+use crate::{Account, REF_TOOLS, RefTool, Seconds, other_tools};
+
+/// What the readers of most tools' files use.
+pub(crate) mod prelude {
+    pub(crate) use super::{
+        AS_MANY_AS_CPUS, CoreUse, DiskCounters, DiskUse, EquivalentCase, LinkUse, MAX_FIGURES, MemoryUse,
+        Stated, StatedFigure, StatedMachine, Subject, too_many,
+    };
+    pub(crate) use crate::documents::line_starts;
+    pub(crate) use crate::plausible::{BoundedEvent, Messages, impossible_figure};
+    pub(crate) use crate::tools::{NO_ECHO, number_after, word_after};
+    pub(crate) use crate::{Account, Seconds, json};
+    pub(crate) use plimsoll_model::case::Case;
+    pub(crate) use plimsoll_units::quantity::{Quantity, Unit};
+    pub(crate) use plimsoll_units::text::shown_within;
+}
 
 /// Most figures in one file.
 pub const MAX_FIGURES: usize = 10_000;
@@ -204,9 +219,8 @@ impl StatedFigure {
     /// Returns a figure without details. `name` is shortened and made safe to print; `like` is
     /// plimsoll's case that measures the same, or why there is none.
     pub fn new(name: &str, value: f64, unit: Unit, like: Result<EquivalentCase, String>) -> Self {
-        let name = shown_within(name, MAX_TEXT_CHARS);
         Self {
-            name,
+            name: shown_within(name, MAX_TEXT_CHARS),
             value,
             unit,
             like,
@@ -216,6 +230,17 @@ impl StatedFigure {
             absurd: None,
             subject: Subject::Other,
         }
+    }
+
+    /// Returns a figure that plimsoll measures as the `metric` of `case`.
+    pub fn like(name: &str, value: f64, unit: Unit, case: Case, metric: &'static str) -> Self {
+        Self::new(name, value, unit, Ok(EquivalentCase::of(case, metric)))
+    }
+
+    /// Adds data that were counted separately, `amount` in `seconds`, by which the figure is checked.
+    pub(crate) fn counted(mut self, amount: f64, seconds: f64) -> Self {
+        self.account = (amount > 0.0 && seconds > 0.0).then(|| Account::of(amount, Seconds::of(seconds)));
+        self
     }
 }
 

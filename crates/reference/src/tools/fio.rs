@@ -7,18 +7,13 @@ mod stated;
 
 use std::collections::BTreeMap;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, Flush,
     FsyncLoad, MAX_SMALL_BLOCK_BYTES, STRIDE_BLOCKS, SyncCall, WriteThrough,
 };
 use serde_json::Value;
 
-use super::super::{
-    Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, ToolFigure, fact, json,
-};
-use super::{has_only_parameters, words};
+use crate::tools::prelude::*;
 use report::FioReport;
 
 const LOG: u64 = FsyncLoad::SEGMENT_BYTES;
@@ -245,8 +240,7 @@ fn commits(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     arguments.extend(words(&[&format!("--size={}", LOG / block * block), &time(ask)]));
     arguments.extend(words(COMMON_OPTIONS));
     arguments.push("--refill_buffers".to_owned());
-    let cpus = ask.offer.cpus.clone();
-    Ok(Invocation { program: "fio", arguments, cpus, disk_bytes: LOG, ..Invocation::default() })
+    Ok(Invocation { disk_bytes: LOG, ..ask.call("fio", arguments) })
 }
 
 fn time(ask: &InvocationInput<'_>) -> String {
@@ -314,7 +308,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         }
         _ => return None,
     };
-    Some(Pairing { metric, definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new(metric, definition, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -362,7 +356,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         true => arguments.extend(words(&["--norandommap", "--refill_buffers"])),
         false => arguments.extend(carried(&ask.offer.job)),
     }
-    Ok(Invocation { program: "fio", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    Ok(ask.call("fio", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -3,15 +3,11 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{hpl, number_after, stream};
+use super::{hpl, stream};
+
+use crate::tools::prelude::*;
 
 const ANSWER: &str = "hpccoutf.txt";
 /// Seconds of the parts before HPL, for an order of [`ORDER_OF_BEFORE`].
@@ -37,25 +33,6 @@ const MAX_STREAM_ORDER: u64 = 8000;
 const MAX_STREAM_ORDER_SCALED_DOWN: u64 = 1600;
 /// Expected seconds of a reading of STREAM in a plan that is scaled down.
 const SCALED_DOWN_SECONDS: f64 = 5.0;
-
-enum HpccSection {
-    Single,
-    Star,
-}
-
-impl HpccSection {
-    /// Returns the part of STREAM for the case: all processes at once if it has several threads.
-    fn of(case: &Case) -> Self {
-        if case.threads() > 1 { Self::Star } else { Self::Single }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Single => "SingleSTREAM",
-            Self::Star => "StarSTREAM",
-        }
-    }
-}
 
 fn processes(case: &Case) -> usize {
     if stream::kernel(case).is_some() { case.threads() } else { 1 }
@@ -91,12 +68,8 @@ fn of_all(section: &str, op: &str, processes: f64, of_one: &ToolFigure) -> Resul
 
 /// Parses the number after `key`, such as `Success=`, in the summary; its line must be complete.
 fn summary(text: &str, key: &str) -> Result<f64, String> {
-    let value = text.split_inclusive('\n').find_map(|line| line.strip_prefix(key)?.strip_suffix('\n'));
-    let value = value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?;
-    value
-        .trim()
-        .parse()
-        .map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
+    let value = whole_lines(text).find_map(|line| line.strip_prefix(key));
+    number(key, value.ok_or_else(|| format!("its summary has no {}", key.trim_end_matches('=')))?.trim())
 }
 
 /// Returns the number of elements of each of the case's arrays; `None` if it is no STREAM kernel.
@@ -114,15 +87,12 @@ pub(super) const TOOL: RefTool = RefTool {
     version_after: "Benchmark version ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: ResultFormat {
-        about: "its hpccoutf.txt",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text("its hpccoutf.txt", stated::recognises, stated::starts, stated::read),
     stderr_facts: hpl::core_type,
-    declines,
+    declines: |case| {
+        (case.benchmark() == "memory.bandwidth")
+            .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
+    },
     benchmark_name,
     pairing,
     seconds_scaled_down: |case| stream::kernel(case).map(|_| SCALED_DOWN_SECONDS),
@@ -130,11 +100,6 @@ pub(super) const TOOL: RefTool = RefTool {
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "memory.bandwidth")
-        .then_some("it has STREAM's copy, scale, add and triad, with a process on a CPU for each thread")
-}
 
 fn benchmark_name(case: &Case) -> Option<&'static str> {
     stream::kernel(case).map(|_| "STREAM")
@@ -145,15 +110,12 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
         return hpl::pairing(case, seconds_before_hpl(case) + hpl::expected_seconds(case));
     }
     (case.threads() <= machine.cpu.allowed.len().max(1)).then_some(())?;
-    let note = match HpccSection::of(case) {
-        HpccSection::Single => {
-            "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
-        }
-        HpccSection::Star => {
-            "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
-        }
+    let note = if case.threads() > 1 {
+        "StarSTREAM, on a process for each thread: the sum of their best repetitions and our best sample, stores as its compiler chose them"
+    } else {
+        "SingleSTREAM, on one process: its best repetition and our best sample (its mean time is that of ten divided by nine), stores as its compiler chose them"
     };
-    Some(Pairing { metric: "bandwidth", definition: Match::Related, note, seconds: BEFORE, pairs: 1 })
+    Some(Pairing { pairs: 1, ..Pairing::new("bandwidth", Match::Related, note, BEFORE) })
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -172,14 +134,12 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let input = hpl::input(&order)? + "# ignored\n0\n0\n0\n0\n";
     let threads = ask.case.threads().div_ceil(processes.max(1));
     Ok(Invocation {
-        program: "hpcc",
         files: vec![("hpccinf.txt", input)],
         environment: hpl::environment(ask, threads),
-        cpus: ask.offer.cpus.clone(),
         output: Output::File(ANSWER),
         processes,
         answers_others: benchmark_name(ask.case).is_some(),
-        ..Invocation::default()
+        ..ask.call("hpcc", Vec::new())
     })
 }
 
@@ -192,18 +152,15 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         };
     };
     let (used, wanted) = (summary(text, "STREAM_VectorSize=")?, elements(case).unwrap_or(0) as f64);
-    let part = HpccSection::of(case);
-    let section = section(text, part.name())?;
+    let part = if case.threads() > 1 { "StarSTREAM" } else { "SingleSTREAM" };
+    let section = section(text, part)?;
     let op = kernel.name();
-    let mut reading = match part {
-        HpccSection::Single => stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?,
-        HpccSection::Star => {
-            let of_one = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
-            of_all(section, op, case.threads() as f64, &of_one)?
-        }
-    };
+    let mut reading = stream::StreamRow::of(section, &kernel, used, 1e9)?.best()?;
+    if case.threads() > 1 {
+        reading = of_all(section, op, case.threads() as f64, &reading)?;
+    }
     let count = summary(text, "CommWorldProcs=")?;
-    reading.record(&fact::PART, format!("{} {op}", part.name()));
+    reading.record(&fact::PART, format!("{part} {op}"));
     reading.compare(&fact::ELEMENTS, used, wanted, 0.01);
     reading.record(&fact::PROCESSES, count);
     if (count - case.threads() as f64).abs() > 0.5 {
@@ -255,7 +212,7 @@ mod tests {
         let offer = plimsoll_model::sample::Offer::default();
         let invoked_at = |id: &str, is_scaled_down: bool| {
             let case: Case = id.parse().unwrap();
-            let far = crate::ToolServerLocation::Here(1);
+            let far = ToolServerLocation::Here(1);
             let ask = InvocationInput {
                 case: &case,
                 machine: &machine,

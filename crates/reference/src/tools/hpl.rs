@@ -1,10 +1,8 @@
 //! Shared by `hpcc` and `xhpl`, which run HPL with the same input and print the same result line.
 //! One process has all BLAS threads of the case (P × Q = 1 × 1): no message passing.
 
+use crate::tools::prelude::*;
 use plimsoll_bench_cpu::operations;
-use plimsoll_model::case::Case;
-
-use super::super::{Account, InvocationInput, Match, Pairing, Seconds, ToolFact, ToolFigure, fact};
 
 pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 
@@ -17,13 +15,8 @@ const COLUMNS: usize = 7;
 /// Returns the pairing if a case solves a dense f64 system; `seconds` is the tool's expected time.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
     let solves = BENCHMARKS.contains(&case.benchmark()) && case.word("type").is_none_or(|t| t == "f64");
-    solves.then_some(Pairing {
-        metric: "rate",
-        definition: Match::Exact,
-        note: "the same order, blocks and count of operations; the BLAS library decides",
-        seconds,
-        pairs: HPL_PAIRS,
-    })
+    let note = "the same order, blocks and count of operations; the BLAS library decides";
+    solves.then(|| Pairing { pairs: HPL_PAIRS, ..Pairing::new("rate", Match::Exact, note, seconds) })
 }
 
 /// Returns the seconds to solve the case at 4 GFLOP/s per thread, the lowest in twenty years.
@@ -98,9 +91,7 @@ pub(super) fn input(case: &Case) -> Result<String, String> {
 /// Parses the core type that OpenBLAS prints to standard error; empty if there is none.
 pub(super) fn core_type(stderr: &str) -> Vec<ToolFact> {
     let core = stderr.lines().find_map(|line| line.strip_prefix("Core: "));
-    core.map(|core| (fact::BLAS_CORE, plimsoll_units::text::shown_within(core.trim(), 40)))
-        .into_iter()
-        .collect()
+    core.map(|core| (fact::BLAS_CORE, shown_within(core.trim(), 40))).into_iter().collect()
 }
 
 /// Returns the words of a line `WR11C2R4 N NB P Q Time Gflops` (or more); `None` for other lines.
@@ -116,15 +107,13 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
 
 /// Parses the only result line. Fails if the residual check has not passed or N is not the case's.
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let mut lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    let result = lines.by_ref().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut result = result.filter(|words| {
-        words.len() == COLUMNS && words.first().is_some_and(|w| w.starts_with('W')) && words.get(1).is_some()
-    });
-    let words = result.next().ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
-    let number = |at: usize, name: &str| -> Result<f64, String> {
+    let mut result = whole_lines(text).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let words = result
+        .find(|words| words.len() == COLUMNS && words.first().is_some_and(|w| w.starts_with('W')))
+        .ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
+    let column = |at: usize, name: &str| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();
-        word.parse().map_err(|_| format!("its {name} is '{}'", plimsoll_units::text::shown_within(word, 40)))
+        number(name, word)
     };
     let checked = text.lines().find(|line| line.starts_with("||Ax-b||"));
     let residual = checked.and_then(|line| line.split('=').next_back()?.split_whitespace().next());
@@ -134,13 +123,13 @@ pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         _ => return Err("its output has no residual check".to_owned()),
     }
     let seconds = Seconds::printed(words.get(5).copied().unwrap_or_default())?;
-    let account = Account::of(operations(number(1, "N")?), seconds);
-    let mut reading = ToolFigure::of(number(6, "Gflops")? * 1e9, account)?;
+    let account = Account::of(operations(column(1, "N")?), seconds);
+    let mut reading = ToolFigure::of(column(6, "Gflops")? * 1e9, account)?;
     if let Some(residual) = residual {
         reading.record(&fact::RESIDUAL, residual);
     }
     for (at, row) in [(1, fact::N), (2, fact::NB), (3, fact::P), (4, fact::Q)] {
-        let used = number(at, row.name)? as u64;
+        let used = column(at, row.name)? as u64;
         reading.compare(&row, used as f64, case.number(row.name).unwrap_or(used) as f64, 0.0);
     }
     Ok(reading)

@@ -2,16 +2,10 @@
 //! statistics"): requests, their time in ns, requests/s, bytes/s, minimum, mean, maximum and
 //! deviation in ns, then count and time of the whole run.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use crate::tools::prelude::*;
 use plimsoll_model::job::disk::{
     BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers,
 };
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
-};
-use super::words;
 
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
@@ -38,17 +32,15 @@ pub(super) const TOOL: RefTool = RefTool {
     package: Package::Debian("ioping"),
     version_arguments: &["-v"],
     version_after: "ioping ",
-    declines,
+    declines: |case| {
+        (case.subsystem() == "disk")
+            .then_some("it does one read at a time, sequential or random, past the page cache")
+    },
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.subsystem() == "disk")
-        .then_some("it does one read at a time, sequential or random, past the page cache")
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let (job, _) = single_read(case)?;
@@ -56,7 +48,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         DiskEngine::Psync => (Match::Exact, "mean of single reads of the same file"),
         _ => (Match::Related, "one pread at a time, no io_uring"),
     };
-    Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new("latency", definition, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -72,12 +64,12 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         arguments.push("-L".to_owned());
     }
     arguments.push(file.to_owned());
-    Ok(Invocation { program: "ioping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    Ok(ask.call("ioping", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let mut rows = lines.map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
+    let mut rows = whole_lines(text)
+        .map(|line| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>());
     let row = rows.find_map(|row| row.ok().filter(|row| row.len() == NUMBERS));
     let row = row.ok_or("its output has no line of ten numbers")?;
     let (requests, time, bytes) = (row[0], row[1], row[3]);

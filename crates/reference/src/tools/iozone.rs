@@ -1,16 +1,11 @@
 //! IOzone: one record at a time on its own file, in KiB/s. Only the tables of `-R` are read: in the
 //! default output, the columns depend on the version.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::job::disk::{
-    BlockOrder, BlockSizes, CacheMode, DiskEngine, DiskOperation, DiskTransfers, TransferAmount,
-};
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, Pass, RefTool, Seconds, ToolFigure, fact,
-};
-use super::{has_only_parameters, words};
+use crate::tools::prelude::*;
+use plimsoll_model::job::disk::BlockOrder::{self, Backward, Random, Same, Sequential, Strided};
+use plimsoll_model::job::disk::CacheMode::{self, Buffered, Direct};
+use plimsoll_model::job::disk::DiskOperation::{self, Read, Write};
+use plimsoll_model::job::disk::{BlockSizes, DiskEngine, DiskTransfers, TransferAmount};
 
 const KIB: u64 = 1024;
 const MAX_RECORD_BYTES: u64 = 16 << 20;
@@ -24,8 +19,8 @@ struct IozoneTest {
     cache: CacheMode,
     number: &'static str,
     report: &'static str,
-    /// Name of the processes in throughput mode, if that has the test.
-    processes: Option<&'static str>,
+    /// Name of the processes in throughput mode; empty if that lacks the test.
+    processes: &'static str,
     other: Option<Other>,
 }
 
@@ -35,96 +30,49 @@ struct Other {
     note: &'static str,
 }
 
-const NEW_FILE: &str =
-    "the first pass over a new file: it also makes the file longer and has its blocks allocated";
-
-/// Returns a test with iozone's `number` for it and the title of its report.
+/// Returns a test with iozone's `number` for it, the title of its report, and the name of its
+/// processes in throughput mode, empty without one.
 const fn test(
     number: &'static str,
     (operation, order, cache): (DiskOperation, BlockOrder, CacheMode),
     report: &'static str,
-    processes: Option<&'static str>,
-    other: Option<Other>,
+    processes: &'static str,
 ) -> IozoneTest {
-    IozoneTest { operation, order, cache, number, report, processes, other }
+    IozoneTest { operation, order, cache, number, report, processes, other: None }
+}
+
+impl IozoneTest {
+    const fn with(self, name: &'static str, report: &'static str, note: &'static str) -> Self {
+        Self { other: Some(Other { name, report, note }), ..self }
+    }
 }
 
 const TESTS: &[IozoneTest] = &[
-    test(
-        "1",
-        (DiskOperation::Read, BlockOrder::Sequential, CacheMode::Direct),
-        "Reader report",
-        Some("readers"),
-        Some(Other {
-            name: "reread",
-            report: "Re-Reader report",
-            note: "the second pass over the same file",
-        }),
+    test("1", (Read, Sequential, Direct), "Reader report", "readers").with(
+        "reread",
+        "Re-Reader report",
+        "the second pass over the same file",
     ),
     // A second pass of writes would also sleep; the readings for reads have the first one.
-    test(
-        "0",
-        (DiskOperation::Write, BlockOrder::Sequential, CacheMode::Direct),
-        "Re-writer report",
-        Some("initial writers"),
-        Some(Other { name: "write", report: "Writer report", note: NEW_FILE }),
+    test("0", (Write, Sequential, Direct), "Re-writer report", "initial writers").with(
+        "write",
+        "Writer report",
+        "the first pass over a new file: it also makes the file longer and has its blocks allocated",
     ),
-    test(
-        "2",
-        (DiskOperation::Read, BlockOrder::Random, CacheMode::Direct),
-        "Random read report",
-        Some("random readers"),
-        None,
+    test("2", (Read, Random, Direct), "Random read report", "random readers"),
+    test("2", (Write, Random, Direct), "Random write report", "random writers"),
+    test("3", (Read, Backward, Direct), "Backward read report", "reverse readers"),
+    test("4", (Write, Same, Direct), "Record rewrite report", ""),
+    test("5", (Read, Strided, Direct), "Stride read report", "stride readers"),
+    test("6", (Write, Sequential, Buffered), "Re-Fwrite report", "").with(
+        "fwrite",
+        "Fwrite report",
+        "the first pass over a new file, through the C library's stream and the page cache",
     ),
-    test(
-        "2",
-        (DiskOperation::Write, BlockOrder::Random, CacheMode::Direct),
-        "Random write report",
-        Some("random writers"),
-        None,
-    ),
-    test(
-        "3",
-        (DiskOperation::Read, BlockOrder::Backward, CacheMode::Direct),
-        "Backward read report",
-        Some("reverse readers"),
-        None,
-    ),
-    test(
-        "4",
-        (DiskOperation::Write, BlockOrder::Same, CacheMode::Direct),
-        "Record rewrite report",
-        None,
-        None,
-    ),
-    test(
-        "5",
-        (DiskOperation::Read, BlockOrder::Strided, CacheMode::Direct),
-        "Stride read report",
-        Some("stride readers"),
-        None,
-    ),
-    test(
-        "6",
-        (DiskOperation::Write, BlockOrder::Sequential, CacheMode::Buffered),
-        "Re-Fwrite report",
-        None,
-        Some(Other {
-            name: "fwrite",
-            report: "Fwrite report",
-            note: "the first pass over a new file, through the C library's stream and the page cache",
-        }),
-    ),
-    test(
-        "7",
-        (DiskOperation::Read, BlockOrder::Sequential, CacheMode::Buffered),
-        "Fread report",
-        None,
-        Some(Other {
-            name: "freread",
-            report: "Re-Fread report",
-            note: "the second pass over the same file; the C library's stream and the page cache are in the figure",
-        }),
+    test("7", (Read, Sequential, Buffered), "Fread report", "").with(
+        "freread",
+        "Re-Fread report",
+        "the second pass over the same file; the C library's stream and the page cache are in the figure",
     ),
 ];
 
@@ -145,7 +93,7 @@ impl IozoneCase {
         let test = TESTS
             .iter()
             .find(|test| (test.operation, test.order, test.cache) == (job.operation, job.order, job.cache))?;
-        (job.threads == 1 || test.processes.is_some()).then_some(Self { test, job, block })
+        (job.threads == 1 || !test.processes.is_empty()).then_some(Self { test, job, block })
     }
 
     /// Returns the bytes of each process's file: enough records, at most what the case moves.
@@ -171,7 +119,13 @@ pub(super) const TOOL: RefTool = RefTool {
     package: Package::DebianNonFree("iozone3"),
     version_arguments: &["-v"],
     version_after: "Version $Revision: ",
-    declines,
+    declines: |case| {
+        (case.subsystem() == "disk").then_some(
+        "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
+         backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
+         through the page cache",
+    )
+    },
     pairing,
     passes,
     invocation,
@@ -179,28 +133,18 @@ pub(super) const TOOL: RefTool = RefTool {
     ..RefTool::NONE
 };
 
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.subsystem() == "disk").then_some(
-        "it reads or writes one record of whole KiB, 16 MiB at most, at a time past the page cache: sequential, random, \
-         backward, strided reads; sequential, random, and of one thread same-place writes; of one thread fread and fwrite \
-         through the page cache",
-    )
-}
-
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let found = IozoneCase::of(case)?;
     let IozoneCase { test, ref job, block } = found;
     let threads = job.threads;
     let (definition, note) = match job.engine {
-        _ if test.cache == CacheMode::Buffered => {
+        _ if test.cache == Buffered => {
             (Match::Related, "fread and fwrite: the C library's stream and the page cache are in the figure")
         }
         DiskEngine::Psync if threads == 1 => {
             (Match::Exact, "bytes per second, one block at a time, on a file of its own")
         }
-        DiskEngine::Psync
-            if (test.operation, test.order) == (DiskOperation::Write, BlockOrder::Sequential) =>
-        {
+        DiskEngine::Psync if (test.operation, test.order) == (Write, Sequential) => {
             (Match::Related, "the sum of what its processes saw when each made a file of its own")
         }
         DiskEngine::Psync => (Match::Related, "the sum of what its processes saw, on files of their own"),
@@ -212,15 +156,14 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let sleeps = if threads > 1 { passes * SLEEPS } else { 0.0 };
     let seconds = 0.5 + moved / 1e9 + moved / block as f64 * 1e-4 + sleeps;
     let metric = if job.is_small() { "rate" } else { "throughput" };
-    Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new(metric, definition, note, seconds))
 }
 
 fn passes(case: &Case) -> Vec<Pass> {
     let found = IozoneCase::of(case).filter(|found| found.job.threads == 1);
     let found = found.and_then(|found| Some((found.test.other.as_ref()?, found.job)));
     let pass = |(other, job): (&Other, DiskTransfers)| {
-        let exact = (job.operation, job.cache, job.engine)
-            == (DiskOperation::Read, CacheMode::Direct, DiskEngine::Psync);
+        let exact = (job.operation, job.cache, job.engine) == (Read, Direct, DiskEngine::Psync);
         let definition = if exact { Match::Exact } else { Match::Related };
         Pass { name: other.name, definition, note: other.note }
     };
@@ -233,7 +176,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let IozoneCase { test, block, .. } = found;
     let (record, size) = (format!("{}k", block / KIB), format!("{}k", bytes / KIB));
     let mut arguments = words(&["-R", "-e", "-r", &record, "-s", &size, "-i", "0"]);
-    if test.cache == CacheMode::Direct {
+    if test.cache == Direct {
         arguments.push("-I".to_owned());
     }
     // Several processes share readings: one of sequential reads and writes, one of random ones.
@@ -252,12 +195,9 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
         arguments.push("-+n".to_owned());
     }
     Ok(Invocation {
-        program: "iozone",
-        arguments,
-        cpus: ask.offer.cpus.clone(),
         disk_bytes: bytes.saturating_mul(threads),
         answers_others: threads > 1,
-        ..Invocation::default()
+        ..ask.call("iozone", arguments)
     })
 }
 
@@ -272,18 +212,16 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         return Err("its output is not in kBytes/sec".to_owned());
     }
     let record = block / KIB;
-    let figure = |report, processes: Option<&str>| match (job.threads, processes) {
-        (1, _) | (_, None) => in_report(text, record, report),
-        (threads, Some(processes)) => of_all(text, record, threads, processes),
-    };
     let other = test.other.as_ref().filter(|_| job.threads == 1);
-    let other = other.map(|other| (other.name, figure(other.report, None)));
-    let figure = figure(test.report, test.processes);
-    let wanted = || {
+    let other = other.map(|other| (other.name, in_report(text, record, other.report)));
+    let figure = match job.threads {
+        1 => in_report(text, record, test.report),
+        threads => of_all(text, record, threads, test.processes),
+    };
+    let figure = figure.ok_or_else(|| {
         let (order, operation) = (test.order.word(), test.operation.word());
         format!("its output has no {order} {operation} of records of {record} kB")
-    };
-    let figure = figure.ok_or_else(wanted)?;
+    })?;
     let each = if job.is_small() { block as f64 } else { 1.0 };
     let read = |figure: &IozoneFigure| {
         let account = Account::of(figure.moved_kib.saturating_mul(KIB) as f64 / each, Seconds::OF_ITS_LIFE);
@@ -294,7 +232,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     reading.passes.extend(other.map(|(name, other)| (name, (other.value, other.account))));
     reading.record(&fact::WORKING_SET_BYTES, figure.file_kib.saturating_mul(KIB));
     reading.record(&fact::BLOCK_BYTES, record * KIB);
-    if test.cache == CacheMode::Direct && !text.contains("O_DIRECT feature enabled") {
+    if test.cache == Direct && !text.contains("O_DIRECT feature enabled") {
         reading.differs.push("it went through the page cache".to_owned());
     }
     Ok(reading)
@@ -309,7 +247,7 @@ struct IozoneFigure {
 /// Parses the sum of all processes, as in `Children see throughput for  2 readers  =  77886.72
 /// kB/sec`; `record` is in KiB, `processes` their name (`readers`). `None` without such a line.
 fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<IozoneFigure> {
-    let number = |label| super::number_after(text, label).ok();
+    let number = |label| number_after(text, label).ok();
     (number("Record Size ")? as u64 == record).then_some(())?;
     let mut sums = text.lines().filter_map(|line| line.trim().strip_prefix("Children see throughput for"));
     let kib_per_second = sums.find_map(|rest| {
@@ -327,8 +265,7 @@ fn of_all(text: &str, record: u64, threads: u64, processes: &str) -> Option<Iozo
 /// `"64"`; its row has the file size in KiB and KiB/s, `"4096"   1051862`.
 fn in_report(text: &str, record: u64, report: &str) -> Option<IozoneFigure> {
     let (_, table) = text.split_once(&format!("\n\"{report}\"\n"))?;
-    let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let rows = whole.take_while(|line| line.trim_start().starts_with('"'));
+    let rows = whole_lines(table).take_while(|line| line.trim_start().starts_with('"'));
     let rows: Vec<Vec<&str>> = rows.map(|line| line.split_whitespace().collect()).collect();
     let [[of], [size, figure]] = rows.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] else { return None };
     let quoted = |word: &str| word.strip_prefix('"')?.strip_suffix('"')?.parse::<u64>().ok();
@@ -413,7 +350,7 @@ mod tests {
                 "disk.io/op={op}/pattern={pattern}/block=1M/threads={threads}/engine=psync/cache=direct"
             );
             let case: Case = id.parse().unwrap();
-            let far = crate::ToolServerLocation::Here(1);
+            let far = ToolServerLocation::Here(1);
             let ask = InvocationInput {
                 case: &case,
                 machine: &machine,

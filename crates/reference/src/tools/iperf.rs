@@ -2,14 +2,8 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{Call, client_and_server, has_only_parameters, rate, words};
+use crate::tools::prelude::*;
+use stated::IperfRow;
 
 #[derive(Clone, Copy, PartialEq)]
 enum IperfTest {
@@ -38,25 +32,22 @@ pub(super) const TOOL: RefTool = RefTool {
     version_arguments: &["-v"],
     version_after: "iperf version ",
     port: Some(5001),
-    results: ResultFormat {
-        about: "text and CSV of iperf 2, TCP and UDP",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
+    results: ResultFormat::of_text(
+        "text and CSV of iperf 2, TCP and UDP",
+        stated::recognises,
+        stated::starts,
+        stated::read,
+    ),
+    declines: |case| {
+        matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
+            "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
+        )
     },
-    declines,
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    matches!(case.benchmark(), "network.tcp" | "network.udp").then_some(
-        "it has TCP in one direction without further options, and one stream of datagrams at a --rate",
-    )
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let (definition, note) = match test(case)? {
@@ -66,8 +57,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
             (Match::Exact, "bits per second as its server received them, at the same rate")
         }
     };
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "goodput", definition, note, seconds: 1.5, pairs })
+    Some(Pairing::new("goodput", definition, note, 1.5))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -103,42 +93,11 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
         }
         _ => text,
     };
-    let rows: Vec<IperfLine<'_>> = part.split_inclusive('\n').filter_map(IperfLine::of).collect();
-    let sum = rows.iter().find(|row| row.id == "SUM");
-    let single = rows.iter().filter(|row| row.id != "SUM");
-    let count = single.clone().count() as u64;
-    let row = match (streams, sum) {
-        (1, _) => single.clone().next(),
-        (_, sum) => sum,
-    };
+    let rows = whole_lines(part).filter_map(IperfRow::of);
+    let (sums, single): (Vec<_>, Vec<_>) = rows.partition(|row| row.id.trim_start_matches('*') == "SUM");
+    let row = if streams == 1 { single.first() } else { sums.first() };
     let row = row.ok_or("its output has no line of a whole interval in bits/sec")?;
     let mut reading = ToolFigure::of(row.rate, Account::of(row.bytes * 8.0, row.seconds))?;
-    reading.compare(&fact::STREAM_COUNT, count as f64, streams as f64, 0.0);
+    reading.compare(&fact::STREAM_COUNT, single.len() as f64, streams as f64, 0.0);
     Ok(reading)
-}
-
-struct IperfLine<'a> {
-    id: &'a str,
-    seconds: Seconds,
-    bytes: f64,
-    rate: f64,
-}
-
-impl<'a> IperfLine<'a> {
-    /// Parses `[ 1] 0.0000-1.0106 sec  3326738492 Bytes  26334160153 bits/sec …`, if complete.
-    fn of(line: &'a str) -> Option<Self> {
-        let line = line.strip_suffix('\n')?;
-        let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let before = |unit: &str| {
-            let at = words.iter().position(|word| *word == unit)?;
-            words.get(at.checked_sub(1)?).copied()
-        };
-        // Older versions print a space behind the dash if the end has few digits.
-        let (_, end) = before("sec")?.rsplit_once('-').unwrap_or(("", before("sec")?));
-        let begin = rest.split('-').next()?.trim();
-        let seconds = Seconds::between(Seconds::printed(begin).ok()?, Seconds::printed(end).ok()?);
-        let (bytes, rate) = (before("Bytes")?.parse().ok()?, before("bits/sec")?.parse().ok()?);
-        Some(Self { id: id.trim().trim_start_matches('*'), seconds, bytes, rate })
-    }
 }

@@ -2,15 +2,9 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-use serde::Deserialize;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{Call, client_and_server, has_only_parameters, rate, whole_seconds, words};
+use crate::tools::prelude::*;
+use plimsoll_model::case::Value;
+use stated::{IntervalSum, StatedReport};
 
 const TCP: &[&str] = &[
     "message",
@@ -70,8 +64,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         _ => return None,
     };
     let seconds = 1.5 + warm_up_seconds(case);
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "goodput", definition: Match::Exact, note, seconds, pairs })
+    Some(Pairing::new("goodput", Match::Exact, note, seconds))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -98,27 +91,29 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let start = text.find('{').ok_or("its output is no JSON")?;
-    let report: Iperf3Report =
-        serde_json::from_str(&text[start..]).map_err(|e| format!("its JSON cannot be read: {e}"))?;
+    let report: StatedReport = json::document(&text[start..])?;
     if let Some(error) = report.error {
-        return Err(plimsoll_units::text::shown_within(&error, 200));
+        return Err(shown_within(&error, 200));
     }
-    let end = report.end.ok_or("its JSON has no end")?;
-    let there = end.sum_received.ok_or("its JSON has no end.sum_received")?;
-    let back = match (case.word("direction"), end.sum_received_bidir_reverse) {
-        (Some("both"), Some(back)) => back,
-        (Some("both"), None) => return Err("its JSON has no end.sum_received_bidir_reverse".to_owned()),
-        _ => ReportSum::default(),
+    let figures = |sum: IntervalSum| Some([sum.bits_per_second?, sum.bytes?, sum.seconds?]);
+    let there = report.end.sum_received.and_then(figures).ok_or("its JSON has no end.sum_received")?;
+    let back = match case.word("direction") {
+        Some("both") => report
+            .end
+            .sum_received_bidir_reverse
+            .and_then(figures)
+            .ok_or("its JSON has no end.sum_received_bidir_reverse")?,
+        _ => [0.0; 3],
     };
-    let bits = (there.bytes + back.bytes) * 8.0;
-    let account = Account::of(bits, Seconds::of(there.seconds.max(back.seconds)));
-    let mut reading = ToolFigure::of(there.bits_per_second + back.bits_per_second, account)?;
+    let account = Account::of((there[1] + back[1]) * 8.0, Seconds::of(there[2].max(back[2])));
+    let mut reading = ToolFigure::of(there[0] + back[0], account)?;
     let asked = [
         (fact::MESSAGE_BYTES, report.start.test_start.blksize),
         (fact::STREAM_COUNT, report.start.test_start.num_streams),
     ];
     for (row, used) in asked {
-        reading.compare(&row, used as f64, case.number(row.name).unwrap_or(used) as f64, 0.0);
+        let used = used.unwrap_or(0.0);
+        reading.compare(&row, used, case.number(row.name).map_or(used, |asked| asked as f64), 0.0);
     }
     Ok(reading)
 }
@@ -144,44 +139,6 @@ fn options(case: &Case) -> Vec<String> {
         all.extend(case.number(key).into_iter().flat_map(|n| words(&[option, &n.to_string()])));
     }
     all
-}
-
-#[derive(Deserialize)]
-struct Iperf3Report {
-    #[serde(default)]
-    error: Option<String>,
-    #[serde(default)]
-    start: ReportStart,
-    #[serde(default)]
-    end: Option<Iperf3End>,
-}
-
-#[derive(Deserialize, Default)]
-struct ReportStart {
-    #[serde(default)]
-    test_start: ReportTest,
-}
-
-#[derive(Deserialize, Default)]
-struct ReportTest {
-    #[serde(default)]
-    num_streams: u64,
-    #[serde(default)]
-    blksize: u64,
-}
-
-#[derive(Deserialize)]
-struct Iperf3End {
-    sum_received: Option<ReportSum>,
-    #[serde(default)]
-    sum_received_bidir_reverse: Option<ReportSum>,
-}
-
-#[derive(Default, Deserialize)]
-struct ReportSum {
-    bits_per_second: f64,
-    bytes: f64,
-    seconds: f64,
 }
 
 #[cfg(test)]

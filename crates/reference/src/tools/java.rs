@@ -1,15 +1,8 @@
 //! A Java runtime: loops of cpu.peak, disk.io and network.tcp as one file that `java` compiles and
 //! runs. Starting it takes longer than a loop, so one call runs the loops of several cases.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
+use crate::tools::prelude::*;
 use plimsoll_model::job::disk::{BlockSizes, CacheMode, DiskEngine, DiskTransfers};
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure,
-    ToolServerLocation, fact,
-};
-use super::has_only_parameters;
 
 const SOURCE: (&str, &str) = ("Loops.java", include_str!("java/Loops.java"));
 const MAX_BLOCK_BYTES: u64 = 16 << 20;
@@ -26,7 +19,12 @@ pub(super) const TOOL: RefTool = RefTool {
     version_after: "openjdk ",
     // It must be named, as no plan has such a benchmark: it measures another language.
     only_with: &["java"],
-    declines,
+    declines: |case| {
+        matches!(case.benchmark(), "cpu.peak" | "disk.io" | "network.tcp").then_some(
+        "it has sums of i32 and f64, fma and mix of f64; psync reads and writes in order or at random; TCP in one \
+         direction on this machine",
+    )
+    },
     pairing,
     invocation,
     parse,
@@ -114,13 +112,6 @@ fn asked(case: &Case) -> Option<JavaArguments> {
     }
 }
 
-fn declines(case: &Case) -> Option<&'static str> {
-    matches!(case.benchmark(), "cpu.peak" | "disk.io" | "network.tcp").then_some(
-        "it has sums of i32 and f64, fma and mix of f64; psync reads and writes in order or at random; TCP in one \
-         direction on this machine",
-    )
-}
-
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let JavaArguments { metric, .. } = asked(case)?;
     let note = match case.benchmark() {
@@ -141,8 +132,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     // Waits for the compiler, so that compiled code is measured also on a busy machine.
     arguments.splice(0..0, ["-Xbatch".to_owned(), SOURCE.0.to_owned()]);
     arguments.push(format!("seconds={}", ask.seconds));
-    let near = ask.offer.cpus.iter().chain(&ask.offer.far_cpus).copied();
-    let mut cpus: Vec<usize> = near.collect();
+    let mut cpus = [ask.offer.cpus.as_slice(), &ask.offer.far_cpus].concat();
     cpus.sort_unstable();
     cpus.dedup();
     Ok(Invocation {
@@ -158,18 +148,13 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let JavaArguments { of_case, metric, threads, file, .. } = asked(case).ok_or("it has no such loop")?;
-    let mut whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let line = whole.find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
+    let line = whole_lines(text).find_map(|line| line.strip_prefix(&format!("loop={of_case} ")));
     let line = line.ok_or_else(|| format!("its output has no line 'loop={of_case} work=… seconds=…'"))?;
     let word = |key: &str| {
         let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
         pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
     };
-    let number = |key: &str| {
-        let text = word(key).ok_or_else(|| format!("its line has no {key}"))?;
-        let shown = || format!("its {key} is '{}'", plimsoll_units::text::shown_within(text, 40));
-        text.parse::<f64>().map_err(|_| shown())
-    };
+    let number = |key: &str| number(key, word(key).ok_or_else(|| format!("its line has no {key}"))?);
     let block = file.as_ref().filter(|_| metric == "throughput").map_or(1.0, |file| file.block as f64);
     let (work, seconds) = (number("work")? * block, number("seconds")?);
     let mut reading = ToolFigure::of(work / seconds, Account::of(work, Seconds::of(seconds)))?;

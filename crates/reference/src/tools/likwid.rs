@@ -3,16 +3,9 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
+use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream};
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{last_level_bytes, number_after, word_after};
 
 /// Estimated seconds of a reading: one second for the clock rate, more to initialise arrays.
 const PEAK_SECONDS: f64 = 1.3;
@@ -99,13 +92,7 @@ pub(super) const TOOL: RefTool = RefTool {
     package: Package::Debian("likwid"),
     version_arguments: &["-v"],
     version_after: "Version ",
-    results: ResultFormat {
-        about: "text of likwid-bench",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text("text of likwid-bench", stated::recognises, stated::starts, stated::read),
     pairing,
     invocation,
     parse,
@@ -119,7 +106,7 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
         _ => ("bandwidth", MEMORY_SECONDS),
     };
     let note = "the kernel with the same arrays and instruction set";
-    Some(Pairing { metric, definition: Match::Exact, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new(metric, Match::Exact, note, seconds))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -133,13 +120,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let work = format!("N:{bytes}B:{threads}");
     let iterations = iterations(ask.case, ask.machine, ask.seconds).to_string();
     let arguments = ["-t", &kernel, "-W", &work, "-i", &iterations].map(str::to_owned).to_vec();
-    Ok(Invocation {
-        program: "likwid-bench",
-        arguments,
-        cpus: ask.offer.cpus.clone(),
-        output: Output::Stdout,
-        ..Invocation::default()
-    })
+    Ok(ask.call("likwid-bench", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

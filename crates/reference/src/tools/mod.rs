@@ -24,10 +24,27 @@ mod golden;
 
 pub(crate) use memory::{bw_mem, lat_mem_rd, mbw, pmbw, stream};
 
+use plimsoll_machine::Machine;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::sample::Offer;
+use plimsoll_units::text::shown_within;
 
 use super::{Invocation, InvocationInput, Listens, RefTool, ServerProgram};
+
+/// What most tools use.
+mod prelude {
+    pub(super) use super::{
+        Call, client_and_server, has_only_parameters, last_level_bytes, number, number_after, rate,
+        whole_lines, whole_seconds, word_after, words,
+    };
+    pub(super) use crate::{
+        Account, Invocation, InvocationInput, Listens, Match, Output, Package, Pairing, Pass, RefTool,
+        ResultFormat, Seconds, ToolFact, ToolFigure, ToolServerLocation, fact, json,
+    };
+    pub(super) use plimsoll_machine::Machine;
+    pub(super) use plimsoll_model::case::Case;
+    pub(super) use plimsoll_units::text::shown_within;
+}
 
 /// All reference tools, in the order of subsystems.
 pub const REF_TOOLS: &[&RefTool] = &[
@@ -71,11 +88,11 @@ pub(super) fn huge_pages(case: &Case) -> Option<(&'static str, String)> {
     wanted.then(|| ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned()))
 }
 
-const NO_ECHO: &str =
+pub(crate) const NO_ECHO: &str =
     "the limit of a round trip is an ICMP echo of the same run, which the file does not have";
 
 /// Returns the word after `label`. Fails at the end of the text: there it may be incomplete.
-fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
+pub(crate) fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
     let line = text.split_inclusive('\n').find_map(|line| line.split_once(label)).map(|(_, rest)| rest);
     let word = line.and_then(|rest| {
         let rest = rest.trim_start();
@@ -87,15 +104,21 @@ fn word_after<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
 }
 
 /// Parses the number after `label`, as [`word_after`] finds it.
-fn number_after(text: &str, label: &str) -> Result<f64, String> {
+pub(crate) fn number_after(text: &str, label: &str) -> Result<f64, String> {
     let word = word_after(text, label)?;
-    word.parse().map_err(|_| {
-        format!(
-            "'{}' is followed by '{}', which is no number",
-            label.trim(),
-            plimsoll_units::text::shown_within(word, 40)
-        )
-    })
+    let shown =
+        || format!("'{}' is followed by '{}', which is no number", label.trim(), shown_within(word, 40));
+    word.parse().map_err(|_| shown())
+}
+
+/// Parses the number `word`; `what` names it in the error.
+fn number(what: &str, word: &str) -> Result<f64, String> {
+    word.parse().map_err(|_| format!("its {what} is '{}'", shown_within(word, 40)))
+}
+
+/// Returns the lines that have an end: the last one may be incomplete.
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
 
 struct Call {
@@ -147,7 +170,7 @@ fn rate(case: &Case) -> Option<f64> {
     }
 }
 
-fn last_level_bytes(machine: &plimsoll_machine::Machine) -> Option<u64> {
+fn last_level_bytes(machine: &Machine) -> Option<u64> {
     machine.cpu.last_level_bytes()
 }
 

@@ -2,14 +2,7 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, ToolServerLocation, fact,
-};
-use super::{Call, client_and_server, has_only_parameters, whole_seconds, words};
+use crate::tools::prelude::*;
 
 #[derive(Clone, Copy, PartialEq)]
 enum NetperfTest {
@@ -35,15 +28,13 @@ fn test(case: &Case) -> Option<NetperfTest> {
 
 /// Returns the value in the line `key`=VALUE. Fails if there is none or it is incomplete.
 fn word<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
-    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let mut values = whole.filter_map(|line| line.split_once('='));
+    let mut values = whole_lines(text).filter_map(|line| line.split_once('='));
     let value = values.find(|(name, _)| *name == key).map(|(_, value)| value.trim());
     value.ok_or_else(|| format!("its output has no line {key}="))
 }
 
 fn value(text: &str, key: &str) -> Result<f64, String> {
-    let value = word(text, key)?;
-    value.parse().map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
+    number(key, word(text, key)?)
 }
 
 pub(super) const TOOL: RefTool = RefTool {
@@ -54,24 +45,22 @@ pub(super) const TOOL: RefTool = RefTool {
     version_arguments: &["-V"],
     version_after: "Netperf version ",
     port: Some(12_865),
-    results: ResultFormat {
-        about: "text: tables, KEY=VALUE and CSV",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
+    results: ResultFormat::of_text(
+        "text: tables, KEY=VALUE and CSV",
+        stated::recognises,
+        stated::starts,
+        stated::read,
+    ),
+    declines: |case| {
+        (case.subsystem() == "network").then_some(
+            "it has one TCP stream in one direction, and single round trips by TCP and UDP that block",
+        )
     },
-    declines,
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.subsystem() == "network")
-        .then_some("it has one TCP stream in one direction, and single round trips by TCP and UDP that block")
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let (metric, note) = match test(case)? {
@@ -82,8 +71,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
             ("rtt", "mean of whole round trips, as their number in a second gives it")
         }
     };
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric, definition: Match::Exact, note, seconds: 1.3, pairs })
+    Some(Pairing::new(metric, Match::Exact, note, 1.3))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {

@@ -1,13 +1,7 @@
 //! `openssl speed`: the same calls on blocks of the same length. With `-aead` a call includes
 //! nonce, 13 bytes of header, the block in place, and the tag; a digest covers a whole message.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
-};
-use super::{has_only_parameters, whole_seconds, words};
+use crate::tools::prelude::*;
 
 pub(super) const TOOL: RefTool = RefTool {
     name: "openssl",
@@ -32,16 +26,16 @@ struct CallCount {
 
 /// Parses calls and seconds in a complete line `+R:CALLS:NAME:SECONDS`; else `None`.
 fn counted(line: &str) -> Option<Result<CallCount, String>> {
-    let fields = line.strip_suffix('\n')?.strip_prefix("+R:")?;
+    let fields = line.strip_prefix("+R:")?;
     let [calls, _, seconds] = fields.split(':').collect::<Vec<_>>()[..] else { return None };
-    let wrong = || format!("its number of calls is '{}'", plimsoll_units::text::shown_within(calls, 40));
+    let wrong = || format!("its number of calls is '{}'", shown_within(calls, 40));
     let calls = calls.parse::<u64>().map_err(|_| wrong());
     Some(calls.and_then(|calls| Ok(CallCount { calls: calls as f64, seconds: Seconds::printed(seconds)? })))
 }
 
 /// Returns the block size in bytes, from the line `+DT:NAME:SECONDS:BYTES`.
 fn bytes(text: &str) -> Option<f64> {
-    let line = text.split_inclusive('\n').find_map(|line| line.strip_suffix('\n')?.strip_prefix("+DT:"))?;
+    let line = whole_lines(text).find_map(|line| line.strip_prefix("+DT:"))?;
     line.rsplit(':').next()?.trim_end().parse::<u32>().ok().map(f64::from)
 }
 
@@ -49,8 +43,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let known = has_only_parameters(case, &["op", "block", "affinity", "threads"]);
     (case.benchmark() == "cpu.crypto" && known).then_some(())?;
     let note = "the same calls on blocks as long, by OpenSSL's own code";
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "throughput", definition: Match::Exact, note, seconds: 1.1, pairs })
+    Some(Pairing::new("throughput", Match::Exact, note, 1.1))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -64,14 +57,13 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     }
     arguments.extend(words(&["-evp", op]));
     arguments.extend(words(&["-aead"]).into_iter().filter(|_| SEALED.contains(&op)));
-    let (cpus, output) = (ask.offer.cpus.clone(), Output::Stderr);
-    Ok(Invocation { program: "openssl", arguments, cpus, output, ..Invocation::default() })
+    Ok(Invocation { output: Output::Stderr, ..ask.call("openssl", arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let block = case.number("block").unwrap_or_default() as f64;
     let used = bytes(text).ok_or("its output has no '+DT:' and bytes of a block")?;
-    let counts: Vec<CallCount> = text.split_inclusive('\n').filter_map(counted).collect::<Result<_, _>>()?;
+    let counts: Vec<CallCount> = whole_lines(text).filter_map(counted).collect::<Result<_, _>>()?;
     let (first, processes) = (counts.first().ok_or("its output has no '+R:' and numbers")?, counts.len());
     if processes != case.threads() {
         return Err(format!("it reported results of {processes} processes: {} were started", case.threads()));

@@ -4,13 +4,10 @@
 mod stated;
 
 use plimsoll_bench_mpi::WINDOW;
-use plimsoll_model::case::Case;
 
 use crate::documents::line_starts;
 
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds, ToolFigure,
-};
+use crate::tools::prelude::*;
 
 /// A program of the OSU micro-benchmarks.
 struct Osu {
@@ -111,7 +108,7 @@ impl Osu {
             }
             None => (Match::Exact, "mean"),
         };
-        Some(Pairing { metric: self.metric, definition, note, seconds: 5.0, pairs: Pairing::DEFAULT_PAIRS })
+        Some(Pairing::new(self.metric, definition, note, 5.0))
     }
 
     fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -141,7 +138,7 @@ impl Osu {
         };
         let mut rows = whole.filter(|line| !line.starts_with('#')).filter_map(figure);
         let word = rows.next().ok_or("its output has no line for this size")?;
-        let shown = || plimsoll_units::text::shown_within(&word, 40);
+        let shown = || shown_within(&word, 40);
         let value: f64 = word.parse().map_err(|_| format!("'{}' is no number", shown()))?;
         let (times, _) = self.times(case);
         let bytes = size.unwrap_or(1) as f64 * WINDOW as f64;
@@ -153,7 +150,7 @@ impl Osu {
         if let Some(summed) = text.lines().find_map(|line| line.strip_prefix("# Datatype: ")) {
             let summed = summed.trim_end_matches('.');
             if case.word("type").is_some() && summed != "MPI_FLOAT" {
-                reading.differs.push(format!("it summed {}", plimsoll_units::text::shown_within(summed, 32)));
+                reading.differs.push(format!("it summed {}", shown_within(summed, 32)));
             }
         }
         Ok(reading)

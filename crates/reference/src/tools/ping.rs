@@ -3,14 +3,7 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{has_only_parameters, words};
+use crate::tools::prelude::*;
 
 /// Echoes per reading: a fifth of a second at the interval of 2 ms.
 const ECHOES: &str = "100";
@@ -27,13 +20,12 @@ pub(super) const TOOL: RefTool = RefTool {
     package: Package::Debian("iputils-ping"),
     version_arguments: &["-V"],
     version_after: "iputils ",
-    results: ResultFormat {
-        about: "its text, of iputils, busybox, inetutils and the BSDs",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text(
+        "its text, of iputils, busybox, inetutils and the BSDs",
+        stated::recognises,
+        stated::starts,
+        stated::read,
+    ),
     pairing,
     invocation,
     parse,
@@ -53,7 +45,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         "icmp" => (Match::Related, "one echo at a time"),
         _ => (Match::Related, "the kernel answers an echo, no process does"),
     };
-    Some(Pairing { metric: "rtt", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new("rtt", definition, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -61,19 +53,18 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let bytes = message.max(MIN_TIMED_PAYLOAD_BYTES).to_string();
     // iputils allows intervals from 2 ms without privileges.
     let arguments = words(&["-n", "-q", "-c", ECHOES, "-i", "0.002", "-s", &bytes, ask.far.host()]);
-    Ok(Invocation { program: "ping", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    Ok(ask.call("ping", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
-    let whole = || text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let Counts { sent, received } = whole()
+    let Counts { sent, received } = whole_lines(text)
         .find_map(Counts::of)
         .ok_or("its output cannot be read: it has no line '… packets transmitted, … received'")?;
-    let payload = whole().find_map(payload);
+    let payload = whole_lines(text).find_map(payload);
     if received == 0 {
         return Err(format!("no echo came back: {sent} sent, 0 received"));
     }
-    let Some(line) = whole().find_map(times) else {
+    let Some(line) = whole_lines(text).find_map(times) else {
         return Err(match payload {
             Some(bytes) if bytes < MIN_TIMED_PAYLOAD_BYTES => {
                 format!(
@@ -204,7 +195,7 @@ mod tests {
         let definition = |m| pairing(&case(m), &machine).unwrap().definition;
         assert_eq!((definition(1), definition(16)), (Match::Related, Match::Exact));
         let (case, offer) = (case(1), plimsoll_model::sample::Offer::default());
-        let far = super::super::super::ToolServerLocation::Here(1);
+        let far = ToolServerLocation::Here(1);
         let ask = InvocationInput {
             case: &case,
             machine: &machine,

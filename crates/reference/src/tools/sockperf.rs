@@ -3,14 +3,7 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Listens, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure,
-};
-use super::{Call, client_and_server, has_only_parameters, number_after, whole_seconds, word_after, words};
+use crate::tools::prelude::*;
 
 const HEADER_BYTES: u64 = 14;
 
@@ -43,24 +36,16 @@ pub(super) const TOOL: RefTool = RefTool {
     version_arguments: &["--version"],
     version_after: "version ",
     port: Some(11_111),
-    results: ResultFormat {
-        about: "its text",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
+    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    declines: |case| {
+        (case.benchmark() == "network.latency")
+            .then_some("it has single blocking round trips by TCP and UDP, without a load")
     },
-    declines,
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "network.latency")
-        .then_some("it has single blocking round trips by TCP and UDP, without a load")
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     protocol(case)?;
@@ -68,7 +53,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         ..HEADER_BYTES => (Match::Related, "its smallest message has 14 bytes"),
         _ => (Match::Exact, "mean of whole round trips, the same message"),
     };
-    Some(Pairing { metric: "rtt", definition, note, seconds: 2.0, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new("rtt", definition, note, 2.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {

@@ -3,14 +3,7 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
-use super::{number_after, word_after, words};
+use crate::tools::prelude::*;
 
 const LARGEST_PRIME: u64 = 10_000;
 
@@ -34,30 +27,27 @@ pub(super) const TOOL: RefTool = RefTool {
     package: Package::Debian("sysbench"),
     version_arguments: &["--version"],
     version_after: "sysbench ",
-    results: ResultFormat {
-        about: "text of cpu, memory and fileio",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
+    results: ResultFormat::of_text(
+        "text of cpu, memory and fileio",
+        stated::recognises,
+        stated::starts,
+        stated::read,
+    ),
+    declines: |case| {
+        (case.benchmark() == "cpu.peak")
+            .then_some("its events are integer remainders: compare it with --op div")
     },
-    declines,
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
 
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "cpu.peak").then_some("its events are integer remainders: compare it with --op div")
-}
-
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let asked = case.word("op") == Some("div") && case.number("chains").is_none();
     (case.benchmark() == "cpu.peak" && asked).then_some(())?;
     let note = "events × 117 526 integer remainders each, as its loops take them";
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "rate", definition: Match::Related, note, seconds: 1.1, pairs })
+    Some(Pairing::new("rate", Match::Related, note, 1.1))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -65,8 +55,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let (threads, time) = (ask.case.threads(), ask.seconds.ceil().max(1.0));
     let arguments =
         words(&["cpu", &prime, &format!("--threads={threads}"), &format!("--time={time}"), "run"]);
-    let cpus = ask.offer.cpus.clone();
-    Ok(Invocation { program: "sysbench", arguments, cpus, ..Invocation::default() })
+    Ok(ask.call("sysbench", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -2,11 +2,9 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use super::super::{Invocation, InvocationInput, Package, Pairing, RefTool, ResultFormat, ToolFigure};
 use super::hpl;
+
+use crate::tools::prelude::*;
 
 pub(super) const TOOL: RefTool = RefTool {
     name: "xhpl",
@@ -19,13 +17,7 @@ pub(super) const TOOL: RefTool = RefTool {
     version_after: "HPLinpack ",
     only_with: hpl::BENCHMARKS,
     library: Some("blas"),
-    results: ResultFormat {
-        about: "its HPL.out",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text("its HPL.out", stated::recognises, stated::starts, stated::read),
     stderr_facts: hpl::core_type,
     pairing,
     invocation,
@@ -39,11 +31,9 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     Ok(Invocation {
-        program: "xhpl",
         files: vec![("HPL.dat", hpl::input(ask.case)?)],
         environment: hpl::environment(ask, ask.case.threads()),
-        cpus: ask.offer.cpus.clone(),
-        ..Invocation::default()
+        ..ask.call("xhpl", Vec::new())
     })
 }
 

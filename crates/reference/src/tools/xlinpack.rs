@@ -2,13 +2,10 @@
 //! and plimsoll 2/3·N³ + 3/2·N²: the figure is converted.
 
 use plimsoll_bench_cpu::operations;
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
 
-use super::super::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
-};
 use super::hpl;
+
+use crate::tools::prelude::*;
 
 const INPUT: &str = "lininput_plimsoll";
 /// Alignment of arrays in KiB, as in its sample file.
@@ -93,7 +90,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let seconds = Seconds::printed(words.get(3).copied().unwrap_or_default())?;
     let mut reading = ToolFigure::of(rate * 1e9 * factor(n), Account::of(operations(n), seconds))?;
     reading.record(&fact::N, n);
-    if let Ok(threads) = super::number_after(text, "Number of threads:") {
+    if let Ok(threads) = number_after(text, "Number of threads:") {
         reading.compare(&fact::THREAD_COUNT, threads, case.threads() as f64, 0.0);
     }
     Ok(reading)

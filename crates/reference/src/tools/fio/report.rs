@@ -9,54 +9,39 @@ use serde_json::Value;
 
 use crate::{Account, Seconds, json};
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct FioReport {
-    #[serde(default, rename = "fio version")]
+    #[serde(rename = "fio version")]
     pub(super) version: Option<String>,
     /// Seconds since 1970.
-    #[serde(default)]
     pub(super) timestamp: Option<f64>,
-    #[serde(default)]
     pub(super) timestamp_ms: Option<f64>,
-    #[serde(default, rename = "global options")]
+    #[serde(rename = "global options")]
     pub(super) global: BTreeMap<String, Value>,
-    #[serde(default)]
     pub(super) jobs: Vec<FioJobReport>,
-    #[serde(default)]
     pub(super) client_stats: Vec<FioJobReport>,
-    #[serde(default)]
     pub(super) disk_util: Vec<FioDisk>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct FioJobReport {
-    #[serde(default)]
     pub(super) jobname: String,
-    #[serde(default)]
     pub(super) groupid: Option<i64>,
     /// Sum over its jobs, in milliseconds.
-    #[serde(default)]
     pub(super) job_runtime: Option<f64>,
-    #[serde(default)]
     pub(super) error: i64,
     /// Whole seconds since fio started, rounded up.
-    #[serde(default)]
     pub(super) elapsed: Option<f64>,
-    #[serde(default)]
     pub(super) hostname: Option<String>,
-    #[serde(default, rename = "job options")]
+    #[serde(rename = "job options")]
     pub(super) options: BTreeMap<String, Value>,
-    #[serde(default)]
     pub(super) read: FioSide,
-    #[serde(default)]
     pub(super) write: FioSide,
-    #[serde(default)]
     pub(super) trim: FioSide,
-    #[serde(default)]
     pub(super) mixed: FioSide,
-    #[serde(default)]
     pub(super) sync: Option<Synced>,
-    #[serde(default)]
     pub(super) iodepth_level: BTreeMap<String, f64>,
 }
 
@@ -166,11 +151,12 @@ pub(super) struct Synced {
     pub(super) lat_ns: FioTimes,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct FioTimes {
-    #[serde(default, deserialize_with = "json::number")]
+    #[serde(deserialize_with = "json::number")]
     max: Option<f64>,
-    #[serde(default, deserialize_with = "json::number")]
+    #[serde(deserialize_with = "json::number")]
     pub(super) mean: Option<f64>,
 }
 

@@ -2,17 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::{Quantity, Unit, significant};
-use plimsoll_units::text::shown_within;
+use plimsoll_units::quantity::significant;
 use serde_json::Value;
 
 use super::TOOL;
 use super::report::{FioDisk, FioJobReport, FioReport, FioSide};
-use crate::stated::{
-    DiskCounters, DiskUse, EquivalentCase, MAX_FIGURES, Stated, StatedFigure, Subject, too_many,
-};
-use crate::{Account, Seconds, json};
+use crate::stated::prelude::*;
 
 /// Name of a client's entry that sums over all servers (client.c).
 const ALL_CLIENTS: &str = "All clients";
@@ -43,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = report.version.as_deref().map(|v| v.trim_start_matches("fio-"));
     let mut stated = Stated::by(TOOL.name, version);
     let names = names(&all);
-    let totals = Totals::of(&report);
+    let totals: Totals = FIO_DIRECTIONS.each_ref().map(|one| (moved(&report, one), counted(&report, one)));
     for (job, name) in all.iter().zip(names) {
         let job_figures = JobFigures { name, ..JobFigures::of(&report, &totals, job) };
         stated.figures.extend(FIO_DIRECTIONS.iter().flat_map(|direction| job_figures.figures(direction)));
@@ -128,24 +123,12 @@ fn names(all: &[&FioJobReport]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
-struct Totals {
-    moved: [f64; FIO_DIRECTIONS.len()],
-    counted: [Vec<DiskCounters>; FIO_DIRECTIONS.len()],
-}
-
-impl Totals {
-    fn of(report: &FioReport) -> Self {
-        Self {
-            moved: std::array::from_fn(|direction| moved(report, &FIO_DIRECTIONS[direction])),
-            counted: std::array::from_fn(|direction| counted(report, &FIO_DIRECTIONS[direction])),
-        }
-    }
-}
+/// Per direction, the bytes that all jobs moved and the kernel's counts for each disk.
+type Totals = [(f64, Vec<DiskCounters>); FIO_DIRECTIONS.len()];
 
 struct FioDirection {
     index: usize,
     name: &'static str,
-    op: &'static str,
     side: fn(&FioJobReport) -> &FioSide,
     /// Requests, and those merged into them.
     requests: fn(&FioDisk) -> Option<[f64; 2]>,
@@ -156,7 +139,6 @@ const FIO_DIRECTIONS: [FioDirection; 4] = [
     FioDirection {
         index: 0,
         name: "read",
-        op: "read",
         side: |job| &job.read,
         requests: |disk| Some([disk.read_ios?, disk.read_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.read_sectors,
@@ -164,23 +146,14 @@ const FIO_DIRECTIONS: [FioDirection; 4] = [
     FioDirection {
         index: 1,
         name: "write",
-        op: "write",
         side: |job| &job.write,
         requests: |disk| Some([disk.write_ios?, disk.write_merges.unwrap_or(0.0)]),
         sectors: |disk| disk.write_sectors,
     },
-    FioDirection {
-        index: 2,
-        name: "trim",
-        op: "trim",
-        side: |job| &job.trim,
-        requests: |_| None,
-        sectors: |_| None,
-    },
+    FioDirection { index: 2, name: "trim", side: |job| &job.trim, requests: |_| None, sectors: |_| None },
     FioDirection {
         index: 3,
         name: "mixed",
-        op: "mixed",
         side: |job| &job.mixed,
         requests: |disk| {
             let merges = disk.read_merges.unwrap_or(0.0) + disk.write_merges.unwrap_or(0.0);
@@ -265,8 +238,8 @@ impl JobFigures<'_> {
     fn case(&self, direction: &FioDirection, side: &FioSide) -> Case {
         let pattern = if self.is_random() { "random" } else { "sequential" };
         let block = bytes(side).unwrap_or(0.0) / side.transfers();
-        let mut case = Case::of("disk.io").with_word("op", direction.op).with_word("pattern", pattern);
-        if direction.op == "mixed" {
+        let mut case = Case::of("disk.io").with_word("op", direction.name).with_word("pattern", pattern);
+        if direction.name == "mixed" {
             case = case.with_count("read-share", 50);
         }
         if block.is_finite() && block >= 1.0 {
@@ -385,11 +358,11 @@ impl JobFigures<'_> {
             engine: self.engine().map(|engine| shown_within(engine, 40)),
             paths: self.paths(),
             writes: direction.name == "write",
-            moved: self.totals.moved[direction.index],
+            moved: self.totals[direction.index].0,
             own: bytes(side).unwrap_or(0.0),
             random: self.is_random().then(|| side.transfers()),
             seconds: duration(side).map(|seconds| seconds.value()),
-            counted: self.totals.counted[direction.index].clone(),
+            counted: self.totals[direction.index].1.clone(),
             file_bytes: self.file_bytes(),
             compressible: self.compressible(),
             lone_seconds: side.latency_ns().filter(|ns| lone && ns.is_finite()).map(|ns| ns * 1e-9),
@@ -544,7 +517,7 @@ fn group_bandwidths(report: &FioReport, totals: &Totals) -> Vec<StatedFigure> {
         figures.extend(
             FIO_DIRECTIONS
                 .iter()
-                .filter(|direction| direction.op != "trim")
+                .filter(|direction| direction.name != "trim")
                 .filter_map(|direction| group_bandwidth(group, &all, direction)),
         );
     }
@@ -577,12 +550,7 @@ fn group_bandwidth(group: i64, all: &[JobFigures<'_>], direction: &FioDirection)
     used.reads_directly &= used.cached == Some(false);
     let name = format!("{jobs} jobs of group {group}: {} bandwidth", direction.name);
     let case = first.case(direction, (direction.side)(first.job));
-    let mut figure = StatedFigure::new(
-        &name,
-        total / seconds,
-        Unit::BytePerSecond,
-        Ok(EquivalentCase::of(case, "throughput")),
-    );
+    let mut figure = StatedFigure::like(&name, total / seconds, Unit::BytePerSecond, case, "throughput");
     figure.void =
         all.iter().any(|job_figures| job_figures.job.error != 0).then(|| "one of its jobs failed".to_owned());
     figure.subject = Subject::Disk(used);

@@ -1,16 +1,7 @@
 //! Reads the summary of hpcc's hpccoutf.txt.
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-use plimsoll_units::text::shown_within;
-
 use super::{TOOL, summary};
-use crate::documents::line_starts;
-use crate::plausible::BoundedEvent;
-use crate::stated::{
-    AS_MANY_AS_CPUS, CoreUse, EquivalentCase, MemoryUse, Stated, StatedFigure, StatedMachine, Subject,
-};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 /// Figures without a limit: key, factor, unit.
 const OTHERS: [(&str, f64, Unit); 8] = [
@@ -65,7 +56,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
 }
 
 fn cores(key: &str, rate: f64, case: Case, number: &impl Fn(&str) -> Option<f64>) -> StatedFigure {
-    let mut figure = StatedFigure::new(key, rate, Unit::FlopPerSecond, Ok(EquivalentCase::of(case, "rate")));
+    let mut figure = StatedFigure::like(key, rate, Unit::FlopPerSecond, case, "rate");
     let threads = number("CommWorldProcs").unwrap_or(1.0);
     figure.subject = Subject::Cores(CoreUse { threads, ..CoreUse::default() });
     figure
@@ -93,8 +84,13 @@ fn streams(number: &impl Fn(&str) -> Option<f64>) -> Vec<StatedFigure> {
             let key = format!("{part}_{kernel}");
             let Some(rate) = number(&key) else { continue };
             let case = Case::of("memory.bandwidth").with_word("op", op);
-            let like = Ok(EquivalentCase::of(case.with_count("threads", processes as u64), "bandwidth"));
-            let mut figure = StatedFigure::new(&key, rate * 1e9, Unit::BytePerSecond, like);
+            let mut figure = StatedFigure::like(
+                &key,
+                rate * 1e9,
+                Unit::BytePerSecond,
+                case.with_count("threads", processes as u64),
+                "bandwidth",
+            );
             let array = array.map(|bytes| bytes * processes);
             let footprint = array.map(|bytes| bytes * 3.0);
             figure.subject = Subject::Memory(MemoryUse { footprint, array, may_be_cache: false });

@@ -2,15 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::shown_within;
-
 use super::TOOL;
-use crate::documents::line_starts;
-use crate::plausible::Messages;
-use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 const DATAGRAM: f64 = 1470.0;
 
@@ -255,8 +248,7 @@ impl IperfRows {
             true => format!("{kind}, all streams, as {end}"),
             false => format!("{kind}, stream {}, as {end}", row.id.trim_start_matches('*')),
         };
-        let mut figure =
-            StatedFigure::new(&name, row.rate, Unit::BitPerSecond, Ok(EquivalentCase::of(case, "goodput")));
+        let mut figure = StatedFigure::like(&name, row.rate, Unit::BitPerSecond, case, "goodput");
         let seconds = row.seconds.value();
         figure.account = (row.is_exact && row.bytes > 0.0 && seconds > 0.0)
             .then(|| Account::of(row.bytes * 8.0, row.seconds));
@@ -312,16 +304,16 @@ fn parse_mss(line: &str) -> Option<f64> {
 const MOMENT: f64 = 0.005;
 
 #[derive(Debug)]
-struct IperfRow {
-    id: String,
+pub(super) struct IperfRow {
+    pub(super) id: String,
     begin: f64,
     end: f64,
-    seconds: Seconds,
-    bytes: f64,
+    pub(super) seconds: Seconds,
+    pub(super) bytes: f64,
     rounding: f64,
     /// Whether bytes and rate have enough digits to be compared.
     is_exact: bool,
-    rate: f64,
+    pub(super) rate: f64,
     /// Lost datagrams, and all.
     lost: Option<(f64, f64)>,
     is_reported: bool,
@@ -330,7 +322,7 @@ struct IperfRow {
 
 impl IperfRow {
     /// Parses `[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/  893 (0%)`.
-    fn of(line: &str) -> Option<Self> {
+    pub(super) fn of(line: &str) -> Option<Self> {
         let (id, rest) = line.strip_prefix('[')?.split_once(']')?;
         let (interval, rest) = rest.split_once(" sec ")?;
         let interval: String = interval.split_whitespace().collect();

@@ -4,22 +4,18 @@
 
 mod agreement;
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-use plimsoll_units::text::shown_within;
 use serde::Deserialize;
 
 use super::TOOL;
-use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, StatedMachine, Subject};
-use crate::{Account, Seconds, json};
+use crate::stated::prelude::*;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatedReport {
-    error: Option<String>,
-    start: StatedStart,
+pub(super) struct StatedReport {
+    pub(super) error: Option<String>,
+    pub(super) start: StatedStart,
     intervals: Vec<Interval>,
-    end: EndResults,
+    pub(super) end: EndResults,
 }
 
 #[derive(Deserialize)]
@@ -35,7 +31,7 @@ struct EventData<T> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatedStart {
+pub(super) struct StatedStart {
     connected: Vec<Connected>,
     version: Option<String>,
     system_info: Option<String>,
@@ -44,7 +40,7 @@ struct StatedStart {
     target_bitrate: Option<f64>,
     tcp_mss: Option<f64>,
     tcp_mss_default: Option<f64>,
-    test_start: StatedTest,
+    pub(super) test_start: StatedTest,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,10 +58,10 @@ struct ConnectingHost {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct StatedTest {
+pub(super) struct StatedTest {
     protocol: String,
-    num_streams: Option<f64>,
-    blksize: Option<f64>,
+    pub(super) num_streams: Option<f64>,
+    pub(super) blksize: Option<f64>,
     reverse: Option<f64>,
     target_bitrate: Option<f64>,
 }
@@ -78,14 +74,14 @@ struct Interval {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct EndResults {
+pub(super) struct EndResults {
     streams: Vec<StreamSums>,
     sum: Option<IntervalSum>,
     sum_sent: Option<IntervalSum>,
-    sum_received: Option<IntervalSum>,
+    pub(super) sum_received: Option<IntervalSum>,
     sum_bidir_reverse: Option<IntervalSum>,
     sum_sent_bidir_reverse: Option<IntervalSum>,
-    sum_received_bidir_reverse: Option<IntervalSum>,
+    pub(super) sum_received_bidir_reverse: Option<IntervalSum>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,13 +94,13 @@ struct StreamSums {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct IntervalSum {
+pub(super) struct IntervalSum {
     #[serde(deserialize_with = "json::number")]
-    bits_per_second: Option<f64>,
+    pub(super) bits_per_second: Option<f64>,
     #[serde(deserialize_with = "json::number")]
-    bytes: Option<f64>,
+    pub(super) bytes: Option<f64>,
     #[serde(deserialize_with = "json::number")]
-    seconds: Option<f64>,
+    pub(super) seconds: Option<f64>,
     #[serde(deserialize_with = "json::number")]
     lost_percent: Option<f64>,
     #[serde(deserialize_with = "json::number")]
@@ -217,22 +213,8 @@ fn origin(uname: &str) -> StatedMachine {
 
 fn is_architecture(word: &str) -> bool {
     const FAMILIES: [&str; 16] = [
-        "x86_64",
-        "amd64",
-        "i386",
-        "i486",
-        "i586",
-        "i686",
-        "aarch64",
-        "arm",
-        "ppc",
-        "powerpc",
-        "s390",
-        "riscv",
-        "mips",
-        "loongarch",
-        "sparc",
-        "alpha",
+        "x86_64", "amd64", "i386", "i486", "i586", "i686", "aarch64", "arm", "ppc", "powerpc", "s390",
+        "riscv", "mips", "loong", "sparc", "alpha",
     ];
     // The word alpha may also be part of a version.
     FAMILIES.iter().any(|family| word.starts_with(family) && (*family != "alpha" || word == "alpha"))
@@ -334,12 +316,8 @@ fn figure(report: &StatedReport, name: &str, sum: &IntervalSum, is_sent: bool) -
         "TCP" | "UDP" | "" => Ok(EquivalentCase::of(case, "goodput")),
         other => Err(format!("plimsoll derives no limit for {}", shown_within(other, 20))),
     };
-    let mut figure = StatedFigure::new(name, rate, Unit::BitPerSecond, like);
-    figure.account = sum
-        .bytes
-        .zip(sum.seconds)
-        .filter(|(bytes, seconds)| *bytes > 0.0 && *seconds > 0.0)
-        .map(|(bytes, seconds)| Account::of(bytes * 8.0, Seconds::of(seconds)));
+    let figure = StatedFigure::new(name, rate, Unit::BitPerSecond, like);
+    let mut figure = figure.counted(sum.bytes.unwrap_or(0.0) * 8.0, sum.seconds.unwrap_or(0.0));
     figure.subject = Subject::Link(used(report, sum, streams, is_sent));
     figure
 }

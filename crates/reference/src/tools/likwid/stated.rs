@@ -1,11 +1,5 @@
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-
 use super::TOOL;
-use crate::documents::line_starts;
-use crate::stated::{CoreUse, EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
-use crate::tools::{number_after, word_after};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 pub(super) fn recognises(text: &str) -> bool {
     text.contains("LIKWID MICRO BENCHMARK")
@@ -16,9 +10,8 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
-    stated.figures = figures(text)?;
-    stated.unless_empty("it has no figure")
+    let figures = figures(text)?;
+    Stated { figures, ..Stated::by(TOOL.name, None) }.unless_empty("it has no figure")
 }
 
 fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
@@ -43,9 +36,14 @@ fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {
         let each = bytes.map(|bytes| (bytes / threads) as u64);
         let case = Case::of("memory.bandwidth").with_word("op", op(&kernel));
         let case = each.map_or(case.clone(), |each| case.with_size("size", each));
-        let like = Ok(EquivalentCase::of(case.with_count("threads", threads as u64), "bandwidth"));
         let name = format!("{kernel}: bandwidth");
-        let mut figure = StatedFigure::new(&name, rate * 1e6, Unit::BytePerSecond, like);
+        let mut figure = StatedFigure::like(
+            &name,
+            rate * 1e6,
+            Unit::BytePerSecond,
+            case.with_count("threads", threads as u64),
+            "bandwidth",
+        );
         figure.account =
             other_than_zero(text, "Data volume (Byte):").map(|bytes| Account::of(bytes, seconds));
         figure.subject = Subject::Memory(MemoryUse { footprint: bytes, array: bytes, may_be_cache: true });

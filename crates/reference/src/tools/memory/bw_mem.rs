@@ -2,15 +2,9 @@
 //! bytes/s to standard error, and counts a copied byte once. `rd` and `wr` touch a quarter of the
 //! words, so the variants that touch all are used.
 
-use plimsoll_machine::Machine;
+use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-
-use crate::tools::words;
-use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
-};
 
 pub(crate) const DIRECTORIES: &[&str] =
     &["/usr/lib/lmbench/bin/x86_64-linux-gnu", "/usr/lib/lmbench/bin/aarch64-linux-gnu"];
@@ -46,16 +40,12 @@ pub(crate) const TOOL: RefTool = RefTool {
     programs: &["bw_mem"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    declines,
+    declines: |case| (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy"),
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "memory.bandwidth").then_some("it has read, write and copy")
-}
 
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     let operation = operation(case).filter(|operation| operation.bytes > MIN_WORKING_SET_BYTES)?;
@@ -63,13 +53,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         1 => "a loop in C, one number at a time: the compiler decides",
         _ => "bytes × 2: it counts a copied byte once; a loop in C, the compiler decides",
     };
-    Some(Pairing {
-        metric: "bandwidth",
-        definition: Match::Related,
-        note,
-        seconds: 1.0,
-        pairs: Pairing::DEFAULT_PAIRS,
-    })
+    Some(Pairing::new("bandwidth", Match::Related, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -80,19 +64,15 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let size = operation.bytes.to_string();
     let threads = ask.case.threads().to_string();
     Ok(Invocation {
-        program: "bw_mem",
-        arguments: words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]),
         environment: environment((ask.seconds * 200_000.0) as u64),
-        cpus: ask.offer.cpus.clone(),
         output: Output::Stderr,
-        ..Invocation::default()
+        ..ask.call("bw_mem", words(&["-P", &threads, "-W", "0", "-N", "1", &size, operation.name]))
     })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let Operation { arrays, bytes, .. } = operation(case).ok_or("it has no such operation")?;
-    let line = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let mut pairs = line
+    let mut pairs = whole_lines(text)
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(size, rate)| Some((size.parse::<f64>().ok()?, rate.parse::<f64>().ok()?)));
     let (size, rate) = pairs.next().ok_or("its output has no line 'SIZE RATE'")?;

@@ -4,18 +4,12 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
 use plimsoll_metal::buffer::Pages;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::PointerChase;
 
 use crate::tools::bw_mem::{DIRECTORIES, environment};
-use crate::tools::last_level_bytes;
-use crate::tools::words;
-use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
+
+use crate::tools::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Bytes between loads: plimsoll's stride beyond the second-level cache, less below.
@@ -50,24 +44,16 @@ pub(crate) const TOOL: RefTool = RefTool {
     programs: &["lat_mem_rd"],
     directories: DIRECTORIES,
     package: Package::DebianNonFree("lmbench"),
-    results: ResultFormat {
-        about: "its text",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
+    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
+    declines: |case| {
+        (case.benchmark() == "memory.latency")
+            .then_some("it has one chase, in ordinary pages or transparent huge ones")
     },
-    declines,
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "memory.latency")
-        .then_some("it has one chase, in ordinary pages or transparent huge ones")
-}
 
 fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     let chase = PointerChase::of(case).filter(|chase| chase.chases == 1)?;
@@ -85,7 +71,7 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
             "random over the whole area, where ours leaves a group of 64 pages only when done",
         ),
     };
-    Some(Pairing { metric: "latency", definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new("latency", definition, note, seconds))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -94,12 +80,9 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     // The working set is whole MiB; all smaller sizes are lines of its output.
     let mib = (size as f64 / BYTES_PER_MIB).ceil().to_string();
     Ok(Invocation {
-        program: "lat_mem_rd",
-        arguments: words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]),
         environment: environment(CALIBRATION_MICROS),
-        cpus: ask.offer.cpus.clone(),
         output: Output::Stderr,
-        ..Invocation::default()
+        ..ask.call("lat_mem_rd", words(&["-P", "1", "-W", "0", "-N", "1", "-t", &mib, &stride.to_string()]))
     })
 }
 

@@ -2,16 +2,9 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
+use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
-
-use crate::tools::{number_after, word_after};
-use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
 
 const BYTES_PER_MIB: u64 = 1 << 20;
 /// Bytes read and written for each counted byte.
@@ -30,13 +23,7 @@ pub(crate) const TOOL: RefTool = RefTool {
     package: Package::Debian("mbw"),
     version_arguments: &["-h"],
     version_after: "mbw v",
-    results: ResultFormat {
-        about: "its text",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
     pairing,
     invocation,
     parse,
@@ -46,14 +33,13 @@ pub(crate) const TOOL: RefTool = RefTool {
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     array_mib(case).filter(|_| case.threads() == 1)?;
     let note = "bytes × 2: it counts a copied byte once; memcpy chooses its own stores";
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "bandwidth", definition: Match::Scaled, note, seconds: 1.0, pairs })
+    Some(Pairing::new("bandwidth", Match::Scaled, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let mib = array_mib(ask.case).ok_or("its smallest array is 1 MiB")?;
     let arguments = ["-t0", "-n", "5", &mib.to_string()].map(str::to_owned).to_vec();
-    Ok(Invocation { program: "mbw", arguments, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    Ok(ask.call("mbw", arguments))
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

@@ -1,17 +1,10 @@
 //! pmbw: scans and permutation walks in assembly, over the sizes (of all threads together) of a
 //! fixed table, each once for about 1.5 s. It pins nothing, so it is bound from outside.
 
-use plimsoll_machine::Machine;
+use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::{MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::quantity::{Quantity, Unit};
-
-use crate::tools::last_level_bytes;
-use crate::tools::words;
-use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure, fact,
-};
 
 const ANSWER: &str = "stats.txt";
 
@@ -124,17 +117,15 @@ pub(crate) const TOOL: RefTool = RefTool {
     // It prints its version only with results.
     version_arguments: &["-h"],
     version_after: "version=",
-    declines,
+    declines: |case| {
+        matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
+            .then_some("it has scans that read or write, and one walk at a time")
+    },
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
-
-fn declines(case: &Case) -> Option<&'static str> {
-    matches!(case.benchmark(), "memory.bandwidth" | "memory.latency" | "memory.block")
-        .then_some("it has scans that read or write, and one walk at a time")
-}
 
 fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
     let walk = PmbwWalk::of(case)?;
@@ -151,7 +142,7 @@ fn pairing(case: &Case, machine: &Machine) -> Option<Pairing> {
         None => ("latency", Match::Related, "a walk over every 8 bytes, in pages as malloc gets them"),
     };
     let seconds = if walk == PmbwWalk::Random && beyond { LOADS * LOAD_SECONDS } else { 3.0 };
-    Some(Pairing { metric, definition, note, seconds, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new(metric, definition, note, seconds))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -165,38 +156,30 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     // It allocates half of this limit.
     let (limit, area) = ((2 * allocated).to_string(), area.to_string());
     let threads = ask.case.threads().to_string();
-    let arguments = ["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads, "-M", &limit];
-    let mut arguments = words(&arguments);
-    arguments.extend(words(&["-o", ANSWER]));
-    Ok(Invocation {
-        program: "pmbw",
-        arguments,
-        cpus: ask.offer.cpus.clone(),
-        output: Output::File(ANSWER),
-        ..Invocation::default()
-    })
+    let mut arguments = words(&["-f", kernel, "-s", &area, "-S", &area, "-p", &threads, "-P", &threads]);
+    arguments.extend(words(&["-M", &limit, "-o", ANSWER]));
+    Ok(Invocation { output: Output::File(ANSWER), ..ask.call("pmbw", arguments) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let operation = PmbwWalk::of(case).ok_or("it has no such kernel")?.lead();
     let wanted = area(case);
-    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let results = whole.filter(|line| line.starts_with("RESULT\t")).map(fields);
+    let results = whole_lines(text).filter(|line| line.starts_with("RESULT\t")).map(fields);
     let mut ours = results.filter(|r| {
-        let is = |key, wanted: usize| number(r, key).is_ok_and(|n| n as usize == wanted);
+        let is = |key, wanted: usize| field(r, key).is_ok_and(|n| n as usize == wanted);
         r.iter().any(|(k, v)| *k == "funcname" && v.starts_with(operation)) && is("nthreads", case.threads())
     });
     let measured = nearest(wanted);
-    let result = ours.find(|r| number(r, "areasize").is_ok_and(|n| n as u64 == measured));
+    let result = ours.find(|r| field(r, "areasize").is_ok_and(|n| n as u64 == measured));
     let result = result.ok_or("it has no RESULT of this kernel, area and number of threads")?;
     let (key, work) = if is_time(case) { ("rate", "testaccess") } else { ("bandwidth", "testvol") };
     // The time of an access is divided by the number of threads.
-    let each = if is_time(case) { number(&result, "nthreads")?.max(1.0) } else { 1.0 };
-    let account = Account::of(number(&result, work)? / each, Seconds::of(number(&result, "time")?));
-    let mut reading = ToolFigure::of(number(&result, key)? * each, account)?;
-    let used = number(&result, "areasize")?;
+    let each = if is_time(case) { field(&result, "nthreads")?.max(1.0) } else { 1.0 };
+    let account = Account::of(field(&result, work)? / each, Seconds::of(field(&result, "time")?));
+    let mut reading = ToolFigure::of(field(&result, key)? * each, account)?;
+    let used = field(&result, "areasize")?;
     reading.compare(&fact::WORKING_SET_BYTES, used, wanted as f64, 0.01);
-    reading.record(&fact::THREAD_COUNT, number(&result, "nthreads")?);
+    reading.record(&fact::THREAD_COUNT, field(&result, "nthreads")?);
     Ok(reading)
 }
 
@@ -204,10 +187,9 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
     line.split('\t').filter_map(|field| field.split_once('=')).collect()
 }
 
-fn number(fields: &[(&str, &str)], key: &str) -> Result<f64, String> {
+fn field(fields: &[(&str, &str)], key: &str) -> Result<f64, String> {
     let value = fields.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    let value = value.ok_or_else(|| format!("its result has no {key}"))?;
-    value.parse().map_err(|_| format!("its {key} is '{}'", plimsoll_units::text::shown_within(value, 40)))
+    number(key, value.ok_or_else(|| format!("its result has no {key}"))?)
 }
 
 #[cfg(test)]

@@ -3,17 +3,10 @@
 
 mod stated;
 
-use plimsoll_machine::Machine;
+use crate::tools::prelude::*;
 use plimsoll_metal::stream::StreamOp;
-use plimsoll_model::case::Case;
 use plimsoll_model::job::MemoryStream;
 use plimsoll_units::quantity::Unit;
-
-use crate::tools::number_after;
-use crate::{
-    Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, ResultFormat, Seconds,
-    ToolFigure, fact,
-};
 
 pub(crate) struct StreamTableKernel {
     row: &'static str,
@@ -65,8 +58,7 @@ impl StreamRow {
     ) -> Result<Self, String> {
         const WORD: f64 = 8.0;
         let StreamTableKernel { row, arrays } = *kernel;
-        let whole = table.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let line = whole.filter_map(|line| line.strip_prefix(row)).next();
+        let line = whole_lines(table).find_map(|line| line.strip_prefix(row));
         let line = line.ok_or_else(|| format!("its output has no line {row}"))?;
         let words: Vec<&str> = line.split_whitespace().collect();
         let [best, mean, least, most] = words[..] else { return Err(format!("its line {row} is cut off")) };
@@ -106,13 +98,7 @@ pub(crate) const TOOL: RefTool = RefTool {
     ),
     // It has no arguments, and would start to measure.
     version_after: "$Revision: ",
-    results: ResultFormat {
-        about: "its text",
-        recognises: stated::recognises,
-        starts: stated::starts,
-        read: stated::read,
-        ..ResultFormat::NONE
-    },
+    results: ResultFormat::of_text("its text", stated::recognises, stated::starts, stated::read),
     pairing,
     invocation,
     parse,
@@ -122,19 +108,13 @@ pub(crate) const TOOL: RefTool = RefTool {
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     kernel(case)?;
     let note = "bytes ÷ the mean time of its repetitions, arrays of the size it was compiled for";
-    Some(Pairing {
-        metric: "bandwidth",
-        definition: Match::Related,
-        note,
-        seconds: 3.0,
-        pairs: Pairing::DEFAULT_PAIRS,
-    })
+    Some(Pairing::new("bandwidth", Match::Related, note, 3.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     let environment =
         vec![("OMP_NUM_THREADS", ask.case.threads().to_string()), ("OMP_PROC_BIND", "true".to_owned())];
-    Ok(Invocation { program: "stream", environment, cpus: ask.offer.cpus.clone(), ..Invocation::default() })
+    Ok(Invocation { environment, ..ask.call("stream", Vec::new()) })
 }
 
 fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {

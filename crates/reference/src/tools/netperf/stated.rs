@@ -5,15 +5,8 @@ mod fields;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-use plimsoll_units::text::shown_within;
-
 use super::TOOL;
-use crate::plausible::BoundedEvent;
-use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
-use crate::tools::NO_ECHO;
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 use fields::Fields;
 
 /// Tolerated ratio of received to sent data: both ends round, and stop at different times.
@@ -199,26 +192,13 @@ fn stream(name: &str, rate: f64, message: Option<f64>, used: LinkUse, is_udp: bo
         .with_size("message", message.unwrap_or(1.0).max(1.0) as u64)
         .with_count("streams", 1)
         .with_word("direction", "up");
-    let mut figure =
-        StatedFigure::new(name, rate, Unit::BitPerSecond, Ok(EquivalentCase::of(case, "goodput")));
+    let mut figure = StatedFigure::like(name, rate, Unit::BitPerSecond, case, "goodput");
     if is_udp && message.is_none() {
         figure.like = Err("the file does not show the size of its datagrams".to_owned());
     }
     let datagram = is_udp.then(|| message.unwrap_or(0.0));
     figure.subject = Subject::Link(LinkUse { datagram, ..used });
     figure
-}
-
-trait CountedFigures {
-    fn counted(self, bits: f64, seconds: f64) -> Self;
-}
-
-impl CountedFigures for StatedFigure {
-    /// Adds data that were counted separately, `bits` in `seconds`, by which the figure is checked.
-    fn counted(mut self, bits: f64, seconds: f64) -> Self {
-        self.account = (bits > 0.0 && seconds > 0.0).then(|| Account::of(bits, Seconds::of(seconds)));
-        self
-    }
 }
 
 fn round_trips(banner: &str, rate: f64) -> StatedFigure {

@@ -1,11 +1,8 @@
 //! cyclictest (rt-tests): wake-ups of a thread by clock_nanosleep at an interval, in whole
 //! microseconds.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-
-use crate::tools::{has_only_parameters, number_after, words};
-use crate::{Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure};
+use crate::tools::prelude::*;
+use plimsoll_model::case::Value;
 
 /// Returns the interval of a case in microseconds, if it is measured as cyclictest does it.
 fn interval_micros(case: &Case) -> Option<f64> {
@@ -23,24 +20,21 @@ pub(crate) const TOOL: RefTool = RefTool {
     package: Package::Debian("rt-tests"),
     version_arguments: &["--help"],
     version_after: "cyclictest V ",
-    declines,
+    declines: |case| {
+        (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
+    },
     pairing,
     invocation,
     parse,
     ..RefTool::NONE
 };
 
-fn declines(case: &Case) -> Option<&'static str> {
-    (case.benchmark() == "os.wake").then_some("it keeps the usual timer slack, or runs in real time")
-}
-
 fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
     interval_micros(case)?;
     has_only_parameters(case, &["op", "interval", "affinity", "threads"]).then_some(())?;
     (case.threads() == 1).then_some(())?;
     let note = "the same sleep at the same interval; it rounds its mean down to microseconds";
-    let pairs = Pairing::DEFAULT_PAIRS;
-    Some(Pairing { metric: "latency", definition: Match::Exact, note, seconds: 1.0, pairs })
+    Some(Pairing::new("latency", Match::Exact, note, 1.0))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
@@ -52,8 +46,7 @@ fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {
     if ask.case.word("op") == Some("fifo") {
         arguments.extend(words(&["-p", "1"]));
     }
-    let cpus = ask.offer.cpus.clone();
-    Ok(Invocation { program: "cyclictest", arguments, cpus, ..Invocation::default() })
+    Ok(ask.call("cyclictest", arguments))
 }
 
 fn parse(_: &Case, text: &str) -> Result<ToolFigure, String> {

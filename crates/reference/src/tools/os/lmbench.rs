@@ -1,12 +1,8 @@
 //! The small programs of lmbench that time one request to the kernel each, in microseconds.
 
-use plimsoll_model::case::Case;
-
 use crate::tools::memory::bw_mem::{DIRECTORIES, environment};
-use crate::tools::{has_only_parameters, words};
-use crate::{
-    Account, Invocation, InvocationInput, Match, Output, Package, Pairing, RefTool, Seconds, ToolFigure,
-};
+
+use crate::tools::prelude::*;
 
 /// Microseconds that it repeats a request at least, so that it needs no calibration.
 const REPEATED_MICROS: u64 = 100_000;
@@ -150,7 +146,7 @@ impl Lmbench {
         let known = ["op", "threads", "affinity", "between", "distance"];
         has_only_parameters(case, &known).then_some(())?;
         let LmbenchRequest { definition, note, .. } = request;
-        Some(Pairing { metric: "latency", definition, note, seconds: 1.0, pairs: Pairing::DEFAULT_PAIRS })
+        Some(Pairing::new("latency", definition, note, 1.0))
     }
 
     fn invocation(&self, ask: &InvocationInput<'_>) -> Result<Invocation, String> {

@@ -1,10 +1,6 @@
 //! `perf bench`: the same loops around getppid(2) and around two pipes; means over the whole run.
 
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-
-use crate::tools::{has_only_parameters, word_after, words};
-use crate::{Account, Invocation, InvocationInput, Match, Package, Pairing, RefTool, Seconds, ToolFigure};
+use crate::tools::prelude::*;
 
 /// One of its benchmarks.
 struct PerfBench {
@@ -67,7 +63,7 @@ fn pairing(case: &Case, _: &Machine) -> Option<Pairing> {
         Some("same") => (Match::Scaled, "÷ 2: it counts a round trip, which is two hand-overs"),
         _ => (Match::Related, "÷ 2: a round trip; the kernel chooses the CPU of each of the two"),
     };
-    Some(Pairing { metric: "latency", definition, note, seconds: 0.5, pairs: Pairing::DEFAULT_PAIRS })
+    Some(Pairing::new("latency", definition, note, 0.5))
 }
 
 fn invocation(ask: &InvocationInput<'_>) -> Result<Invocation, String> {

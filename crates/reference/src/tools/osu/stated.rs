@@ -1,10 +1,7 @@
 //! Reads results of the OSU micro-benchmarks: a line per message size.
 
-use plimsoll_units::quantity::Unit;
-
 use super::Osu;
-use crate::plausible::BoundedEvent;
-use crate::stated::{Stated, StatedFigure};
+use crate::stated::prelude::*;
 
 impl Osu {
     /// Returns whether a line is the heading of this program: `# OSU MPI Bandwidth Test v5.8`.

@@ -1,11 +1,7 @@
 //! Reads results of ping in any language: counts and times below the statistics' heading.
 
-use plimsoll_units::quantity::Unit;
-
 use super::TOOL;
-use crate::documents::line_starts;
-use crate::plausible::{BoundedEvent, Messages};
-use crate::stated::{Stated, StatedFigure};
+use crate::stated::prelude::*;
 
 const NO_LIMIT: &str = "plimsoll derives no limit of a round trip: the path between both ends sets it";
 

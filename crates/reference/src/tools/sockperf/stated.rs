@@ -1,13 +1,7 @@
 //! Reads results of sockperf: the mean time of its messages, or their rate.
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-
 use super::TOOL;
-use crate::documents::line_starts;
-use crate::plausible::{BoundedEvent, Messages};
-use crate::stated::{EquivalentCase, LinkUse, Stated, StatedFigure, Subject};
-use crate::tools::{NO_ECHO, number_after, word_after};
+use crate::stated::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 
@@ -77,9 +71,13 @@ fn throughput(text: &str, rate: f64) -> StatedFigure {
         .with_count("streams", 1)
         .with_word("direction", "up")
         .with_size("message", 1);
-    let like = Ok(EquivalentCase::of(case, "goodput"));
-    let mut figure =
-        StatedFigure::new("bandwidth, as sent", rate * BYTES_PER_MIB * 8.0, Unit::BitPerSecond, like);
+    let mut figure = StatedFigure::like(
+        "bandwidth, as sent",
+        rate * BYTES_PER_MIB * 8.0,
+        Unit::BitPerSecond,
+        case,
+        "goodput",
+    );
     let to = word_after(text, " IP = ").ok().map(str::to_owned);
     let datagram = (!is_tcp).then_some(0.0);
     figure.subject = Subject::Link(LinkUse { to, streams: 1, is_sent: true, datagram, ..LinkUse::default() });

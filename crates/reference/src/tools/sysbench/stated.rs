@@ -1,13 +1,8 @@
 //! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
 //! one block, shared by all threads if the scope is global (sb_memory.c).
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-
 use super::TOOL;
-use crate::stated::{CoreUse, DiskUse, EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
-use crate::tools::{number_after, word_after};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Largest number whose remainders are counted, as counting takes time.
@@ -108,8 +103,8 @@ fn memory(text: &str, general: &General) -> Result<Vec<StatedFigure>, String> {
     let local = text.contains("scope: local") || text.contains("memory scope type: local");
     let footprint = block.map(|block| if local { block * general.threads } else { block });
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", general.threads as u64);
-    let like = Ok(EquivalentCase::of(case, "bandwidth"));
-    let mut figure = StatedFigure::new(&format!("memory: {op}"), rate, Unit::BytePerSecond, like);
+    let mut figure =
+        StatedFigure::like(&format!("memory: {op}"), rate, Unit::BytePerSecond, case, "bandwidth");
     figure.account = general.seconds.map(|seconds| Account::of(amount, seconds));
     figure.subject = Subject::Memory(MemoryUse { footprint, array: footprint, may_be_cache: false });
     Ok(vec![figure])

@@ -1,14 +1,9 @@
 //! Reads results of HPL (HPL.out): a line and a residual check per solved system.
 
 use plimsoll_bench_cpu::operations;
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-use plimsoll_units::text::shown_within;
 
 use super::{TOOL, hpl};
-use crate::documents::line_starts;
-use crate::stated::{AS_MANY_AS_CPUS, CoreUse, EquivalentCase, Stated, StatedFigure, Subject};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 /// Lower-case words that occur only in results of builds for accelerators.
 const ACCELERATED: [&str; 6] = ["nvidia", "rochpl", "cuda", "gpu", "hpl-mxp", "tesla"];

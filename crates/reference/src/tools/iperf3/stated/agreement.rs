@@ -1,7 +1,5 @@
-use plimsoll_units::quantity::{Quantity, Unit};
-
 use super::{IntervalSum, StatedReport, StreamSums, Sums, arrived_of, is_udp};
-use crate::plausible::{Messages, impossible_figure};
+use crate::stated::prelude::*;
 
 /// Tolerated ratio between counts of the same bytes at both ends.
 const ENDS_TOLERANCE: f64 = 1.05;

@@ -1,11 +1,7 @@
 //! Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
 
-use plimsoll_units::quantity::Unit;
-
 use super::{BYTES_PER_MIB, TOOL};
-use crate::documents::line_starts;
-use crate::plausible::BoundedEvent;
-use crate::stated::{Stated, StatedFigure};
+use crate::stated::prelude::*;
 
 const HEADING: &str = "\"stride=";
 
@@ -28,7 +24,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
         .map_while(row)
         .map(|(mib, ns)| {
             let no = "its loads may be fetched ahead, so plimsoll derives no limit".to_owned();
-            let bytes = plimsoll_units::quantity::Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
+            let bytes = Quantity::new((mib * BYTES_PER_MIB).round(), Unit::Byte);
             let figure = StatedFigure::new(&format!("load of {bytes}"), ns * 1e-9, Unit::Second, Err(no));
             StatedFigure { absurd: BoundedEvent::Load.too_short(figure.value), ..figure }
         })

@@ -1,13 +1,7 @@
 //! Reads results of mbw: a line per run of a method, and a line of means.
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-
 use super::{BOTH_WAYS, BYTES_PER_MIB, TOOL};
-use crate::documents::line_starts;
-use crate::stated::{EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
-use crate::tools::{number_after, word_after};
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().any(is_row)
@@ -94,8 +88,7 @@ fn copied(line: &str) -> Result<StatedFigure, String> {
     let rate = number_after(line, "Copy:")? * BYTES_PER_MIB as f64 * times;
     let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", 1);
     let name = format!("{} {method}, {note}", line.split_whitespace().next().unwrap_or_default());
-    let mut figure =
-        StatedFigure::new(&name, rate, Unit::BytePerSecond, Ok(EquivalentCase::of(case, "bandwidth")));
+    let mut figure = StatedFigure::like(&name, rate, Unit::BytePerSecond, case, "bandwidth");
     let elapsed = number_after(line, "Elapsed:")?;
     let seconds = Seconds::printed(word_after(line, "Elapsed:")?)?;
     figure.account = (elapsed > 0.0).then(|| Account::of(array * times, seconds));

@@ -1,13 +1,7 @@
 //! Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
 
-use plimsoll_model::case::Case;
-use plimsoll_units::quantity::Unit;
-
 use super::{BestRepetition, StreamTableKernel, TOOL};
-use crate::documents::line_starts;
-use crate::stated::{EquivalentCase, MemoryUse, Stated, StatedFigure, Subject};
-use crate::tools::number_after;
-use crate::{Account, Seconds};
+use crate::stated::prelude::*;
 
 const STATED_KERNELS: [(StreamTableKernel, &str); 4] = [
     (StreamTableKernel { row: "Copy:", arrays: 2 }, "copy"),
@@ -41,8 +35,8 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
             }
         };
         let case = Case::of("memory.bandwidth").with_word("op", op).with_count("threads", threads as u64);
-        let like = Ok(EquivalentCase::of(case, "bandwidth"));
-        let mut figure = StatedFigure::new(kernel.name(), best * 1e6, Unit::BytePerSecond, like);
+        let mut figure =
+            StatedFigure::like(kernel.name(), best * 1e6, Unit::BytePerSecond, case, "bandwidth");
         let array = elements.map(|elements| elements * word);
         figure.account = array.map(|bytes| Account::of(bytes * kernel.arrays as f64, least));
         figure.void = failed.then(|| "its solution does not validate".to_owned());
