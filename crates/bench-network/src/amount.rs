@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use super::fact::MESSAGE_COUNT;
-use super::warning::NetworkWarning;
+use crate::fact::MESSAGE_COUNT;
+use crate::prelude::*;
 use plimsoll_bench_api::fixed::{Scaling, scaling};
-use plimsoll_model::case::Case;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{self, CannotMeasure, Facts};
-use plimsoll_server::traffic::{MAX_FIXED_DURATION, nanos};
-use plimsoll_server::wire::{self, MAX_MESSAGES, Welcome};
-use plimsoll_units::quantity::{Quantity, Unit, format_size};
+use plimsoll_server::traffic::MAX_FIXED_DURATION;
+use plimsoll_server::wire::MAX_MESSAGES;
+use plimsoll_units::quantity::format_size;
 
 const FIXED_AMOUNT_KEYS: [&str; 2] = ["volume", "count"];
 
@@ -91,24 +88,24 @@ impl FixedTransfer {
 /// at least one message per stream.
 pub(super) fn amount_of_sample(
     fixed: Option<FixedTransfer>,
-    wanted: sample::SampleAmount,
+    wanted: SampleAmount,
     streams: u16,
-) -> wire::OrderedAmount {
+) -> OrderedAmount {
     let streams = u64::from(streams);
     match (fixed, wanted) {
-        (Some(fixed), _) => wire::OrderedAmount::Messages(fixed.messages),
-        (None, sample::SampleAmount::Work(messages)) => wire::OrderedAmount::Messages(messages.max(streams)),
-        (None, sample::SampleAmount::Seconds(s)) if s > 0.0 => {
-            wire::OrderedAmount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
+        (Some(fixed), _) => OrderedAmount::Messages(fixed.messages),
+        (None, SampleAmount::Work(messages)) => OrderedAmount::Messages(messages.max(streams)),
+        (None, SampleAmount::Seconds(s)) if s > 0.0 => {
+            OrderedAmount::Nanos(nanos(Duration::from_secs_f64(s.min(86_400.0))))
         }
-        (None, sample::SampleAmount::Seconds(_)) => wire::OrderedAmount::Messages(streams),
+        (None, SampleAmount::Seconds(_)) => OrderedAmount::Messages(streams),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::case::Value;
+    use plimsoll_server::wire::{Hex128, Shaping};
 
     fn case(streams: u64) -> Case {
         Case::of("network.tcp").with_size("message", 1000).with_count("streams", streams)
@@ -135,12 +132,12 @@ mod tests {
     #[test]
     fn what_the_caps_never_let_through_is_refused_with_what_would_be_right() {
         let server = Welcome {
-            session: wire::Hex128::random().unwrap(),
-            server: wire::Hex128::random().unwrap(),
+            session: Hex128::random().unwrap(),
+            server: Hex128::random().unwrap(),
             max_streams: 64,
             max_nanos: 60_000_000_000,
             max_rate: 400_000,
-            shaping: wire::Shaping::default(),
+            shaping: Shaping::default(),
             carrier: None,
         };
         assert!(
@@ -154,18 +151,12 @@ mod tests {
 
     #[test]
     fn a_fixed_amount_stands_over_what_the_run_wants() {
-        let wanted = sample::SampleAmount::Seconds(0.5);
+        let wanted = SampleAmount::Seconds(0.5);
         let nine = Some(FixedTransfer::new(9));
-        assert_eq!(amount_of_sample(nine, wanted, 4), wire::OrderedAmount::Messages(9));
-        assert_eq!(amount_of_sample(None, wanted, 4), wire::OrderedAmount::Nanos(500_000_000));
-        assert_eq!(
-            amount_of_sample(None, sample::SampleAmount::Seconds(0.0), 4),
-            wire::OrderedAmount::Messages(4)
-        );
-        assert_eq!(
-            amount_of_sample(None, sample::SampleAmount::Work(2), 4),
-            wire::OrderedAmount::Messages(4)
-        );
+        assert_eq!(amount_of_sample(nine, wanted, 4), OrderedAmount::Messages(9));
+        assert_eq!(amount_of_sample(None, wanted, 4), OrderedAmount::Nanos(500_000_000));
+        assert_eq!(amount_of_sample(None, SampleAmount::Seconds(0.0), 4), OrderedAmount::Messages(4));
+        assert_eq!(amount_of_sample(None, SampleAmount::Work(2), 4), OrderedAmount::Messages(4));
     }
 
     #[test]

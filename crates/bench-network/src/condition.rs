@@ -1,6 +1,6 @@
 //! Conditions of network samples. `{}` in a name is `near` (client) or `far`; booleans are 1 or 0.
 
-use plimsoll_model::sample::OwnCondition;
+use crate::prelude::*;
 
 const fn row(name: &'static str, unit: &'static str, about: &'static str) -> OwnCondition {
     OwnCondition::new(name, unit, about)

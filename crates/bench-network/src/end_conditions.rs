@@ -1,13 +1,12 @@
 //! Conditions measured at both ends: CPU time, busiest CPU, TCP statistics, drops.
 
-use super::condition::{
+use crate::condition::{
     COPIED_DESPITE_ZEROCOPY, END_CPU, END_CPU_PER_BYTE, END_CPU_PER_MESSAGE, END_FULLEST_CPU,
     END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, END_TCP_RETRANSMITS, TCP_BUFFER_LIMITED, TCP_CWND,
     TCP_MSS, TCP_RECEIVER_LIMITED, TCP_RETRANSMITS, TCP_RTT, TCP_TIMESTAMPS,
 };
-use plimsoll_model::sample::{CurvePoint, Numbers, OwnCondition};
-use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::wire::{EndReport, SendingReport, TcpLook, TcpOrder};
+use crate::prelude::*;
+use plimsoll_server::wire::{EndReport, SendingReport, TcpLook};
 
 pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndReport) -> Numbers {
     let here = &outcome.here;

@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
-use super::Tcp;
+use crate::Tcp;
 use crate::condition::{END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::sample::OwnCondition;
+use crate::prelude::*;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 

@@ -1,11 +1,10 @@
 //! Rate limits of a path below its link, and warnings about those that results reach or refute.
 
-use super::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
-use super::job::NetworkJob;
-use super::warning::{Holder, KernelSide, NetworkWarning};
-use plimsoll_model::sample::Numbers;
+use crate::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
+use crate::prelude::*;
+use crate::warning::Holder;
 use plimsoll_server::serve::Caps;
-use plimsoll_server::wire::{Direction, Shaping, Welcome};
+use plimsoll_server::wire::Shaping;
 use plimsoll_stats::median;
 
 /// Share of a packet-based limit from which a result reaches it; headers take up to a tenth.
@@ -132,12 +131,8 @@ impl RateBounds {
     }
 
     fn of_direction(&self, up: bool, came: f64) -> Vec<RateBound> {
-        let dev = &self.interface;
         let (sender, receiver) = if up { (&self.near, &self.far) } else { (&self.far, &self.near) };
-        let here = |near: bool| match near {
-            true => KernelSide::Ours { interface: dev.clone() },
-            false => KernelSide::Servers,
-        };
+        let here = |near: bool| near.then(|| self.interface.clone());
         let mut bounds = Vec::new();
         if let Some(rate) = self.out(sender) {
             bounds.push(RateBound { rate, came, reached: PACKETS, holder: Holder::Shaper(here(up)) });

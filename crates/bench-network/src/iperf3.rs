@@ -4,31 +4,27 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
-use super::fact::FAR_END_PROGRAM;
-use super::job::NetworkJob;
-use super::lost_link::{self, lost_links};
-use super::path::Path;
-use super::server::{Address, SCHEME};
-use super::session::dropped_here;
-use super::{CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, random_bytes};
-use plimsoll_bench_api::Prepared;
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::sample::{CannotMeasure, Conditions, Facts, Sample, SampleAmount};
+use crate::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
+use crate::fact::FAR_END_PROGRAM;
+use crate::path::Path;
+use crate::prelude::*;
+use crate::server::{Address, SCHEME};
+use crate::session::dropped_here;
+use crate::{JITTER, lost_link};
 use plimsoll_server::traffic::link_watch::LinkWatch;
+use plimsoll_server::traffic::send::{SendEnd, SendOrders, StreamSent, send};
 use plimsoll_server::traffic::socket::{bind_address, dial};
 use plimsoll_server::traffic::udp::account::{DatagramLayout, DatagramTally, StreamAccount};
 use plimsoll_server::traffic::udp::flow::{self, FlowEnd, FlowShape, UNKNOWN_COUNT};
 use plimsoll_server::traffic::udp::pace::DatagramPace;
-use plimsoll_server::traffic::{is_dropped_here, thread_cpu};
-use plimsoll_server::wire::{Direction, Gone, HANDSHAKE, RESULTS, Sockets, read_before};
+use plimsoll_server::traffic::{SharedTransfer, is_dropped_here, nothing_yet, thread_cpu};
+use plimsoll_server::wire::{Gone, RESULTS, read_before};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time of retries after a refused connection: the port is closed between two tests.
@@ -72,19 +68,18 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-#[repr(i8)]
-enum TestState {
-    Start = 1,
-    Running = 2,
-    End = 4,
-    Parameters = 9,
-    Streams = 10,
-    Exchange = 13,
-    Display = 14,
-    Done = 16,
-    Denied = -1,
-    Failed = -2,
+/// States of a test, as each end sends them.
+mod state {
+    pub(super) const START: i8 = 1;
+    pub(super) const RUNNING: i8 = 2;
+    pub(super) const END: i8 = 4;
+    pub(super) const PARAMETERS: i8 = 9;
+    pub(super) const STREAMS: i8 = 10;
+    pub(super) const EXCHANGE: i8 = 13;
+    pub(super) const DISPLAY: i8 = 14;
+    pub(super) const DONE: i8 = 16;
+    pub(super) const DENIED: i8 = -1;
+    pub(super) const FAILED: i8 = -2;
 }
 
 #[derive(Debug, Deserialize)]
@@ -175,17 +170,15 @@ impl Control {
         stream.set_write_timeout(Some(HANDSHAKE))?;
         stream.write_all(&cookie)?;
         let mut control = Self { stream, cookie };
-        control.expect(TestState::Parameters)?;
+        control.expect(state::PARAMETERS)?;
         Ok(control)
     }
 
-    fn expect(&mut self, wanted: TestState) -> Result<(), TestError> {
-        const DENIED: i8 = TestState::Denied as i8;
-        const FAILED: i8 = TestState::Failed as i8;
+    fn expect(&mut self, wanted: i8) -> Result<(), TestError> {
         match self.read(1, Instant::now() + RESULTS)?.first().map_or(0, |byte| byte.cast_signed()) {
-            byte if byte == wanted as i8 => Ok(()),
-            DENIED => Err(TestError::Busy),
-            FAILED => Err(TestError::Protocol(
+            byte if byte == wanted => Ok(()),
+            state::DENIED => Err(TestError::Busy),
+            state::FAILED => Err(TestError::Protocol(
                 "it ended the test with an error of its own; see its messages".to_owned(),
             )),
             byte => Err(TestError::Protocol(format!(
@@ -194,8 +187,8 @@ impl Control {
         }
     }
 
-    fn send_state(&mut self, state: TestState) -> Result<(), TestError> {
-        Ok(self.stream.write_all(&[(state as i8).cast_unsigned()])?)
+    fn send_state(&mut self, state: i8) -> Result<(), TestError> {
+        Ok(self.stream.write_all(&[state.cast_unsigned()])?)
     }
 
     fn send(&mut self, value: &Value) -> Result<(), TestError> {
@@ -205,13 +198,11 @@ impl Control {
         Ok(self.stream.write_all(json.as_bytes())?)
     }
 
-    /// Reads exactly `length` bytes. Memory grows with the received bytes, not with `length`.
+    /// Reads exactly `length` bytes: a state, a length, or at most [`MAX_JSON_BYTES`] of results.
     fn read(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>, TestError> {
-        let (mut all, mut piece) = (Vec::new(), [0; 4096]);
-        while all.len() < length as usize {
-            let wanted = piece.len().min(length as usize - all.len());
-            let count = read_before(&mut self.stream, &mut piece[..wanted], deadline)?;
-            all.extend_from_slice(&piece[..count]);
+        let (mut all, mut count) = (vec![0; length as usize], 0);
+        while count < all.len() {
+            count += read_before(&mut self.stream, &mut all[count..], deadline)?;
         }
         Ok(all)
     }
@@ -219,8 +210,8 @@ impl Control {
     /// Ends the test, sends the totals `own` per stream and returns the server's results. Waits
     /// until the server closes, since it accepts no other test before.
     fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
-        self.send_state(TestState::End)?;
-        self.expect(TestState::Exchange)?;
+        self.send_state(state::END)?;
+        self.expect(state::EXCHANGE)?;
         let stream = |(place, moved): (usize, &StreamTotals)| {
             json!({
                 "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
@@ -237,8 +228,8 @@ impl Control {
             return Err(TestError::results(&format!("it announces {length} bytes of results")));
         }
         let results = ServerResults::parse(&self.read(length, deadline)?)?;
-        self.expect(TestState::Display)?;
-        self.send_state(TestState::Done)?;
+        self.expect(state::DISPLAY)?;
+        self.send_state(state::DONE)?;
         match self.read(1, Instant::now() + RESULTS) {
             Err(TestError::Closed) => Ok(results),
             Ok(_) => Err(TestError::Protocol("it did not end the test".to_owned())),
@@ -257,7 +248,7 @@ enum DataConnection {
 struct Iperf3Streams {
     until: FlowEnd,
     started: Instant,
-    stop: AtomicBool,
+    shared: SharedTransfer,
 }
 
 #[derive(Debug, Default)]
@@ -365,38 +356,49 @@ impl Client {
                     return Ok(DataConnection::Udp(socket));
                 }
                 Ok(_) => {}
-                Err(e) if is_waiting(&e) => {}
+                Err(e) if nothing_yet(&e) => {}
                 Err(e) => return Err(e),
             }
         }
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Moves the data of one stream in the direction of the test. A download ends at `stop`, or
-    /// with UDP when the server's count of datagrams, `total`, have arrived.
+    /// Moves the data of stream `number` in the direction of the test. A download ends at the stop
+    /// of the test, or with UDP when the server's count of datagrams have arrived.
     fn run_stream(
         &self,
+        number: usize,
         stream: &DataConnection,
         test: &Iperf3Streams,
-        total: &AtomicU64,
     ) -> io::Result<StreamTotals> {
-        let Iperf3Streams { until, started, stop } = test;
+        let Iperf3Streams { until, started, shared } = test;
         let size = self.message.len();
         match (stream, self.down) {
-            (DataConnection::Tcp(stream), false) => write(stream, &self.message, test),
+            (DataConnection::Tcp(stream), false) => {
+                let until = match *until {
+                    FlowEnd::Elapsed(time) => SendEnd::Elapsed(time),
+                    FlowEnd::Datagrams(messages) => SendEnd::Messages(messages),
+                };
+                let (message, sending, most) = (self.message.as_slice(), Sending::Copy, f64::INFINITY);
+                let sent = send(stream, SendOrders { message, until, sending, most }, shared)?;
+                let StreamSent { bytes, elapsed, cpu, .. } = sent;
+                Ok(StreamTotals { bytes, elapsed, cpu, ..StreamTotals::default() })
+            }
             (DataConnection::Tcp(stream), true) => read(stream, test),
             (DataConnection::Udp(socket), false) => {
                 let pace =
                     self.rate.and_then(|rate| DatagramPace::new(rate, size, usize::from(self.streams)));
                 let shape = FlowShape { size, pace, layout: DatagramLayout::Iperf3, tag: 0, until: *until };
-                let sent = flow::send(socket, shape, &self.message, stop)?;
+                let sent = flow::send(socket, shape, &self.message, &shared.stop)?;
                 let (datagrams, cpu) = (sent.datagrams, sent.cpu);
                 let elapsed = (sent.began + sent.elapsed).saturating_duration_since(*started);
                 Ok(StreamTotals { bytes: datagrams * size as u64, datagrams, elapsed, cpu, received: None })
             }
             (DataConnection::Udp(socket), true) => {
                 let account = StreamAccount::with_layout(DatagramLayout::Iperf3, size, 0);
-                let received = flow::receive(socket, account, size, total, *started, stop)?;
+                let unknown = AtomicU64::new(UNKNOWN_COUNT);
+                let total = shared.totals.get(number).unwrap_or(&unknown);
+                let received = flow::receive(socket, account, size, total, *started, &shared.stop)?;
                 Ok(StreamTotals {
                     cpu: received.cpu,
                     received: Some(received.account),
@@ -415,22 +417,22 @@ impl Client {
         };
         let mut control = self.open_test()?;
         control.send(&self.parameters(time))?;
-        control.expect(TestState::Streams)?;
+        control.expect(state::STREAMS)?;
         let streams: Vec<DataConnection> =
             (0..self.streams).map(|_| self.stream(&control.cookie)).collect::<io::Result<_>>()?;
-        control.expect(TestState::Start)?;
-        control.expect(TestState::Running)?;
-        let running = Iperf3Streams { until, started: Instant::now(), stop: AtomicBool::new(false) };
-        let totals: Vec<AtomicU64> = streams.iter().map(|_| AtomicU64::new(UNKNOWN_COUNT)).collect();
+        control.expect(state::START)?;
+        control.expect(state::RUNNING)?;
+        let shared = SharedTransfer::new(streams.len())?;
+        let running = Iperf3Streams { until, started: Instant::now(), shared };
         std::thread::scope(|scope| {
-            let spawn = |(number, (stream, total))| {
+            let spawn = |(number, stream)| {
                 let running = &running;
                 scope.spawn(move || {
                     let _pinned = self.placement.near.pin(number);
-                    self.run_stream(stream, running, total)
+                    self.run_stream(number, stream, running)
                 })
             };
-            let threads: Vec<_> = streams.iter().zip(&totals).enumerate().map(spawn).collect();
+            let threads: Vec<_> = streams.iter().enumerate().map(spawn).collect();
             let joined = || -> io::Result<Vec<StreamTotals>> {
                 let panicked =
                     "a thread of plimsoll panicked: this is a bug, please report it with the output above";
@@ -446,11 +448,10 @@ impl Client {
             let none = |_| StreamTotals { elapsed: time, ..StreamTotals::default() };
             let theirs = control.finish(&streams.iter().map(none).collect::<Vec<_>>());
             if let Ok(theirs) = &theirs {
-                for (place, total) in totals.iter().enumerate() {
-                    total.store(theirs.datagrams(place), Ordering::Release);
-                }
+                let totals = (0..streams.len()).map(|place| theirs.datagrams(place));
+                running.shared.set_totals(&totals.collect::<Vec<_>>());
             }
-            running.stop.store(!self.datagrams || theirs.is_err(), Ordering::Relaxed);
+            running.shared.stop.store(!self.datagrams || theirs.is_err(), Ordering::Relaxed);
             let own = joined()?;
             Ok((own, theirs?))
         })
@@ -525,39 +526,13 @@ impl Client {
     }
 }
 
-fn is_waiting(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-fn write(mut stream: &TcpStream, message: &[u8], test: &Iperf3Streams) -> io::Result<StreamTotals> {
-    stream.set_write_timeout(Some(POLL_INTERVAL))?;
-    let cpu = thread_cpu();
-    let (mut bytes, mut offset) = (0, 0);
-    let is_over = |bytes: u64| match test.until {
-        FlowEnd::Elapsed(time) => test.started.elapsed() >= time,
-        FlowEnd::Datagrams(count) => bytes >= count.saturating_mul(message.len() as u64),
-    };
-    while !test.stop.load(Ordering::Relaxed) && !is_over(bytes) {
-        match stream.write(&message[offset..]) {
-            Ok(count) => {
-                bytes += count as u64;
-                offset = (offset + count) % message.len();
-            }
-            Err(e) if is_waiting(&e) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    let cpu = thread_cpu().saturating_sub(cpu);
-    Ok(StreamTotals { bytes, elapsed: test.started.elapsed(), cpu, ..StreamTotals::default() })
-}
-
 /// Receives until the time of the test is over, then without counting until `stop`.
 fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals> {
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
     let mut buffer = vec![0; 128 << 10];
     let cpu = thread_cpu();
     let mut moved = StreamTotals::default();
-    while !test.stop.load(Ordering::Relaxed) {
+    while !test.shared.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
@@ -567,7 +542,7 @@ fn read(mut stream: &TcpStream, test: &Iperf3Streams) -> io::Result<StreamTotals
                     (moved.elapsed, moved.cpu) = (elapsed, thread_cpu().saturating_sub(cpu));
                 }
             }
-            Err(e) if is_waiting(&e) => {}
+            Err(e) if nothing_yet(&e) => {}
             Err(e) if e.kind() == ErrorKind::ConnectionReset => break,
             Err(e) => return Err(e),
         }

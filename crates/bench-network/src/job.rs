@@ -5,15 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::amount;
-use super::server::{ServerAddress, source_address};
-use plimsoll_bench_api::Candidate;
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
+use crate::amount;
+use crate::prelude::*;
+use crate::server::source_address;
 use plimsoll_model::place::ThreadOrder;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::probe::path::Wait;
-use plimsoll_server::wire::{Direction, MAX_MESSAGE, Receiving, Sending, Sockets};
+use plimsoll_server::wire::MAX_MESSAGE;
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -42,7 +38,7 @@ pub struct NetworkJob {
     pub(super) receiving: Receiving,
     pub(super) searches: bool,
     pub(super) protocol: Protocol,
-    pub(super) wait: Wait,
+    pub(super) wait: WaitMode,
     pub(super) timeout: Duration,
     /// Time between the starts of two messages; zero to send each right after the one before.
     pub(super) interval: Duration,
@@ -98,7 +94,7 @@ impl NetworkJob {
                 Some("connect") => Protocol::Connect,
                 _ => Protocol::Tcp,
             },
-            wait: if is("mode", "poll") { Wait::Poll } else { Wait::Block },
+            wait: if is("mode", "poll") { WaitMode::Poll } else { WaitMode::Block },
             timeout: time("timeout").unwrap_or(TIMEOUT),
             interval: time("interval").unwrap_or_default(),
             load: case.word("load").map(direction),

@@ -16,6 +16,7 @@ mod lost_link;
 mod part;
 mod path;
 mod path_fault;
+mod prelude;
 mod process;
 mod server;
 mod session;
@@ -48,7 +49,7 @@ use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::metric::{Better, Form, Metric};
 use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{CannotMeasure, Facts, Offer};
+use plimsoll_model::sample::{CannotMeasure, Facts, Offer, WrongAnswer, WrongAnswerSource};
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::{Fnv, PinnedCpus};
 use plimsoll_system::program::OwnProgram;
@@ -165,6 +166,15 @@ impl EndPlacement {
         }
         facts
     }
+}
+
+/// Fails if `changed`, the number of echoes with other bytes, is positive.
+fn check_echoes(operation: &str, detail: &str, changed: u64) -> Result<(), CannotMeasure> {
+    if changed == 0 {
+        return Ok(());
+    }
+    let wrong = WrongAnswer::new(WrongAnswerSource::Network, operation, "other bytes").detail(detail);
+    Err(WrongAnswer { count: changed, ..wrong }.into())
 }
 
 /// Returns a warning if `count`, the number of datagrams of other senders, is positive.

@@ -6,12 +6,11 @@
 mod held;
 
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
-use crate::{GOODPUT, MESSAGES_METRIC};
+use crate::prelude::*;
+use plimsoll_model::limit::LimitScope;
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
-use plimsoll_model::limit::frame::{ETHERNET, IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
+use plimsoll_model::limit::frame::{IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitScope, LimitSource, Question};
-use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Returns the limits of goodput or message rate; `framed` is the payload share on the wire.
 pub(super) fn throughput(question: &Question<'_>, framed: Framed) -> Vec<Limit> {

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use super::warning::NetworkWarning;
-use plimsoll_model::sample::Facts;
+use crate::prelude::*;
 use plimsoll_server::traffic::link_watch::LinkLoss;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LostLink {

@@ -1,11 +1,10 @@
 //! Network benchmarks as a subsystem.
 
-use super::condition::{POLICED, SHAPED};
-use super::fact::LINK;
+use crate::condition::{POLICED, SHAPED};
+use crate::fact::LINK;
+use crate::prelude::*;
 use plimsoll_bench_api::setting::{Setting, SettingKind};
 use plimsoll_bench_api::{Subsystem, spread_cpus};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 /// The network benchmarks.
 pub static SUBSYSTEM: Subsystem = Subsystem {

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
-use plimsoll_machine::{Machine, Root};
-use plimsoll_model::sample::Numbers;
+use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
+use crate::prelude::*;
+use plimsoll_machine::Root;
 use plimsoll_server::traffic::{route, shaper};
 use plimsoll_server::wire::Shaping;
 

@@ -5,15 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::tcp::TcpInfo;
-
-use super::lost_link::LostLink;
-use super::session::ServerSession;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::{PinnedCpus, TransferEnd};
-use plimsoll_server::wire::{
-    Direction, Message, OrderedAmount, Receiving, Sending, Sockets, TcpOrder, UdpOrder,
-};
+use crate::prelude::*;
+use plimsoll_server::traffic::TransferEnd;
 
 /// Segment sizes of the probe, bytes: smallest path, common tunnels, Ethernet, jumbo frames.
 const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];
@@ -135,14 +128,14 @@ pub(super) fn probe_segments(
     segment: u32,
 ) -> Result<Option<PathFault>, CannotMeasure> {
     let mut probe = session.reopen()?;
-    let most = usize::from(probe.welcome().max_streams).max(1) - 1;
+    let most = usize::from(probe.welcome.max_streams).max(1) - 1;
     let sizes = SEGMENTS.iter().copied().filter(|size| u32::from(*size) < segment).take(most);
     let sizes: Vec<Option<u16>> = sizes.map(Some).chain([None]).collect();
     for mss in &sizes {
-        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, session.from())?;
+        probe.join(1, &Sockets { mss: *mss, ..Sockets::default() }, session.from)?;
     }
     let carried = match direction {
-        PathDirection::Up => carried_up(probe.streams()),
+        PathDirection::Up => carried_up(&probe.streams),
         PathDirection::Down => carried_down(&mut probe, sizes.len())?,
     };
     if carried.last() == Some(&true) {
@@ -194,7 +187,7 @@ fn carried_down(probe: &mut ServerSession, streams: usize) -> Result<Vec<bool>, 
     let deadline = Instant::now() + PROBE_TIME;
     while arrived.iter().any(|count| *count < CARRIED) && Instant::now() < deadline {
         std::thread::sleep(LOOK);
-        for (mut stream, arrived) in probe.streams().iter().zip(&mut arrived) {
+        for (mut stream, arrived) in probe.streams.iter().zip(&mut arrived) {
             let _ = stream.set_nonblocking(true);
             *arrived += stream.read(&mut bytes).unwrap_or(0);
         }

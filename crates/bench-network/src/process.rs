@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use plimsoll_model::sample::CannotMeasure;
+use crate::prelude::*;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
-use plimsoll_server::traffic::{PinnedCpus, describe_io_error, is_out_of_descriptors};
-use plimsoll_server::wire::{HANDSHAKE, SharedKey};
+use plimsoll_server::traffic::{describe_io_error, is_out_of_descriptors};
 
 const MAX_LINE: u64 = 4096;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Serialize};
 
-use plimsoll_model::sample::CannotMeasure;
+use crate::prelude::*;
 use plimsoll_server::wire::PORT;
 
 pub(super) const SCHEME: &str = "iperf3://";
@@ -29,21 +29,13 @@ impl ServerAddress {
 /// A host, by name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    host: String,
-    port: u16,
+    /// Host name or address, as given.
+    pub host: String,
+    /// Port.
+    pub port: u16,
 }
 
 impl Address {
-    /// Returns the host name or address as given.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Returns the port.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Parses `HOST[:PORT]` or `[ADDRESS]:PORT`. An IPv6 address may end with `%INTERFACE`. The
     /// error follows the name of the option.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -172,7 +164,7 @@ mod tests {
             assert!(error.starts_with("must be HOST") && !error.contains('\u{1b}'), "{error}");
         }
         let named = Address::parse("iperf3:5201").expect("a host of this name");
-        assert_eq!((named.host(), named.port()), ("iperf3", 5201));
+        assert_eq!((named.host.as_str(), named.port), ("iperf3", 5201));
         assert!(Address::parse("iperf3:192.0.2.1").unwrap_err().contains("iperf3://HOST"));
         let url = Address::parse("http://far:99").unwrap_err();
         assert!(url.contains("iperf3://") && !url.contains("not a number"), "{url}");

@@ -5,24 +5,18 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::lost_link::{LostLink, lost_links};
-use super::path_fault::{self, PathDirection, PathFault};
-use super::process::ServerProcess;
-use super::server::Address;
+use crate::path_fault::{self, PathFault};
+use crate::prelude::*;
+use crate::process::ServerProcess;
+use crate::server::Address;
 use plimsoll_machine::Root;
-use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_server::traffic::socket::{self, dial};
-use plimsoll_server::traffic::tcp::{TcpMeans, TcpOutcome, transfer};
-use plimsoll_server::traffic::{
-    self, LostTransfer, PinnedCpus, TransferEnd, is_out_of_descriptors, raise_descriptors, route, udp,
-};
+use plimsoll_server::traffic::tcp::{TcpMeans, transfer};
+use plimsoll_server::traffic::{self, TransferEnd, is_out_of_descriptors, raise_descriptors, route, udp};
 use plimsoll_server::wire::handshake::HandshakeError;
-use plimsoll_server::wire::{
-    Channel, Echoed, EndAccount, HANDSHAKE, Hex128, Join, Message, RESULTS, SharedKey, Sockets, TcpOrder,
-    UdpOrder, Welcome, WireError,
-};
+use plimsoll_server::wire::{Channel, Echoed, EndAccount, Gone, Hex128, Join, RESULTS, WireError};
 
 /// Longest total wait while the server works for other clients.
 const QUEUE: Duration = Duration::from_secs(90);
@@ -31,11 +25,6 @@ const QUEUE: Duration = Duration::from_secs(90);
 const CONTROL: Sockets =
     Sockets { nodelay: true, window: None, congestion: None, mss: Some(536), dscp: None };
 const HANDSHAKES: usize = 4;
-
-struct Session {
-    channel: Channel,
-    welcome: Welcome,
-}
 
 /// Location of a server.
 #[derive(Clone, Debug)]
@@ -60,12 +49,14 @@ pub enum ServerLocation {
 #[derive(Debug)]
 pub struct ServerSession {
     channel: Channel,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     key: SharedKey,
-    welcome: Welcome,
-    streams: Vec<TcpStream>,
+    /// The server's answer to the opening of the session, with its limits.
+    pub(super) welcome: Welcome,
+    /// The joined streams, in order of their numbers.
+    pub(super) streams: Vec<TcpStream>,
     process: Option<ServerProcess>,
-    from: Option<IpAddr>,
+    pub(super) from: Option<IpAddr>,
     ledger: CounterSource,
     server_links: Vec<LinkLoss>,
 }
@@ -85,27 +76,23 @@ impl ServerSession {
             }
             ServerLocation::Server { address, key } => (None, key.clone(), address.resolve()?),
         };
-        let opened = connect_to_first(&addresses, from).and_then(|(address, stream)| {
-            let opened = open_session(stream, &key, None);
-            opened.map(|(channel, welcome)| (address, channel, welcome)).map_err(|why| {
-                let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
-                CannotMeasure::server_failed(format!(
-                    "cannot open a session with the server at {address}{end}: {why}"
-                ))
-            })
-        });
-        let (address, channel, welcome) = opened?;
-        Ok(Self::with(Session { channel, welcome }, address, key, from, process))
+        let (address, stream) = connect_to_first(&addresses, from)?;
+        let session = open_session(stream, &key, None).map_err(|why| {
+            let end = process.as_mut().map(ServerProcess::end).unwrap_or_default();
+            CannotMeasure::server_failed(format!(
+                "cannot open a session with the server at {address}{end}: {why}"
+            ))
+        })?;
+        Ok(Self::with(session, address, key, from, process))
     }
 
     fn with(
-        session: Session,
+        (channel, welcome): (Channel, Welcome),
         address: SocketAddr,
         key: SharedKey,
         from: Option<IpAddr>,
         process: Option<ServerProcess>,
     ) -> Self {
-        let Session { channel, welcome } = session;
         let ledger = CounterSource::new(Root::live(), route::outgoing_interface(address));
         let (streams, server_links) = (Vec::new(), Vec::new());
         ServerSession { channel, address, key, welcome, streams, process, from, ledger, server_links }
@@ -117,12 +104,11 @@ impl ServerSession {
             CannotMeasure::server_failed(format!("cannot open a second session with {}: {why}", self.address))
         };
         let (address, stream) = connect_to_first(&[self.address], from)?;
-        let (channel, welcome) =
-            open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
-        if welcome.server != self.welcome.server {
+        let session = open_session(stream, &self.key, Some(self.welcome.session)).map_err(failed)?;
+        if session.1.server != self.welcome.server {
             return Err(PathFault::SeveralServers.of_server(address));
         }
-        Ok(Self::with(Session { channel, welcome }, address, self.key.clone(), from, None))
+        Ok(Self::with(session, address, self.key.clone(), from, None))
     }
 
     /// Ends this session's failed connection and opens a new session with the server.
@@ -137,28 +123,9 @@ impl ServerSession {
         self.channel.send(&Message::Go).map_err(|e| self.lost("a request", &e.into()))
     }
 
-    pub(super) const fn from(&self) -> Option<IpAddr> {
-        self.from
-    }
-
     /// Returns the process ID of a private server; `None` for a remote one.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(ServerProcess::pid)
-    }
-
-    /// Returns the address of the server.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns the server's answer to the opening of the session, with its limits.
-    pub const fn welcome(&self) -> &Welcome {
-        &self.welcome
-    }
-
-    /// Returns the joined streams, in order of their numbers.
-    pub fn streams(&self) -> &[TcpStream] {
-        &self.streams
     }
 
     /// Connects `count` further streams with the options `sockets`, from the address `from` if
@@ -261,7 +228,7 @@ impl ServerSession {
             end: TransferEnd::Client,
             sockets: &self.streams,
             cpus,
-            message,
+            content: message,
             most: self.welcome.max_rate as f64,
             longest: Duration::from_nanos(self.welcome.max_nanos),
             ledger: &self.ledger,
@@ -308,7 +275,7 @@ impl ServerSession {
             end: TransferEnd::Client,
             sockets,
             cpus,
-            filler,
+            content: filler,
             most: self.welcome.max_rate as f64,
             longest: Duration::from_nanos(self.welcome.max_nanos),
             ledger: &self.ledger,
@@ -459,7 +426,8 @@ fn connect_to_first(
             Err(e) if from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
                 return Err(CannotMeasure::environment(e.to_string()));
             }
-            Err(e) => tried.push(format!("{address}: {}", plain(&e))),
+            Err(e) if Gone::of(&e) == Gone::Silent => tried.push(format!("{address}: no answer")),
+            Err(e) => tried.push(format!("{address}: {e}")),
         }
     }
     if tried.is_empty() {
@@ -500,12 +468,5 @@ fn open_session(
         }
         Message::Refused(why) => Err(plimsoll_units::text::shown_within(&why, 300)),
         _ => Err(WireError::OutOfTurn.to_string()),
-    }
-}
-
-fn plain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),
-        _ => error.to_string(),
     }
 }

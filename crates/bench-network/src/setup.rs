@@ -3,17 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::job::NetworkJob;
-use super::path::Path;
-use super::server::{ServerAddress, source_address};
-use super::session::ServerLocation;
-use super::{EndPlacement, amount};
-use plimsoll_bench_api::{Context, counts_in_range};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::wire::SharedKey;
+use plimsoll_units::text::shown;
+
+use crate::amount;
+use crate::path::Path;
+use crate::prelude::*;
+use crate::server::source_address;
+use crate::session::ServerLocation;
+use plimsoll_bench_api::counts_in_range;
 
 /// Location and affinity of both ends of a case.
 #[derive(Clone, Debug)]
@@ -24,7 +21,7 @@ pub struct NetworkSetup {
     pub from: Option<IpAddr>,
     /// CPUs of the threads.
     pub placement: EndPlacement,
-    machine: Option<Machine>,
+    pub(super) machine: Option<Machine>,
 }
 
 impl NetworkSetup {
@@ -58,10 +55,6 @@ impl NetworkSetup {
         self
     }
 
-    pub(super) const fn machine(&self) -> Option<&Machine> {
-        self.machine.as_ref()
-    }
-
     pub(super) fn path(&self, far: SocketAddr) -> Path {
         Path::to(far, self.machine.as_ref())
     }
@@ -81,14 +74,20 @@ pub(super) fn streams(group: &Group, most: u64) -> Result<Vec<u64>, String> {
     counts_in_range(group, "streams", &[1], most)
 }
 
-pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
-    let words = group.words("direction", &["up"]);
-    match words.iter().find(|word| !["up", "down", "both"].contains(&word.as_str())) {
-        Some(word) => Err(format!(
-            "direction must be up (the client sends), down or both: '{}' is not",
-            plimsoll_units::text::shown(word)
-        )),
-        None => Ok(words),
+/// Returns a candidate per case, with its job; `usual` is the default size of a message, bytes.
+pub(super) fn candidates(machine: &Machine, cases: Vec<Case>, usual: u32) -> Result<Vec<Candidate>, String> {
+    cases.iter().try_for_each(crate::iperf3::check)?;
+    let candidate = |case| {
+        let job = NetworkJob::of(machine, &case, usual)?;
+        Ok(Candidate::new(case, Ok(())).parsed(&job))
+    };
+    cases.into_iter().map(candidate).collect()
+}
+
+fn check_direction(word: &str) -> Result<(), String> {
+    match ["up", "down", "both"].contains(&word) {
+        true => Ok(()),
+        false => Err(format!("must be up (the client sends), down or both: '{}' is not", shown(word))),
     }
 }
 
@@ -97,7 +96,9 @@ pub(super) fn directions(group: &Group) -> Result<Vec<String>, String> {
 pub(super) fn streaming(name: &str, sizes: Vec<u64>, group: &Group, most: u64) -> Result<Vec<Case>, String> {
     let cases = Case::with_each(vec![Case::of(name)], "message", sizes.into_iter().map(Value::Size));
     let cases = Case::with_each(cases, "streams", streams(group, most)?.into_iter().map(Value::Count));
-    Ok(Case::with_each(cases, "direction", directions(group)?.into_iter().map(Value::Word)))
+    let directions = group.words("direction", &["up"]);
+    directions.iter().try_for_each(|word| check_direction(word)).map_err(|why| format!("direction {why}"))?;
+    Ok(Case::with_each(cases, "direction", directions.into_iter().map(Value::Word)))
 }
 
 /// Parameters that every case has. Other keys are in a case only if the user set them.
@@ -127,10 +128,9 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
         ("server", Value::Word(word)) => ServerAddress::parse(word).map(|_| ()),
         ("bind", Value::Word(word)) => match source_address(word) {
             Some(_) => Ok(()),
-            None => Err(format!(
-                "must be an IP address of this machine: '{}' is not an address",
-                plimsoll_units::text::shown(word)
-            )),
+            None => {
+                Err(format!("must be an IP address of this machine: '{}' is not an address", shown(word)))
+            }
         },
         ("congestion", Value::Word(word)) => {
             let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
@@ -138,17 +138,14 @@ fn check(key: &str, value: &Value) -> Result<(), String> {
                 true => Ok(()),
                 false => Err(format!(
                     "must be a congestion control such as cubic or bbr: '{}' is not",
-                    plimsoll_units::text::shown(word)
+                    shown(word)
                 )),
             }
         }
         ("search", Value::Word(word)) if word != "lossless" => {
-            Err(format!("must be lossless: '{}' is not", plimsoll_units::text::shown(word)))
+            Err(format!("must be lossless: '{}' is not", shown(word)))
         }
-        ("load", Value::Word(word)) if !["up", "down", "both"].contains(&word.as_str()) => Err(format!(
-            "must be up (the client sends), down or both: '{}' is not",
-            plimsoll_units::text::shown(word)
-        )),
+        ("load", Value::Word(word)) => check_direction(word),
         ("timeout" | "interval", Value::Time(time)) if time.is_zero() || time.as_secs() > 60 => {
             Err("must be between 1ns and 60s".to_owned())
         }

@@ -2,12 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::condition::BASE_RATE;
-use super::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
-use super::warning::NetworkWarning;
-use plimsoll_model::sample::{CannotMeasure, Facts, Numbers};
-use plimsoll_server::traffic::nanos;
-use plimsoll_server::wire::{ArrivalTimeline, Direction};
+use crate::condition::BASE_RATE;
+use crate::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
+use crate::prelude::*;
 use plimsoll_stats::{ArrivalStretch, Bucket};
 
 const PAUSE: Duration = Duration::from_millis(250);

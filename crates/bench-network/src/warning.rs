@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::lost_link::LostLink;
+use crate::prelude::*;
 use plimsoll_model::warning::Warn;
-use plimsoll_units::quantity::{Quantity, Unit, significant};
+use plimsoll_units::quantity::significant;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NetworkWarning {
@@ -26,17 +26,13 @@ pub(super) enum NetworkWarning {
     Held { holder: Holder, rate: f64, refuted_by: Option<f64> },
 }
 
+/// Origin of a rate limit: a kernel, on this machine's interface or the server's (`None`), or the
+/// server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Holder {
-    Shaper(KernelSide),
-    Policer(KernelSide),
+    Shaper(Option<String>),
+    Policer(Option<String>),
     ServerCap,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum KernelSide {
-    Ours { interface: String },
-    Servers,
 }
 
 impl Warn for NetworkWarning {
@@ -107,12 +103,17 @@ impl fmt::Display for NetworkWarning {
 
 impl Holder {
     fn write_text(&self, f: &mut fmt::Formatter<'_>, rate: Quantity) -> fmt::Result {
+        let kernel = |own: &Option<String>| match own {
+            Some(interface) => ("this machine's kernel", interface.clone()),
+            None => ("the server's kernel", "its interface".to_owned()),
+        };
         match self {
-            Self::Shaper(kernel) => {
-                write!(f, "{} shapes what leaves {} to {rate}", kernel.whose(), kernel.interface())
+            Self::Shaper(own) => {
+                let (whose, interface) = kernel(own);
+                write!(f, "{whose} shapes what leaves {interface} to {rate}")
             }
-            Self::Policer(kernel) => {
-                let (whose, interface) = (kernel.whose(), kernel.interface());
+            Self::Policer(own) => {
+                let (whose, interface) = kernel(own);
                 write!(f, "a policer of {whose} on {interface} drops traffic above {rate}")
             }
             Self::ServerCap => write!(f, "the server allows {rate} in each direction"),
@@ -124,22 +125,6 @@ impl Holder {
             Self::Shaper(_) => "see `tc qdisc` and `tc class` there",
             Self::Policer(_) => "see `tc filter` there",
             Self::ServerCap => "start it with a higher --max-rate",
-        }
-    }
-}
-
-impl KernelSide {
-    fn whose(&self) -> &'static str {
-        match self {
-            Self::Ours { .. } => "this machine's kernel",
-            Self::Servers => "the server's kernel",
-        }
-    }
-
-    fn interface(&self) -> &str {
-        match self {
-            Self::Ours { interface } => interface,
-            Self::Servers => "its interface",
         }
     }
 }

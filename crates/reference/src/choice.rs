@@ -75,8 +75,10 @@ pub fn tools_without_cases<'a>(
 }
 
 pub(super) struct Choice {
+    pub tool: &'static RefTool,
     pub pairing: Pairing,
-    pub found: Result<InstalledTool, Absent>,
+    /// The installed tool, or why there is none.
+    pub found: Result<InstalledTool, String>,
 }
 
 impl Choice {
@@ -88,11 +90,6 @@ impl Choice {
             self.pairing.seconds = seconds;
         }
     }
-}
-
-pub(super) struct Absent {
-    pub name: &'static str,
-    pub why: String,
 }
 
 /// Selects the tools that check `case`, installed or not, in the order of [`REF_TOOLS`]. `plan` has
@@ -165,20 +162,19 @@ fn choose_named(
     machine: &Machine,
 ) -> Option<Choice> {
     if let Some(pairing) = pairing(ref_tool, case, machine) {
-        let absent = |why: String| format!("{why}; {}", remedy(ref_tool, search, &why));
         let found = InstalledTool::find_programs(ref_tool, search);
-        let found = found.map_err(|why| Absent { name: ref_tool.name, why: absent(why) });
-        return Some(Choice { pairing, found });
+        let found = found.map_err(|why| format!("{why}; {}", remedy(ref_tool, search, &why)));
+        return Some(Choice { tool: ref_tool, pairing, found });
     }
     let declined = (ref_tool.declines)(case)?;
     let why = if of_a_node(case) { "its memory is that of its threads' own nodes" } else { declined };
     let metric = plimsoll_bench::find(case.benchmark())?.metrics(case).first()?.name;
     let pairing = Pairing { metric, definition: Match::Related, note: "", seconds: 0.0, pairs: 0 };
-    Some(Choice { pairing, found: Err(Absent { name: ref_tool.name, why: why.to_owned() }) })
+    Some(Choice { tool: ref_tool, pairing, found: Err(why.to_owned()) })
 }
 
-fn there(ref_tool: &'static RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
-    InstalledTool::find_programs(ref_tool, search).ok().map(|found| Choice { pairing, found: Ok(found) })
+fn there(tool: &'static RefTool, pairing: Pairing, search: &ProgramSearch) -> Option<Choice> {
+    InstalledTool::find_programs(tool, search).ok().map(|found| Choice { tool, pairing, found: Ok(found) })
 }
 
 /// Returns how to make a tool usable that is unavailable because of `why`: a command or advice.
@@ -186,7 +182,9 @@ pub fn remedy(tool: &RefTool, search: &ProgramSearch, why: &str) -> String {
     let name = tool.name;
     match why == NOT_INSTALLED {
         true => how_to_get(tool.package),
-        false if search.is_named(name) => format!("use its program, or leave out --reference-path {name}"),
+        false if search.named.contains_key(name) => {
+            format!("use its program, or leave out --reference-path {name}")
+        }
         false => format!("fix that, or use a trusted one with --reference-path {name}=FILE"),
     }
 }
@@ -276,7 +274,7 @@ mod tests {
         let taken = |programs: &[&str], against: &Against, threads: u8| -> Vec<&'static str> {
             let (_dir, search) = installed(programs);
             let chosen = choose_tools(against, &search, &BTreeSet::new(), &case(threads), &machine);
-            chosen.iter().map(|c| c.found.as_ref().map_or_else(|a| a.name, |f| f.ref_tool.name)).collect()
+            chosen.iter().map(|c| c.tool.name).collect()
         };
         let (named, quicker) = (Against::Named(vec!["iozone"]), Against::NamedOrQuicker(vec!["iozone"]));
         let both = ["iozone", "fio"];
@@ -323,15 +321,7 @@ mod tests {
         let taken = |against: &Against, plan: &[&str], case: &str| -> Vec<(&'static str, usize)> {
             let plan = plan.iter().map(|name| (*name).to_owned()).collect();
             let chosen = choose_tools(against, &search, &plan, &case.parse().unwrap(), &machine);
-            let mut tools: Vec<_> = chosen
-                .iter()
-                .map(|c| {
-                    (
-                        c.found.as_ref().map_or_else(|absent| absent.name, |found| found.ref_tool.name),
-                        c.pairing.pairs,
-                    )
-                })
-                .collect();
+            let mut tools: Vec<_> = chosen.iter().map(|c| (c.tool.name, c.pairing.pairs)).collect();
             tools.sort_unstable();
             tools
         };

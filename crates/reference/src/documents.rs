@@ -37,6 +37,7 @@ fn parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     let mut documents: Vec<TextPart> = Vec::new();
     for range in json::extents(text) {
         let document = &text[range.clone()];
+        let is_object = || document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok();
         let recognised = ref_tools.iter().copied().find(|ref_tool| (ref_tool.results.recognises)(document));
         if let Some(last) = documents.last_mut()
             && let (Some(ref_tool), Some(before)) = (last.ref_tool, last.document.clone())
@@ -44,7 +45,7 @@ fn parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
         {
             last.range.end = range.end;
             last.document = Some(range);
-        } else if recognised.is_some() || ref_tools.len() > 1 && is_object(document) {
+        } else if recognised.is_some() || ref_tools.len() > 1 && is_object() {
             documents.push(TextPart { ref_tool: recognised, range: range.clone(), document: Some(range) });
         }
     }
@@ -66,10 +67,6 @@ fn parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {
     documents.extend(texts);
     documents.sort_by_key(|part| part.range.start);
     documents
-}
-
-fn is_object(document: &str) -> bool {
-    document.contains(':') && serde_json::from_str::<IgnoredAny>(document).is_ok()
 }
 
 fn text_parts(text: &str, ref_tools: &[&'static RefTool]) -> Vec<TextPart> {

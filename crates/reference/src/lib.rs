@@ -223,15 +223,10 @@ impl ToolFigure {
     /// Returns a figure without reported parameters; `value` is in the metric's base unit, such as
     /// B/s. Fails if it is not finite and positive.
     pub fn of(value: f64, account: Account) -> Result<Self, String> {
-        match value {
-            v if v.is_finite() && v > 0.0 => Ok(Self {
-                value: v,
-                account,
-                passes: BTreeMap::new(),
-                achieved: Achieved::default(),
-                differs: Vec::new(),
-            }),
-            v => Err(format!("it printed {v}, which is not a figure")),
+        let (passes, achieved, differs) = Default::default();
+        match value.is_finite() && value > 0.0 {
+            true => Ok(Self { value, account, passes, achieved, differs }),
+            false => Err(format!("it printed {value}, which is not a figure")),
         }
     }
 

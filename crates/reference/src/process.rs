@@ -69,28 +69,15 @@ pub struct ProgramEnd {
 /// Why a program gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It did not start.
-    #[error("{program} cannot be started: {why}")]
-    Start {
-        /// Path, safe to print.
-        program: String,
-        /// Reason.
-        why: String,
-    },
-    /// It reached its time limit and was ended.
-    #[error("{program} was ended after {seconds:.0} s without a result")]
-    Hung {
-        /// Path, safe to print.
-        program: String,
-        /// The limit in seconds.
-        seconds: f64,
-    },
+    /// It did not start: its path, safe to print, and the reason.
+    #[error("{0} cannot be started: {1}")]
+    Start(String, String),
+    /// It reached its time limit, in seconds, and was ended.
+    #[error("{0} was ended after {1:.0} s without a result")]
+    Hung(String, f64),
     /// It wrote more than [`OUTPUT_CAP`] and was ended.
-    #[error("{program} wrote more than {} MiB and was ended", OUTPUT_CAP >> 20)]
-    TooMuch {
-        /// Path, safe to print.
-        program: String,
-    },
+    #[error("{0} wrote more than {mib} MiB and was ended", mib = OUTPUT_CAP >> 20)]
+    TooMuch(String),
     /// The user ended the run.
     #[error("interrupted")]
     Interrupted,
@@ -133,9 +120,7 @@ impl SelfLauncher {
         command.envs(order.environment.iter().map(|(name, value)| (*name, value.as_str())));
         command.envs(order.of_launcher.iter().map(|(name, value)| (name, value)));
         command.stdin(end()).stdout(end()).stderr(end());
-        let child = command
-            .spawn()
-            .map_err(|e| ProcessError::Start { program: program.clone(), why: e.to_string() })?;
+        let child = command.spawn().map_err(|e| ProcessError::Start(program.clone(), e.to_string()))?;
         Ok(RunningProgram { child, program, collected: false })
     }
 
@@ -144,7 +129,7 @@ impl SelfLauncher {
     pub fn run(&self, order: &ProgramOrder, interrupts: &Receiver<()>) -> Result<ProgramEnd, ProcessError> {
         let mut running = self.start(order, Stdio::piped)?;
         let program = running.program.clone();
-        let thread = |e: std::io::Error| ProcessError::Start { program: program.clone(), why: e.to_string() };
+        let thread = |e: std::io::Error| ProcessError::Start(program.clone(), e.to_string());
         let (sender, outputs) = bounded(2);
         let stdout = listen(running.child.stdout.take(), false, sender.clone()).map_err(thread);
         let stderr = listen(running.child.stderr.take(), true, sender).map_err(thread);
@@ -156,12 +141,10 @@ impl SelfLauncher {
             select! {
                 recv(outputs) -> output => match output {
                     Ok((is_stderr, Some(text))) => *if is_stderr { &mut stderr } else { &mut stdout } = Some(text),
-                    Ok((_, None)) | Err(_) => return Err(ProcessError::TooMuch { program }),
+                    Ok((_, None)) | Err(_) => return Err(ProcessError::TooMuch(program)),
                 },
                 recv(interrupts) -> _ => return Err(ProcessError::Interrupted),
-                recv(deadline) -> _ => {
-                    return Err(ProcessError::Hung { program, seconds: order.limit.as_secs_f64() });
-                }
+                recv(deadline) -> _ => return Err(ProcessError::Hung(program, order.limit.as_secs_f64())),
             }
         }
         let status = running.collect().map_err(thread)?;

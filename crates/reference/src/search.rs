@@ -13,7 +13,7 @@ pub(super) const NOT_INSTALLED: &str = "not installed";
 #[derive(Clone, Debug, Default)]
 pub struct ProgramSearch {
     directories: Vec<PathBuf>,
-    named: BTreeMap<String, PathBuf>,
+    pub(super) named: BTreeMap<String, PathBuf>,
     trust: Trust,
 }
 
@@ -32,10 +32,6 @@ impl ProgramSearch {
             return self.trust.program(named).map_err(|why| format!("--reference-path {tool}: {why}"));
         }
         self.find_part(tool, program, more)
-    }
-
-    pub(super) fn is_named(&self, tool: &str) -> bool {
-        self.named.contains_key(tool)
     }
 
     /// Returns one line for each untrusted file with this name on the search path, with the reason.

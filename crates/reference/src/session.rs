@@ -164,11 +164,8 @@ impl ReferenceTools {
     }
 
     fn prepare(&mut self, case: &Case, machine: &Machine, offer: &Offer, choice: Choice) -> PreparedTool {
-        let Choice { pairing, found } = choice;
-        let (name, found) = match found {
-            Ok(found) => (named(found.ref_tool, case), Ok(found)),
-            Err(absent) => (absent.name.to_owned(), Err(absent.why)),
-        };
+        let Choice { tool, pairing, found } = choice;
+        let name = if found.is_ok() { named(tool, case) } else { tool.name.to_owned() };
         let passes = found.as_ref().map(|found| (found.ref_tool.passes)(case)).unwrap_or_default();
         let version = found.as_ref().ok().and_then(|found| self.version(found));
         let prepared = found.and_then(|found| self.prepared(case, machine, offer, &found, &pairing));
@@ -261,9 +258,9 @@ impl ReferenceTools {
         let usual = tool.port.unwrap_or(1);
         let address =
             Address::parse_with(native.unwrap_or(far), usual).map_err(|why| format!("--server {why}"))?;
-        let (name, host) = (tool.name, plimsoll_units::text::shown(address.host()));
+        let (name, host) = (tool.name, plimsoll_units::text::shown(&address.host));
         match (named, native) {
-            (Some(server), _) if server.host == address.host() => return Ok(Some(server.clone())),
+            (Some(server), _) if server.host == address.host => return Ok(Some(server.clone())),
             (Some(_), _) => {
                 return Err(format!(
                     "--reference-server and --server must be the same host: --server is {host}"
@@ -277,7 +274,7 @@ impl ReferenceTools {
                 ));
             }
         }
-        Ok(Some(RemoteServer { host: address.host().to_owned(), port: address.port() }))
+        Ok(Some(RemoteServer { host: address.host, port: address.port }))
     }
 
     /// Returns the version of a tool; `None` if unknown. The tool runs for the first request only.
@@ -480,13 +477,13 @@ impl Runs {
             ProcessError::Interrupted => {
                 return CannotMeasure::new(FailureCause::Interrupted, "interrupted");
             }
-            ProcessError::Hung { seconds, .. } => {
+            ProcessError::Hung(_, seconds) => {
                 let case = self.making.case.id();
                 let why =
                     format!("was ended after {seconds:.0} s in {case} and is not started again in this run");
                 self.hung.borrow_mut().insert(self.found.ref_tool.name, why);
             }
-            ProcessError::Start { .. } | ProcessError::TooMuch { .. } => {}
+            ProcessError::Start(..) | ProcessError::TooMuch(..) => {}
         }
         CannotMeasure::environment(error.to_string())
     }

@@ -1,13 +1,9 @@
 //! Placement of both ends of a round trip, which decides what is measured: a wake-up takes a few µs
 //! on an awake CPU and tens of µs across idle ones.
 
-use super::super::EndPlacement;
-use super::super::fact::{PLACEMENT, PLACEMENTS};
+use crate::fact::{PLACEMENT, PLACEMENTS};
+use crate::prelude::*;
 use plimsoll_bench_api::ThreadOrder as Order;
-use plimsoll_machine::Machine;
-use plimsoll_model::measurement::Measurement;
-use plimsoll_server::traffic::PinnedCpus;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 pub(super) const SAME_CPU: &str = "same-cpu";
 

@@ -3,11 +3,8 @@
 
 use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
-use crate::{GOODPUT, RATE_METRIC, RTT};
-use plimsoll_bench_api::Benchmark;
-use plimsoll_model::case::Case;
+use crate::prelude::*;
 use plimsoll_model::limit::frame::PASSED_BY;
-use plimsoll_model::limit::{Input, Limit, LimitKind, LimitSource, Question};
 use plimsoll_model::sample::Outcome;
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {

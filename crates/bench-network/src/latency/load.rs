@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::session::ServerSession;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_server::traffic::{PinnedCpus, nanos};
-use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
+use crate::prelude::*;
 
-const LOAD_MESSAGE_BYTES: u32 = 128 << 10;
+/// Length in bytes that the message of a load must have.
+pub(super) const LOAD_MESSAGE_BYTES: u32 = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct NetworkLoad {
@@ -30,11 +28,6 @@ impl NetworkLoad {
         let mut session = session.second_session(from)?;
         session.join(1, &Sockets::default(), from)?;
         Ok(NetworkLoad { session, direction, message, cpus })
-    }
-
-    /// Returns the length in bytes that `message` of [`NetworkLoad::new`] must have.
-    pub(super) const fn message_bytes() -> usize {
-        LOAD_MESSAGE_BYTES as usize
     }
 
     /// Loads the path for `time`. Returns the rate that arrived, bit/s, summed over the directions.

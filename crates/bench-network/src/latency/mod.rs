@@ -9,20 +9,12 @@ mod trips;
 
 pub use trips::RoundTrips;
 
-use super::job::{NetworkJob, Protocol};
-use super::setup::{NetworkSetup, streams, with_options};
-use super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, fit_a_datagram, message_sizes, seed};
-use plimsoll_bench_api::fixed::{self, AveragePace};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, OfTransfers, Parsed, PreparedCase,
-    check_affinities,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::{Case, Value};
-use plimsoll_model::measurement::Measurement;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::CannotMeasure;
-use plimsoll_units::quantity::Unit;
+use crate::job::Protocol;
+use crate::prelude::*;
+use crate::setup::streams;
+use crate::{LOAD, fit_a_datagram};
+use plimsoll_bench_api::fixed;
+use plimsoll_bench_api::{OfTransfers, check_affinities};
 use plimsoll_units::text::shown;
 
 const DEFAULT_MESSAGE_BYTES: u32 = 1;

@@ -7,33 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-use plimsoll_metal::tcp::TcpInfo;
-
-use super::super::amount::{self, FixedTransfer};
-use super::super::condition::{
+use super::end_cpus::{self, EndCpus};
+use super::load::{LOAD_MESSAGE_BYTES, NetworkLoad};
+use crate::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
-use super::super::fact::{PLACEMENT, PLACEMENTS};
-use super::super::job::{NetworkJob, Protocol};
-use super::super::lost_link::{self, lost_links};
-use super::super::path::Path as ServerPath;
-use super::super::path_fault::{self, PathDirection, PathFault};
-use super::super::session::{ServerLocation, ServerSession, dropped_here};
-use super::super::setup::NetworkSetup;
-use super::super::{EndPlacement, GOODPUT, LOAD, LOSS, RATE_METRIC, RTT, foreign_datagrams, random_bytes};
-use super::end_cpus::{self, EndCpus};
-use super::load::NetworkLoad;
-use plimsoll_bench_api::Prepared;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, Facts, Histogram, Numbers, Offer, OwnCondition, Sample, SampleAmount,
-    WrongAnswer, WrongAnswerSource,
-};
+use crate::fact::{PLACEMENT, PLACEMENTS};
+use crate::job::Protocol;
+use crate::path::Path as ServerPath;
+use crate::path_fault::{self, PathFault};
+use crate::prelude::*;
+use crate::session::{ServerLocation, dropped_here};
+use crate::{LOAD, amount, foreign_datagrams, lost_link};
+use plimsoll_model::sample::Histogram;
 use plimsoll_server::traffic::link_watch::LinkWatch;
-use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath, Wait};
+use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, TripsEnd, round_trips};
-use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
-use plimsoll_server::wire::{self, Echoed, Message, Sockets, Trip, WaitMode, WireError};
+use plimsoll_server::wire::{self, Echoed, Trip, WireError};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);
@@ -66,7 +57,7 @@ pub struct RoundTrips {
     links: LinkWatch,
     fixed: Option<FixedTransfer>,
     payloads: Vec<Payload>,
-    wait: Wait,
+    wait: WaitMode,
     timeout: Duration,
     interval: Duration,
     /// Number of the next message. It identifies late answers of an earlier sample.
@@ -99,7 +90,7 @@ impl RoundTrips {
                         Ways::Tcp
                     }
                 };
-                let address = session.address();
+                let address = session.address;
                 (Some(session), address, ways)
             }
         };
@@ -129,11 +120,11 @@ impl RoundTrips {
 
     /// Pins both ends if the server is private: as `job` requires, else by the shortest trial.
     fn choose_cpus(&mut self, setup: &NetworkSetup, job: &NetworkJob) -> Result<(), CannotMeasure> {
-        let (Some(machine), Some(_)) = (setup.machine(), self.server_pid()) else { return Ok(()) };
+        let (Some(machine), Some(_)) = (&setup.machine, self.server_pid()) else { return Ok(()) };
         let all = self.placement.clone();
         let ways = match &job.place {
             Some(_) => Vec::new(),
-            None => end_cpus::candidate_placements(machine, &all.near.0, self.wait == Wait::Poll),
+            None => end_cpus::candidate_placements(machine, &all.near.0, self.wait == WaitMode::Poll),
         };
         let mut times = vec![f64::INFINITY; ways.len()];
         let trials = if ways.len() > 1 { TRIALS } else { 0 };
@@ -183,7 +174,10 @@ impl RoundTrips {
         }
         let trips = trips.map_err(|e| self.failed("round trips", LostTransfer::from_socket_error(e)))?;
         if is_silent {
-            return Err(self.none_came_back(&trips));
+            return Err(CannotMeasure::server_failed(format!(
+                "none of {} messages came back within {:?} from {}; use a longer --timeout",
+                trips.sent, self.timeout, self.address
+            )));
         }
         let echoed = match &mut self.session {
             None => None,
@@ -204,19 +198,18 @@ impl RoundTrips {
             Ways::Icmp(_) => return Ok(None),
         };
         let Some(session) = &mut self.session else { return Ok(None) };
-        let most = session.welcome().max_nanos;
+        let most = session.welcome.max_nanos;
         let longest = match until {
             TripsEnd::Trips(_) => most,
             TripsEnd::Elapsed(time) => nanos(time).min(most),
         };
         let message = self.payloads.first().map_or(1, |payload| payload.bytes().len());
-        let waiting = if self.wait == Wait::Poll { WaitMode::Poll } else { WaitMode::Block };
         let request = Message::Trips(wire::TripsOrder {
             trip,
             // At most 64 streams and 1 MiB.
             streams: self.payloads.len() as u16,
             message: message as u32,
-            waiting,
+            waiting: self.wait,
             longest,
             place: self.cpu_index,
         });
@@ -235,7 +228,7 @@ impl RoundTrips {
         let mut to = self.address;
         to.set_port(port.unwrap_or_default());
         let (ways, cpus) = (&self.ways, &self.placement.near);
-        let streams = self.session.as_ref().map(ServerSession::streams).unwrap_or_default();
+        let streams = self.session.as_ref().map(|session| session.streams.as_slice()).unwrap_or_default();
         let all = std::thread::scope(|scope| {
             let stop = &stop;
             let threads: io::Result<Vec<_>> = self
@@ -300,20 +293,13 @@ impl RoundTrips {
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Tcp => {
-                let segment = TcpInfo::of(session.streams().first()?).ok()?.send_mss;
+                let segment = TcpInfo::of(session.streams.first()?).ok()?.send_mss;
                 let mut faults =
                     ways.map(|direction| path_fault::probe_segments(session, direction, segment));
                 faults.find_map(|fault| fault.ok().flatten())
             }
             Ways::Icmp(_) => None,
         }
-    }
-
-    fn none_came_back(&self, trips: &TripResults) -> CannotMeasure {
-        CannotMeasure::server_failed(format!(
-            "none of {} messages came back within {:?} from {}; use a longer --timeout",
-            trips.sent, self.timeout, self.address
-        ))
     }
 
     fn failed(&mut self, during: &str, error: LostTransfer) -> CannotMeasure {
@@ -355,14 +341,7 @@ impl RoundTrips {
     }
 
     fn verify_echoes(&self) -> Result<(), CannotMeasure> {
-        match self.wrong {
-            0 => Ok(()),
-            n => {
-                let wrong = WrongAnswer::new(WrongAnswerSource::Network, "round trips", "other bytes");
-                let wrong = wrong.detail("messages came back with other bytes than were sent");
-                Err(WrongAnswer { count: n, ..wrong }.into())
-            }
-        }
+        check_echoes("round trips", "messages came back with other bytes than were sent", self.wrong)
     }
 
     fn read(&self, done: &TripSample) -> Result<Sample, CannotMeasure> {
@@ -456,7 +435,7 @@ fn load_of(
     // The last CPUs of the list: with enough CPUs, the load shares none with the round trips.
     let mut cpus = setup.placement.near.0.clone();
     cpus.reverse();
-    let message = random_bytes(NetworkLoad::message_bytes(), seed);
+    let message = random_bytes(LOAD_MESSAGE_BYTES as usize, seed);
     NetworkLoad::new(session, setup.from, direction, message, PinnedCpus(cpus)).map(Some)
 }
 
@@ -468,8 +447,8 @@ impl Prepared for RoundTrips {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let streams = self.payloads.len() as u16;
         let until = match amount::amount_of_sample(self.fixed, amount, streams) {
-            wire::OrderedAmount::Messages(all) => TripsEnd::Trips(all),
-            wire::OrderedAmount::Nanos(time) => TripsEnd::Elapsed(Duration::from_nanos(time)),
+            OrderedAmount::Messages(all) => TripsEnd::Trips(all),
+            OrderedAmount::Nanos(time) => TripsEnd::Elapsed(Duration::from_nanos(time)),
         };
         let done = self.measure_loaded(until)?;
         if let Some(fixed) = &mut self.fixed {

@@ -4,37 +4,18 @@ mod limit;
 
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::tcp::TcpInfo;
-
-use super::amount::{self, FixedTransfer};
-use super::held::RateBounds;
-use super::job::{NetworkJob, omitted};
-use super::lost_link;
-use super::path::Path;
-use super::server::ServerAddress;
-use super::session::ServerSession;
-use super::setup::{NetworkSetup, streaming, with_options};
-use super::sustained::BucketDetector;
-use super::{
-    CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, STREAM, message_sizes, random_bytes, seed,
-};
-use plimsoll_bench_api::fixed::{self, AveragePace};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, Facts, Offer, Sample, SampleAmount, WrongAnswer, WrongAnswerSource,
-};
+use crate::held::RateBounds;
+use crate::job::omitted;
+use crate::lost_link;
+use crate::path::Path;
+use crate::prelude::*;
+use crate::setup::streaming;
+use crate::sustained::BucketDetector;
+use crate::{STREAM, amount};
+use plimsoll_bench_api::fixed::{self};
 use plimsoll_model::warning::Note;
-use plimsoll_server::traffic::tcp::TcpOutcome;
-use plimsoll_server::traffic::{Fnv, nanos};
-use plimsoll_server::wire::{
-    self, ArrivalTimeline, Direction, EndReport, Receiving, ReceivingReport, SendingReport,
-};
-use plimsoll_units::quantity::Unit;
+use plimsoll_server::traffic::Fnv;
+use plimsoll_server::wire::{self, EndReport, ReceivingReport, SendingReport};
 
 const DEFAULT_MESSAGE_BYTES: u32 = 128 << 10;
 /// Approximate upper bound of the bytes that the check after timing sends, over all streams.
@@ -110,12 +91,7 @@ impl Benchmark for Tcp {
         let sizes = message_sizes(group, DEFAULT_MESSAGE_BYTES)?;
         let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
-        cases.iter().try_for_each(super::iperf3::check)?;
-        let candidate = |case| {
-            let job = NetworkJob::of(machine, &case, DEFAULT_MESSAGE_BYTES)?;
-            Ok(Candidate::new(case, Ok(())).parsed(&job))
-        };
-        cases.into_iter().map(candidate).collect()
+        candidates(machine, cases, DEFAULT_MESSAGE_BYTES)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -133,7 +109,7 @@ impl Benchmark for Tcp {
 pub struct Streams {
     session: ServerSession,
     placement: EndPlacement,
-    work: wire::TcpOrder,
+    work: TcpOrder,
     message: Vec<u8>,
     path: Path,
     held: RateBounds,
@@ -146,13 +122,13 @@ impl Streams {
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message, streams, direction, sending, receiving, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::check_server_limits(session.welcome(), streams, message)?;
+        amount::check_server_limits(&session.welcome, streams, message)?;
         session.join(streams, &job.sockets, setup.from)?;
-        let work = wire::TcpOrder {
+        let work = TcpOrder {
             streams,
             message,
             direction,
-            amount: wire::OrderedAmount::Messages(u64::from(streams)),
+            amount: OrderedAmount::Messages(u64::from(streams)),
             omit: nanos(job.omit),
             sending,
             place: 0,
@@ -160,10 +136,10 @@ impl Streams {
         };
         // Random, so that no device on the path can compress it.
         let message = random_bytes(message as usize, seed);
-        let path = setup.path(session.address()).with_copy_rate();
+        let path = setup.path(session.address).with_copy_rate();
         let placement = setup.placement.clone();
         let fixed = job.messages.map(FixedTransfer::new);
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
         let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
         let mut streams = Streams { session, placement, work, message, path, held, watch, fixed };
         if streams.is_near() && !streams.held.is_slow() {
@@ -174,7 +150,7 @@ impl Streams {
 
     /// Returns whether the server is so near that a short trial is enough for a stream to ramp up.
     fn is_near(&self) -> bool {
-        let rtt = self.session.streams().first().and_then(|stream| TcpInfo::of(stream).ok());
+        let rtt = self.session.streams.first().and_then(|stream| TcpInfo::of(stream).ok());
         self.session.pid().is_some() || rtt.is_some_and(|info| info.path_rtt_us() <= NEAR_US)
     }
 
@@ -190,12 +166,8 @@ impl Streams {
         };
         let mut best: (f64, (u16, u16)) = (0.0, (0, 0));
         for (near, far) in candidates.iter().copied().cycle().take(2 * candidates.len()) {
-            let work = wire::TcpOrder {
-                amount: wire::OrderedAmount::Nanos(TRIAL),
-                omit: 0,
-                place: far,
-                ..self.work.clone()
-            };
+            let work =
+                TcpOrder { amount: OrderedAmount::Nanos(TRIAL), omit: 0, place: far, ..self.work.clone() };
             let began = Instant::now();
             let outcome = self.session.transfer(&work, &self.message, &all.starting_at(usize::from(near)))?;
             let carried = outcome.there.as_ref().map_or(0.0, |there| {
@@ -224,13 +196,13 @@ impl Streams {
         self.session.pid()
     }
 
-    fn transfer(&mut self, work: &wire::TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
+    fn transfer(&mut self, work: &TcpOrder) -> Result<TcpOutcome, CannotMeasure> {
         self.session.transfer(work, &self.message, &self.placement.near)
     }
 
     /// Performs one transfer. Returns its sample, the rate per direction in bit/s, and whether a
     /// burst lasts for too much of the transfer.
-    fn measured(&mut self, work: &wire::TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
+    fn measured(&mut self, work: &TcpOrder) -> Result<(Sample, Vec<f64>, bool), CannotMeasure> {
         let began = Instant::now();
         let outcome = self.transfer(work)?;
         let ways = checked(work, &outcome)?;
@@ -255,11 +227,11 @@ impl Streams {
 
     /// Returns whether the transfers so far, and further ones that prove it, show a token bucket.
     fn detect_bucket(&mut self) -> bool {
-        let most = self.session.welcome().max_nanos;
+        let most = self.session.welcome.max_nanos;
         let (session, message, cpus) = (&mut self.session, &self.message, &self.placement.near);
         let work = &self.work;
         self.watch.detect_bucket(most, |nanos| {
-            let work = wire::TcpOrder { amount: wire::OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
+            let work = TcpOrder { amount: OrderedAmount::Nanos(nanos), omit: 0, ..work.clone() };
             let outcome = session.transfer(&work, message, cpus)?;
             let there = outcome.there.as_ref();
             let ways = there.map(|there| ways(&work, &outcome.here, there)).unwrap_or_default();
@@ -310,7 +282,7 @@ fn timelines<'a>(ways: &[TcpDirection<'a>]) -> Vec<&'a ArrivalTimeline> {
     ways.iter().map(|direction| &direction.received.timeline).collect()
 }
 
-fn ways<'a>(work: &wire::TcpOrder, here: &'a EndReport, there: &'a EndReport) -> Vec<TcpDirection<'a>> {
+fn ways<'a>(work: &TcpOrder, here: &'a EndReport, there: &'a EndReport) -> Vec<TcpDirection<'a>> {
     let direction = |sent: &'a Option<SendingReport>, received: &'a Option<ReceivingReport>| {
         Some(TcpDirection { sent: sent.as_ref()?, received: received.as_ref()?, omitted: work.omit })
     };
@@ -321,10 +293,7 @@ fn ways<'a>(work: &wire::TcpOrder, here: &'a EndReport, there: &'a EndReport) ->
 }
 
 /// Returns the reports per direction. Fails if they are implausible or nothing counted arrived.
-fn checked<'a>(
-    work: &wire::TcpOrder,
-    outcome: &'a TcpOutcome,
-) -> Result<Vec<TcpDirection<'a>>, CannotMeasure> {
+fn checked<'a>(work: &TcpOrder, outcome: &'a TcpOutcome) -> Result<Vec<TcpDirection<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::server_failed(
             "the server reports other bytes or times than the client: both must be the same build",
@@ -344,7 +313,7 @@ fn checked<'a>(
     Ok(ways)
 }
 
-fn sample_of(work: &wire::TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -> Sample {
+fn sample_of(work: &TcpOrder, outcome: &TcpOutcome, ways: &[TcpDirection<'_>]) -> Sample {
     let goodput: f64 = ways.iter().map(TcpDirection::bits_per_second).sum();
     let total = |field: fn(&TcpDirection<'_>) -> u64| ways.iter().map(field).sum::<u64>() as f64;
     let (sent, received) = (total(|w| w.sent.bytes), total(|w| w.received.bytes));
@@ -379,7 +348,7 @@ impl Prepared for Streams {
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let amount = amount::amount_of_sample(self.fixed, amount, self.work.streams);
-        let work = wire::TcpOrder { amount, ..self.work.clone() };
+        let work = TcpOrder { amount, ..self.work.clone() };
         let (mut sample, mut came, mut spoilt) = self.measured(&work)?;
         let found = self.detect_bucket();
         if found {
@@ -403,10 +372,10 @@ impl Prepared for Streams {
     /// Sends a few more messages and compares the receiver's hash of each stream with the sender's.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
         let streams = u64::from(self.work.streams);
-        let rate = self.held.median_rate().min(self.session.welcome().max_rate as f64);
+        let rate = self.held.median_rate().min(self.session.welcome.max_rate as f64);
         let each = check_message_count(rate, streams, self.work.message.into());
-        let work = wire::TcpOrder {
-            amount: wire::OrderedAmount::Messages(each * streams),
+        let work = TcpOrder {
+            amount: OrderedAmount::Messages(each * streams),
             direction: Direction::Up,
             omit: 0,
             receiving: Receiving::Hash,
@@ -429,7 +398,7 @@ impl Prepared for Streams {
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.session.address());
+        let mut facts = self.placement.facts(&self.path.name(), self.session.address);
         if let Some(fixed) = self.fixed {
             fixed.note(&mut facts);
         }

@@ -10,49 +10,27 @@ use std::time::{Duration, Instant};
 
 use search::RateTrial;
 
-use super::amount::{self, FixedTransfer};
-use super::condition::{
+use crate::condition::{
     DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
 };
-use super::fact::SEGMENTATION;
-use super::held::RateBounds;
-use super::job::NetworkJob;
-use super::lost_link;
-use super::path::Path;
-use super::path_fault::{self, PathDirection};
-use super::server::ServerAddress;
-use super::session::ServerSession;
-use super::setup::{NetworkSetup, streaming, with_options};
-use super::sustained::BucketDetector;
-use super::tcp::set_rates;
-use super::warning::NetworkWarning;
-use super::{
-    CPU_METRIC, EndPlacement, GOODPUT, JITTER, LOSS, MESSAGES_METRIC, STREAM, fit_a_datagram, message_sizes,
-    random_bytes, seed,
-};
-use plimsoll_bench_api::fixed::{self, AveragePace};
-use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Curve, Descriptor, LabelPart, Metric, Parsed, Prepared,
-    PreparedCase,
-};
-use plimsoll_machine::Machine;
-use plimsoll_model::case::Case;
-use plimsoll_model::plan::Group;
-use plimsoll_model::sample::{
-    CannotMeasure, Conditions, CurvePoint, Facts, Numbers, Offer, Sample, SampleAmount, WrongAnswer,
-    WrongAnswerSource,
-};
+use crate::fact::SEGMENTATION;
+use crate::held::RateBounds;
+use crate::lost_link;
+use crate::path::Path;
+use crate::prelude::*;
+use crate::setup::streaming;
+use crate::sustained::BucketDetector;
+use crate::tcp::set_rates;
+use crate::{JITTER, STREAM, amount, fit_a_datagram, path_fault};
+use plimsoll_bench_api::Curve;
+use plimsoll_bench_api::fixed::{self};
 use plimsoll_model::warning::Note;
-use plimsoll_server::traffic::probe::path::{UdpPath, Wait};
+use plimsoll_server::traffic::probe::path::UdpPath;
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripsEnd, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
-use plimsoll_server::traffic::{LostTransfer, nanos};
-use plimsoll_server::wire::{
-    self, ArrivalTimeline, Direction, Message, Trip, UdpReceived, UdpReport, UdpSent, WaitMode,
-};
+use plimsoll_server::wire::{self, Trip, UdpReceived, UdpReport, UdpSent};
 use plimsoll_stats::Trend;
-use plimsoll_units::quantity::{Quantity, Unit};
 
 /// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.
 const DEFAULT_DATAGRAM_BYTES: u32 = 1 << 10;
@@ -142,12 +120,7 @@ impl Benchmark for Udp {
         }
         let cases = streaming(self.name(), sizes, group, MAX_STREAMS)?;
         let cases = with_options(cases, group, self.keys())?;
-        cases.iter().try_for_each(super::iperf3::check)?;
-        let candidate = |case| {
-            let job = NetworkJob::of(machine, &case, DEFAULT_DATAGRAM_BYTES)?;
-            Ok(Candidate::new(case, Ok(())).parsed(&job))
-        };
-        cases.into_iter().map(candidate).collect()
+        candidates(machine, cases, DEFAULT_DATAGRAM_BYTES)
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -165,7 +138,7 @@ pub struct Datagrams {
     session: ServerSession,
     sockets: Vec<UdpSocket>,
     placement: EndPlacement,
-    work: wire::UdpOrder,
+    work: UdpOrder,
     filler: Vec<u8>,
     path: Path,
     fixed: Option<FixedTransfer>,
@@ -185,14 +158,14 @@ impl Datagrams {
     pub fn new(setup: &NetworkSetup, job: &NetworkJob, seed: u64) -> Result<Self, CannotMeasure> {
         let &NetworkJob { message: datagram, streams, direction, searches, .. } = job;
         let mut session = ServerSession::open(&setup.place, setup.from)?;
-        amount::check_server_limits(session.welcome(), streams, datagram)?;
+        amount::check_server_limits(&session.welcome, streams, datagram)?;
         let sockets = session.open_udp(streams)?;
         // Between 1 and 10¹⁵.
         let rate = job.rate.map(|rate| rate as u64);
-        let amount = wire::OrderedAmount::Messages(u64::from(streams));
-        let work = wire::UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
-        let path = setup.path(session.address()).with_copy_rate();
-        let held = RateBounds::of(job, &path.name(), path.shaping, Some(session.welcome()));
+        let amount = OrderedAmount::Messages(u64::from(streams));
+        let work = UdpOrder { streams, datagram, direction, amount, rate, tag: 0 };
+        let path = setup.path(session.address).with_copy_rate();
+        let held = RateBounds::of(job, &path.name(), path.shaping, Some(&session.welcome));
         let watch = BucketDetector::new(work.direction, !path.loopback || held.is_shaped());
         Ok(Datagrams {
             fixed: job.messages.map(FixedTransfer::new),
@@ -218,10 +191,10 @@ impl Datagrams {
     /// a search, the rate per direction in bit/s, and whether a burst lasts for too much of it.
     fn transfer(
         &mut self,
-        amount: wire::OrderedAmount,
+        amount: OrderedAmount,
         rate: Option<u64>,
     ) -> Result<(Sample, RateTrial, Vec<f64>, bool), CannotMeasure> {
-        let work = wire::UdpOrder { amount, rate, tag: tag(), ..self.work.clone() };
+        let work = UdpOrder { amount, rate, tag: tag(), ..self.work.clone() };
         let began = Instant::now();
         let done = self.session.transfer_udp(&work, &self.sockets, &self.filler, &self.placement.near)?;
         let ways = ways(&work, &done)?;
@@ -254,11 +227,7 @@ impl Datagrams {
     }
 
     /// Fails if nothing arrived in one of the directions, and nothing of this size on a retry.
-    fn check_arrivals(
-        &mut self,
-        work: &wire::UdpOrder,
-        ways: &[UdpDirection<'_>],
-    ) -> Result<(), CannotMeasure> {
+    fn check_arrivals(&mut self, work: &UdpOrder, ways: &[UdpDirection<'_>]) -> Result<(), CannotMeasure> {
         let directions = match work.direction {
             Direction::Up => &[PathDirection::Up][..],
             Direction::Down => &[PathDirection::Down],
@@ -272,7 +241,7 @@ impl Datagrams {
             let fault =
                 path_fault::probe_datagrams(&mut self.session, &self.sockets, *direction, work.datagram)?;
             if let Some(fault) = fault {
-                return Err(fault.of_server(self.session.address()));
+                return Err(fault.of_server(self.session.address));
             }
         }
         Ok(())
@@ -280,12 +249,12 @@ impl Datagrams {
 
     /// Returns whether the path has a token bucket; if so, discards the rates recorded before.
     fn detect_bucket(&mut self) -> bool {
-        let most = self.session.welcome().max_nanos;
+        let most = self.session.welcome.max_nanos;
         let (session, sockets, filler) = (&mut self.session, &self.sockets, &self.filler);
         let (work, cpus) = (&self.work, &self.placement.near);
         let found = self.watch.detect_bucket(most, |nanos| {
-            let amount = wire::OrderedAmount::Nanos(nanos);
-            let work = wire::UdpOrder { amount, tag: tag(), ..work.clone() };
+            let amount = OrderedAmount::Nanos(nanos);
+            let work = UdpOrder { amount, tag: tag(), ..work.clone() };
             let done = session.transfer_udp(&work, sockets, filler, cpus)?;
             Ok(timelines(&ways(&work, &done)?).into_iter().cloned().collect())
         });
@@ -313,18 +282,13 @@ impl Datagrams {
         Ok(sample)
     }
 
-    fn warmed(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let (sample, ..) = self.transfer(amount::amount_of_sample(None, amount, self.work.streams), None)?;
-        Ok(sample)
-    }
-
     fn searched(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let SampleAmount::Seconds(seconds) = amount else {
             return Err(CannotMeasure::not_here("--search is mutually exclusive with --volume and --count"));
         };
         // Each trial is shorter than the sum of all trials. The server must allow the longest one.
         let allowed =
-            Duration::from_nanos(self.session.welcome().max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
+            Duration::from_nanos(self.session.welcome.max_nanos).as_secs_f64() / search::ALL_TRIALS_SHARE;
         let seconds = seconds.max(LEAST_SEARCH).min(allowed);
         let most = self.watch.base();
         let found = search::search(seconds, most, |rate, seconds| {
@@ -375,7 +339,7 @@ impl Datagrams {
         // Long enough to distinguish a changed datagram from a foreign one.
         let size = self.filler.len().max(Payload::WITH_TOKEN);
         let mut payload = Payload::new(self.filler.iter().copied().cycle().take(size).collect());
-        let longest = self.session.welcome().max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
+        let longest = self.session.welcome.max_nanos.min(nanos(CHECK_TIME * CHECKED as u32));
         let request = Message::Trips(wire::TripsOrder {
             trip: Trip::Udp,
             streams: self.work.streams,
@@ -387,7 +351,7 @@ impl Datagrams {
         self.session.begin(&request)?;
         let until = TripsEnd::Trips(CHECKED);
         let manner =
-            RoundTripOptions { wait: Wait::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
+            RoundTripOptions { wait: WaitMode::Block, timeout: CHECK_TIME, interval: Duration::ZERO, until };
         let stop = AtomicBool::new(false);
         let trips = match self.sockets.first() {
             Some(socket) => {
@@ -455,7 +419,7 @@ fn tails(ways: &[UdpDirection<'_>]) -> (Option<f64>, Option<Trend>) {
     (rate, growth.max_by(|a, b| surely(a).total_cmp(&surely(b))))
 }
 
-fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
+fn ways<'a>(work: &UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirection<'a>>, CannotMeasure> {
     let impossible = || {
         CannotMeasure::server_failed(
             "the server reports other datagrams than the client: both must be the same build",
@@ -476,7 +440,7 @@ fn ways<'a>(work: &wire::UdpOrder, done: &'a UdpOutcome) -> Result<Vec<UdpDirect
     Ok(ways)
 }
 
-fn sample_of(work: &wire::UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
+fn sample_of(work: &UdpOrder, ways: &[UdpDirection<'_>], done: &UdpOutcome) -> (Sample, RateTrial) {
     let bits = f64::from(work.datagram) * 8.0;
     let rate = |count: fn(&UdpDirection<'_>) -> u64| -> f64 {
         ways.iter().map(|direction| count(direction) as f64 * bits / direction.seconds()).sum()
@@ -531,7 +495,10 @@ impl Prepared for Datagrams {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
         let warms_up = !std::mem::replace(&mut self.warm, true);
         let sample = match self.searches {
-            true if warms_up => self.warmed(amount),
+            true if warms_up => {
+                let amount = amount::amount_of_sample(None, amount, self.work.streams);
+                self.transfer(amount, None).map(|(sample, ..)| sample)
+            }
             true => self.searched(amount),
             false => self.measured(amount),
         };
@@ -541,18 +508,12 @@ impl Prepared for Datagrams {
 
     /// Has some datagrams echoed and compares them in full. Lost ones are no wrong answer.
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        match self.returned_wrong()? {
-            0 => Ok(()),
-            n => {
-                let wrong = WrongAnswer::new(WrongAnswerSource::Network, "UDP", "other bytes");
-                let wrong = wrong.detail("datagrams came back with other bytes than were sent");
-                Err(WrongAnswer { count: n, ..wrong }.into())
-            }
-        }
+        let changed = self.returned_wrong()?;
+        check_echoes("UDP", "datagrams came back with other bytes than were sent", changed)
     }
 
     fn facts(&self) -> Facts {
-        let mut facts = self.placement.facts(&self.path.name(), self.session.address());
+        let mut facts = self.placement.facts(&self.path.name(), self.session.address);
         facts.achieved.set(&SEGMENTATION, if self.segmented { "kernel" } else { "none" });
         facts.warnings.extend(super::foreign_datagrams(self.foreign));
         if let Some(fixed) = self.fixed {

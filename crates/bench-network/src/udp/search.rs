@@ -3,9 +3,7 @@
 //! % of the time means too high a rate. If the delays are too noisy, the trial is repeated.
 
 use crate::condition::OFFERED;
-use crate::{GOODPUT, LOSS};
-use plimsoll_model::sample::{CannotMeasure, CurvePoint};
-use plimsoll_server::wire::ArrivalTimeline;
+use crate::prelude::*;
 use plimsoll_stats::{TimedPoint, Trend};
 
 /// Trials after the first, without longer repetitions of the same rate.

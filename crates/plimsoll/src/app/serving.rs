@@ -35,7 +35,7 @@ pub(super) fn new_key(file: Option<&Path>) -> Result<ExitCode, Failure> {
     match file {
         Some(path) => {
             key.write_new(path).map_err(|e| match e {
-                KeyError::Refused { .. } => Failure { line: e.to_string(), code: code::REFUSED },
+                KeyError::Refused(..) => Failure { line: e.to_string(), code: code::REFUSED },
                 e => Failure::usage(e.to_string()),
             })?;
             Ok(ExitCode::SUCCESS)

@@ -367,7 +367,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     }
     if case.benchmark() == "disk.fsync" {
         let synced = job.sync.as_ref().ok_or("its JSON has no sync")?;
-        let both = job.write.completion_ns().zip(synced.lat_ns.mean);
+        let both = job.write.clat_ns.as_ref().and_then(|times| times.mean).zip(synced.lat_ns.mean);
         let value = both.map(|(write, sync)| (write + sync) * 1e-9).ok_or("its JSON has no latency")?;
         let mut reading = ToolFigure::of(value, job.account("latency", 1.0))?;
         if job.write.transfers() * FsyncLoad::try_from(case)?.block as f64 > LOG as f64 {

@@ -95,21 +95,21 @@ impl<'env> Door<'env> {
                 return Ok(());
             }
             self.look_at_all(scope);
-            self.keep_back();
+            while self.reserve.len() < RESERVED_DESCRIPTORS
+                && let Ok(spare) = File::open(SPARE)
+            {
+                self.reserve.push(spare);
+            }
             self.take_in();
-            self.datagrams.iter().for_each(|port| self.sessions.expected().process_datagrams(port));
+            self.datagrams.iter().for_each(|port| self.sessions.expected.process_datagrams(port));
             let now = Instant::now();
             let before = self.waiting.len();
             self.waiting.retain(|pending| pending.deadline > now);
             self.turned += (before - self.waiting.len()) as u64;
-            self.report(now);
-        }
-    }
-
-    fn report(&mut self, now: Instant) {
-        if self.turned > 0 && now.duration_since(self.notified_at) >= NOTICE_TIME {
-            (self.notify)(ServerEvent::Turned(std::mem::take(&mut self.turned)));
-            self.notified_at = now;
+            if self.turned > 0 && now.duration_since(self.notified_at) >= NOTICE_TIME {
+                (self.notify)(ServerEvent::Turned(std::mem::take(&mut self.turned)));
+                self.notified_at = now;
+            }
         }
     }
 
@@ -217,7 +217,7 @@ impl<'env> Door<'env> {
         let answer = match joined {
             true => Message::Joined,
             false if !self.sessions.has(&join.session, client.ip()) => {
-                Message::NoSession { server: self.sessions.server() }
+                Message::NoSession { server: self.sessions.server }
             }
             false if !allowed => Message::Refused(
                 "its congestion control is not in net.ipv4.tcp_allowed_congestion_control".to_owned(),
@@ -225,13 +225,6 @@ impl<'env> Door<'env> {
             false => Message::Refused(refused),
         };
         let _ = channel.send(&answer);
-    }
-
-    fn keep_back(&mut self) {
-        while self.reserve.len() < RESERVED_DESCRIPTORS {
-            let Ok(spare) = File::open(SPARE) else { break };
-            self.reserve.push(spare);
-        }
     }
 
     fn take_in(&mut self) {
@@ -254,8 +247,10 @@ impl<'env> Door<'env> {
         }
     }
 
-    fn let_stand(&mut self, stream: TcpStream, client: SocketAddr) {
-        let client = unmap_ipv4(client);
+    fn let_stand(&mut self, stream: TcpStream, mut client: SocketAddr) {
+        if let v4 @ IpAddr::V4(_) = client.ip().to_canonical() {
+            client = SocketAddr::new(v4, client.port());
+        }
         let Settings { allow, .. } = self.settings;
         let allowed = allow.is_empty() || allow.iter().any(|net| net.contains(client.ip()));
         if !allowed || stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
@@ -274,7 +269,8 @@ impl<'env> Door<'env> {
     /// oldest unauthenticated connection. A connection left unaccepted would wake the loop forever.
     fn take_in_on_reserve(&mut self, listener: &TcpListener) {
         // Linux allocates the descriptor first: the error does not show that a connection waits.
-        if !somebody_knocks(listener) {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0) {
             return;
         }
         if self.reserve.pop().is_none() && !self.waiting.is_empty() {
@@ -290,13 +286,6 @@ impl<'env> Door<'env> {
     }
 }
 
-fn unmap_ipv4(client: SocketAddr) -> SocketAddr {
-    match client.ip().to_canonical() {
-        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, client.port()),
-        IpAddr::V6(_) => client,
-    }
-}
-
 /// Makes the kernel close `stream` about [`DEAD_CLIENT_TIMEOUT`] after the client's machine or link
 /// failed.
 fn enable_keepalive(stream: &TcpStream) {
@@ -306,11 +295,6 @@ fn enable_keepalive(stream: &TcpStream) {
     let _ = sockopt::set_tcp_keepintvl(stream, probe_interval);
     let _ = sockopt::set_tcp_keepcnt(stream, probes);
     let _ = sockopt::set_tcp_user_timeout(stream, DEAD_CLIENT_TIMEOUT.as_millis() as u32);
-}
-
-fn somebody_knocks(listener: &TcpListener) -> bool {
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Returns whether any user of this machine may use the TCP congestion control `name`.

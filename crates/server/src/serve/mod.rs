@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 pub use private::{PrivateOrder, PrivateReply, serve_private};
-pub use sessions::Sessions;
+use sessions::Sessions;
 
 use crate::traffic::{PinnedCpus, raise_descriptors, udp};
 use crate::wire::SharedKey;
@@ -69,21 +69,11 @@ pub enum ServerEvent {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The server cannot listen on an address.
-    #[error("cannot listen on {address}: {source}; {}", remedy(source))]
-    Listen {
-        /// Address on which the server could not listen.
-        address: SocketAddr,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// Another operation failed.
-    #[error("the server cannot {what}: {source}")]
-    Io {
-        /// Name of the operation.
-        what: &'static str,
-        /// Error of the system.
-        source: io::Error,
-    },
+    #[error("cannot listen on {0}: {1}; {remedy}", remedy = remedy(.1))]
+    Listen(SocketAddr, #[source] io::Error),
+    /// Another operation, with this name, failed.
+    #[error("the server cannot {0}: {1}")]
+    Io(&'static str, #[source] io::Error),
     /// The first line of standard input is not a valid [`PrivateOrder`].
     #[error(
         "there is no valid request on standard input: this command is started by `plimsoll network`, not by users"
@@ -94,7 +84,7 @@ pub enum ServeError {
 impl ServeError {
     /// Returns whether listening failed because the address does not belong to this machine.
     pub fn is_no_address(&self) -> bool {
-        matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable)
+        matches!(self, Self::Listen(_, source) if source.kind() == io::ErrorKind::AddrNotAvailable)
     }
 }
 
@@ -110,7 +100,7 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 const fn failed(what: &'static str) -> impl Fn(io::Error) -> ServeError {
-    move |source| ServeError::Io { what, source }
+    move |source| ServeError::Io(what, source)
 }
 
 /// A listening server.
@@ -143,9 +133,8 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
 impl Server {
     /// Listens on all of `addresses` with TCP and UDP. Fails if one of them is not available.
     pub fn bind(addresses: &[SocketAddr], settings: Settings) -> Result<Self, ServeError> {
-        let listen = |address: &SocketAddr| {
-            listen(*address).map_err(|source| ServeError::Listen { address: *address, source })
-        };
+        let listen =
+            |address: &SocketAddr| listen(*address).map_err(|source| ServeError::Listen(*address, source));
         let both = addresses.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
         let (listeners, datagrams) = both.into_iter().unzip();
         Ok(Server { listeners, datagrams, settings })
@@ -157,7 +146,7 @@ impl Server {
         let both = Server::bind(&any(std::net::Ipv6Addr::UNSPECIFIED.into()), settings.clone());
         match both {
             // Without IPv6, the address family or the address does not exist.
-            Err(ServeError::Listen { source, .. }) if source.kind() != io::ErrorKind::AddrInUse => {
+            Err(ServeError::Listen(_, source)) if source.kind() != io::ErrorKind::AddrInUse => {
                 Server::bind(&any(std::net::Ipv4Addr::UNSPECIFIED.into()), settings)
             }
             other => other,

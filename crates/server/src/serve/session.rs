@@ -37,29 +37,35 @@ pub(super) struct OpenSession<'a> {
     pub(super) udp: Vec<UdpSocket>,
 }
 
-enum RefusedRequest {
-    No(String),
+enum Unserved {
+    Refused(String),
     /// Another client measures: seconds until the next try.
     Busy(u32),
+    /// The session ends.
+    Lost(LostTransfer),
+}
+
+impl<E: Into<LostTransfer>> From<E> for Unserved {
+    fn from(error: E) -> Self {
+        Self::Lost(error.into())
+    }
 }
 
 impl OpenSession<'_> {
     pub(super) fn serve(mut self) -> SessionEnd {
         let mut ended = SessionEnd::default();
-        let served = match self.welcome() {
-            Ok(()) => self.serve_requests(&mut ended.transfers),
-            Err(e) => Err(e.into()),
-        };
+        let welcomed = self.welcome().map_err(LostTransfer::from);
+        let served = welcomed.and_then(|()| self.serve_requests(&mut ended.transfers));
         ended.why = served.err().map(|why| plimsoll_units::text::shown_within(&why.to_string(), 300));
         ended
     }
 
     fn welcome(&mut self) -> Result<(), WireError> {
-        let caps = self.sessions.caps();
+        let caps = &self.sessions.caps;
         let interface = route::outgoing_interface(self.client);
         let welcome = Welcome {
             session: self.lease.session,
-            server: self.sessions.server(),
+            server: self.sessions.server,
             max_streams: caps.max_streams,
             max_nanos: nanos(caps.max_duration),
             max_rate: caps.max_rate as u64,
@@ -84,14 +90,9 @@ impl OpenSession<'_> {
             };
             match self.serve_request(&request, &ledger) {
                 Ok(()) => *transfers += 1,
-                Err(Ok(refusal)) => {
-                    let stated = match refusal {
-                        RefusedRequest::No(why) => Message::Refused(why),
-                        RefusedRequest::Busy(seconds) => Message::Busy { seconds },
-                    };
-                    self.channel.send(&stated)?;
-                }
-                Err(Err(lost)) => {
+                Err(Unserved::Refused(why)) => self.channel.send(&Message::Refused(why))?,
+                Err(Unserved::Busy(seconds)) => self.channel.send(&Message::Busy { seconds })?,
+                Err(Unserved::Lost(lost)) => {
                     let reported = match &lost {
                         LostTransfer::Here(e) | LostTransfer::Thread(e) => Some(Message::Refused(lacks(e))),
                         LostTransfer::Silent => Some(Message::Refused(SILENT.to_owned())),
@@ -109,154 +110,119 @@ impl OpenSession<'_> {
         }
     }
 
-    /// Serves one `request`. `Err(Ok(_))` refuses it within the session; `Err(Err(_))` ends it.
-    fn serve_request(
-        &mut self,
-        request: &Message,
-        ledger: &CounterSource,
-    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
+    fn serve_request(&mut self, request: &Message, ledger: &CounterSource) -> Result<(), Unserved> {
         match request {
             Message::Tcp(work) => self.tcp(work, ledger),
             Message::UdpOpen { streams } => self.open_udp(*streams),
             Message::Udp(work) => self.udp(work, ledger),
             Message::Trips(work) => self.trips(work, ledger),
-            _ => Err(Err(WireError::OutOfTurn.into())),
+            _ => Err(WireError::OutOfTurn.into()),
         }
     }
 
-    fn tcp(
-        &mut self,
-        work: &TcpOrder,
-        ledger: &CounterSource,
-    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
-        let no = |why| Err(Ok(RefusedRequest::No(why)));
-        if let Some(why) = work.time().and_then(|time| self.too_long(time)) {
-            return no(why);
-        }
+    fn tcp(&mut self, work: &TcpOrder, ledger: &CounterSource) -> Result<(), Unserved> {
+        self.check_time(work.time())?;
         if let OrderedAmount::Messages(n) = work.amount
             && n < u64::from(work.streams)
         {
-            return no(format!(
-                "{} cannot be divided among {}",
-                format_count(n, "message"),
-                format_count(work.streams, "stream")
-            ));
+            let (messages, streams) = (format_count(n, "message"), format_count(work.streams, "stream"));
+            return Err(Unserved::Refused(format!("{messages} cannot be divided among {streams}")));
         }
-        let sockets = self.streams(work.streams).map_err(Ok)?;
-        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
+        let sockets = self.streams(work.streams)?;
+        let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
         let message = random_bytes(work.message);
-        let caps = self.sessions.caps();
-        let cpus = self.sessions.cpus().starting_at(usize::from(work.place));
+        let caps = &self.sessions.caps;
+        let cpus = self.sessions.cpus.starting_at(usize::from(work.place));
         let means = TcpMeans {
             end: TransferEnd::Server,
             sockets: &sockets,
             cpus: &cpus,
-            message: &message,
+            content: &message,
             most: caps.max_rate,
             longest: caps.max_duration,
             ledger,
         };
-        transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
+        transfer(&mut self.channel, work, &means)?;
+        Ok(())
     }
 
     /// Opens `streams` UDP sockets, one per stream, after the client has proved its address.
-    fn open_udp(&mut self, streams: u16) -> Result<(), Result<RefusedRequest, LostTransfer>> {
-        let most = self.sessions.caps().max_streams;
-        if streams > most {
-            let why = format!(
-                "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
-                format_count(most, "stream")
-            );
-            return Err(Ok(RefusedRequest::No(why)));
-        }
+    fn open_udp(&mut self, streams: u16) -> Result<(), Unserved> {
+        self.check_streams(streams)?;
         self.udp.clear();
-        let admitted =
-            udp::ports::admit(&mut self.channel, self.sessions.expected(), streams).map_err(Err)?;
+        let admitted = udp::ports::admit(&mut self.channel, &self.sessions.expected, streams)?;
         let answer = if admitted.is_some() { Message::Joined } else { Message::NoDatagram };
         self.udp = admitted.unwrap_or_default();
-        self.channel.send(&answer).map_err(|e| Err(e.into()))
+        Ok(self.channel.send(&answer)?)
     }
 
-    fn udp(
-        &mut self,
-        work: &UdpOrder,
-        ledger: &CounterSource,
-    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
-        if let Some(why) = work.time().and_then(|time| self.too_long(time)) {
-            return Err(Ok(RefusedRequest::No(why)));
-        }
-        self.has_ports(work.streams)?;
-        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
-        let caps = self.sessions.caps();
+    fn udp(&mut self, work: &UdpOrder, ledger: &CounterSource) -> Result<(), Unserved> {
+        self.check_time(work.time())?;
+        self.check_ports(work.streams)?;
+        let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
+        let caps = &self.sessions.caps;
         let means = udp::UdpMeans {
             end: TransferEnd::Server,
             sockets: &self.udp,
-            cpus: self.sessions.cpus(),
-            filler: &random_bytes(work.datagram),
+            cpus: &self.sessions.cpus,
+            content: &random_bytes(work.datagram),
             most: caps.max_rate,
             longest: caps.max_duration,
             ledger,
         };
-        udp::transfer(&mut self.channel, work, &means).map(|_| ()).map_err(Err)
+        udp::transfer(&mut self.channel, work, &means)?;
+        Ok(())
     }
 
-    fn trips(
-        &mut self,
-        work: &TripsOrder,
-        ledger: &CounterSource,
-    ) -> Result<(), Result<RefusedRequest, LostTransfer>> {
-        if let Some(why) = self.too_long(Duration::from_nanos(work.longest)) {
-            return Err(Ok(RefusedRequest::No(why)));
+    fn trips(&mut self, work: &TripsOrder, ledger: &CounterSource) -> Result<(), Unserved> {
+        self.check_time(Some(Duration::from_nanos(work.longest)))?;
+        let mut streams = Vec::new();
+        match work.trip {
+            Trip::Udp => self.check_ports(work.streams)?,
+            Trip::Tcp => streams = self.streams(work.streams)?,
+            Trip::Connect => self.check_streams(work.streams)?,
         }
-        let streams = match work.trip {
-            Trip::Udp => self.has_ports(work.streams).map(|()| Vec::new())?,
-            Trip::Tcp => self.streams(work.streams).map_err(Ok)?,
-            Trip::Connect if work.streams > self.sessions.caps().max_streams => {
-                return Err(Ok(RefusedRequest::No(format!(
-                    "the server allows {}, not {}; use fewer --streams, or start it with a higher --max-streams",
-                    format_count(self.sessions.caps().max_streams, "stream"),
-                    work.streams
-                ))));
-            }
-            Trip::Connect => Vec::new(),
-        };
-        let _turn = self.lease.take_turn().map_err(|seconds| Ok(RefusedRequest::Busy(seconds)))?;
-        let means = match work.trip {
-            Trip::Udp => trips::TripMeans::Udp(&self.udp),
-            Trip::Tcp => trips::TripMeans::Tcp(&streams),
-            Trip::Connect => trips::TripMeans::Connect,
-        };
-        let cpus = self.sessions.cpus().starting_at(usize::from(work.place));
-        trips::serve(&mut self.channel, work, &means, &cpus, ledger).map_err(Err)
+        let _turn = self.lease.take_turn().map_err(Unserved::Busy)?;
+        let cpus = self.sessions.cpus.starting_at(usize::from(work.place));
+        Ok(trips::serve(&mut self.channel, work, (&self.udp, &streams), &cpus, ledger)?)
     }
 
-    fn has_ports(&self, streams: u16) -> Result<(), Result<RefusedRequest, LostTransfer>> {
+    fn check_ports(&self, streams: u16) -> Result<(), Unserved> {
         if self.udp.len() == usize::from(streams) {
             return Ok(());
         }
-        Err(Ok(RefusedRequest::No(format!(
+        Err(Unserved::Refused(format!(
             "each of {} needs a UDP socket, and {} are open on the server; use the same plimsoll version on both machines",
             format_count(streams, "stream"),
             self.udp.len()
-        ))))
+        )))
     }
 
-    fn too_long(&self, time: Duration) -> Option<String> {
-        let most = self.sessions.caps().max_duration;
-        (time > most).then(|| {
-            format!(
-                "the server allows transfers of {1} s, not {0} s; use a shorter --sample-time, or start it with a longer --max-duration",
-                time.as_secs_f64(),
-                most.as_secs_f64()
-            )
-        })
+    fn check_streams(&self, streams: u16) -> Result<(), Unserved> {
+        let most = self.sessions.caps.max_streams;
+        if streams <= most {
+            return Ok(());
+        }
+        Err(Unserved::Refused(format!(
+            "the server allows {}, not {streams}; use fewer --streams, or start it with a higher --max-streams",
+            format_count(most, "stream")
+        )))
     }
 
-    fn streams(&self, count: u16) -> Result<Vec<TcpStream>, RefusedRequest> {
-        let streams = self.lease.streams(count).map_err(|e| RefusedRequest::No(lacks(&e)))?;
-        streams.ok_or_else(|| {
-            RefusedRequest::No(format!("not all streams of this session have joined: it needs {count}"))
-        })
+    fn check_time(&self, time: Option<Duration>) -> Result<(), Unserved> {
+        let most = self.sessions.caps.max_duration;
+        let Some(time) = time.filter(|time| *time > most) else { return Ok(()) };
+        Err(Unserved::Refused(format!(
+            "the server allows transfers of {1} s, not {0} s; use a shorter --sample-time, or start it with a longer --max-duration",
+            time.as_secs_f64(),
+            most.as_secs_f64()
+        )))
+    }
+
+    fn streams(&self, count: u16) -> Result<Vec<TcpStream>, Unserved> {
+        let streams = self.lease.streams(count).map_err(|e| Unserved::Refused(lacks(&e)))?;
+        let why = || format!("not all streams of this session have joined: it needs {count}");
+        streams.ok_or_else(|| Unserved::Refused(why()))
     }
 }
 

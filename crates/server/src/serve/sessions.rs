@@ -23,13 +23,13 @@ struct SessionState {
 
 /// All sessions of a server.
 #[derive(Debug)]
-pub struct Sessions {
-    caps: Caps,
+pub(super) struct Sessions {
+    pub(super) caps: Caps,
     parallel: bool,
-    cpus: PinnedCpus,
-    server: Hex128,
+    pub(super) cpus: PinnedCpus,
+    pub(super) server: Hex128,
     sessions: Mutex<HashMap<Hex128, SessionState>>,
-    expected: Expected,
+    pub(super) expected: Expected,
     queue: Mutex<SessionQueue>,
 }
 
@@ -63,22 +63,6 @@ impl Sessions {
             expected: Expected::default(),
             queue: Mutex::default(),
         })
-    }
-
-    pub(super) const fn server(&self) -> Hex128 {
-        self.server
-    }
-
-    pub(super) const fn caps(&self) -> &Caps {
-        &self.caps
-    }
-
-    pub(super) const fn expected(&self) -> &Expected {
-        &self.expected
-    }
-
-    pub(super) const fn cpus(&self) -> &PinnedCpus {
-        &self.cpus
     }
 
     /// Opens a session of `client`; `None` if the server is full. It shares its turn in the queue
@@ -117,24 +101,16 @@ impl Sessions {
         let mut sessions = locked(&self.sessions);
         let room = sessions.get_mut(&join.session).filter(|room| room.client == client.ip());
         let Some(room) = room.filter(|_| join.stream < self.caps.max_streams) else { return false };
-        match admit() {
-            Some(stream) => {
-                room.streams.insert(join.stream, stream);
-                true
-            }
-            None => false,
-        }
+        let admitted = admit();
+        let joined = admitted.is_some();
+        room.streams.extend(admitted.map(|stream| (join.stream, stream)));
+        joined
     }
 
     pub(super) fn close(&self) {
         for room in locked(&self.sessions).values() {
             let _ = room.control.shutdown(std::net::Shutdown::Both);
         }
-    }
-
-    /// Returns the number of open sessions.
-    pub fn open_session_count(&self) -> usize {
-        locked(&self.sessions).len()
     }
 }
 

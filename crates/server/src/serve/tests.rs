@@ -132,7 +132,7 @@ impl Near {
             end: TransferEnd::Client,
             sockets: &self.streams,
             cpus: &cpus,
-            message: MESSAGE,
+            content: MESSAGE,
             most: 1e15,
             longest: Duration::from_secs(60),
             ledger: &ledger,

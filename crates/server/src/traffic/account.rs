@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use plimsoll_machine::Root;
-
 use super::link_watch::{LinkLoss, LinkWatch};
 use crate::wire::EndAccount;
+use plimsoll_machine::Root;
 
 /// Source of the counters.
 #[derive(Debug)]

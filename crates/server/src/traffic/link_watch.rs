@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::Root;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
 use super::route::{self, LOOPBACK};
+use plimsoll_machine::Root;
 
 const LINK_MESSAGES: u32 = 1;
 /// Most interfaces that are watched.

@@ -7,7 +7,7 @@ pub mod pin;
 pub mod probe;
 mod receive;
 pub mod route;
-mod send;
+pub mod send;
 pub mod shaper;
 pub mod socket;
 mod supervision;
@@ -74,24 +74,44 @@ pub enum TransferEnd {
 
 impl TransferEnd {
     /// Returns whether this end sends in a transfer with the direction `direction`.
-    pub const fn sends(self, direction: Direction) -> bool {
-        match (direction, self) {
-            (Direction::Both, _)
-            | (Direction::Up, TransferEnd::Client)
-            | (Direction::Down, TransferEnd::Server) => true,
-            (Direction::Up, TransferEnd::Server) | (Direction::Down, TransferEnd::Client) => false,
-        }
+    pub fn sends(self, direction: Direction) -> bool {
+        direction == Direction::Both || (self == Self::Client) == (direction == Direction::Up)
     }
 
     /// Returns whether this end receives in a transfer with the direction `direction`.
-    pub const fn receives(self, direction: Direction) -> bool {
-        match (direction, self) {
-            (Direction::Both, _)
-            | (Direction::Up, TransferEnd::Server)
-            | (Direction::Down, TransferEnd::Client) => true,
-            (Direction::Up, TransferEnd::Client) | (Direction::Down, TransferEnd::Server) => false,
-        }
+    pub fn receives(self, direction: Direction) -> bool {
+        direction == Direction::Both || (self == Self::Client) == (direction == Direction::Down)
     }
+}
+
+/// Parameters of one end of a transfer.
+#[derive(Debug)]
+pub struct TransferMeans<'a, S> {
+    /// Which end this is.
+    pub end: TransferEnd,
+    /// The connected sockets, in order of the streams' numbers.
+    pub sockets: &'a [S],
+    /// CPUs of the threads.
+    pub cpus: &'a PinnedCpus,
+    /// Bytes to send.
+    pub content: &'a [u8],
+    /// Highest rate over all streams, bit/s.
+    pub most: f64,
+    /// Longest duration.
+    pub longest: Duration,
+    /// Counters of this machine.
+    pub ledger: &'a account::CounterSource,
+}
+
+/// Results of a successful transfer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TransferOutcome<R> {
+    /// Report of this end.
+    pub here: R,
+    /// Report of the server; `None` at the server.
+    pub there: Option<R>,
+    /// Bytes or datagrams sent by this end, per stream.
+    pub sent_by_stream: Vec<u64>,
 }
 
 /// Reason why a transfer failed.
@@ -158,6 +178,11 @@ pub fn is_dropped_here(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::PERM.raw_os_error())
 }
 
+/// Returns whether a socket has no data or no room now, or a signal interrupted the call.
+pub fn nothing_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 /// State shared between the threads of a transfer and the supervising thread.
 #[derive(Debug)]
 pub struct SharedTransfer {
@@ -184,14 +209,9 @@ impl SharedTransfer {
         })
     }
 
-    /// Wakes the supervising thread, which polls [`SharedTransfer::waker`].
+    /// Wakes the supervising thread.
     pub fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-
-    /// Returns the event descriptor that is readable when the supervising thread is to wake.
-    pub const fn waker(&self) -> &OwnedFd {
-        &self.wake
     }
 
     /// Stores how much the other end has sent, per stream, in bytes (TCP) or datagrams (UDP).

@@ -55,11 +55,6 @@ pub(super) fn set_batched_reads(socket: &TcpStream) -> io::Result<()> {
     set_read_at_least(socket, if short { BATCH_BYTES } else { 1 })
 }
 
-/// Makes reads of `socket` wait for one byte only, and wakes its thread.
-pub(super) fn set_immediate_reads(socket: &TcpStream) -> io::Result<()> {
-    set_read_at_least(socket, 1)
-}
-
 pub(super) fn receive(
     socket: &TcpStream,
     orders: ReceiveOrders<'_>,
@@ -82,7 +77,10 @@ pub(super) fn receive(
         let wanted = total.load(Ordering::Acquire);
         if done.bytes >= wanted || shared.stop.load(Ordering::Relaxed) {
             done.cpu = thread_cpu().saturating_sub(cpu);
-            return if done.bytes > wanted { Err(surplus()) } else { Ok(done) };
+            return match done.bytes > wanted {
+                true => Err(io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")),
+                false => Ok(done),
+            };
         }
         if emptied {
             match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&WAITING)) {
@@ -110,10 +108,6 @@ pub(super) fn receive(
             limit_rate(done.bytes, orders.most, started, &shared.stop);
         }
     }
-}
-
-fn surplus() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "more bytes came than were sent")
 }
 
 /// Reads what has arrived, without waiting; `Discard` drops it in the kernel (tcp(7)).

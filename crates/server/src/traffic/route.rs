@@ -1,9 +1,8 @@
 //! This machine's addresses, and the interface of packets to an address by the main routing table
 //! (`/proc/net/route`, `/proc/net/ipv6_route`). Rules for other tables are ignored.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-
 use plimsoll_machine::Root;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Name of the loopback interface.
 pub const LOOPBACK: &str = "lo";

@@ -19,9 +19,12 @@ const SOON: f64 = 0.0005;
 /// Zero-copy messages that may be in flight; the kernel limits what it tracks (`optmem_max`).
 const MAX_ZEROCOPY_MESSAGES: u64 = 64;
 
+/// End condition of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum SendEnd {
+pub enum SendEnd {
+    /// After this number of messages, or after [`MAX_FIXED_DURATION`].
     Messages(u64),
+    /// After this time.
     Elapsed(Duration),
 }
 
@@ -46,21 +49,30 @@ impl Cutoff<'_> {
     }
 }
 
+/// Parameters of a sending stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SendOrders<'a> {
-    pub(super) message: &'a [u8],
-    pub(super) until: SendEnd,
-    pub(super) sending: Sending,
+pub struct SendOrders<'a> {
+    /// One message.
+    pub message: &'a [u8],
+    /// End condition.
+    pub until: SendEnd,
+    /// How data is sent.
+    pub sending: Sending,
     /// Highest rate, bytes/s.
-    pub(super) most: f64,
+    pub most: f64,
 }
 
+/// Results of a sending stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StreamSent {
-    pub(super) bytes: u64,
-    pub(super) elapsed: Duration,
-    pub(super) cpu: Duration,
-    pub(super) copied: u64,
+pub struct StreamSent {
+    /// Bytes that the kernel accepted.
+    pub bytes: u64,
+    /// Wall-clock time of sending.
+    pub elapsed: Duration,
+    /// CPU time of the thread.
+    pub cpu: Duration,
+    /// Bytes that the kernel copied despite `MSG_ZEROCOPY`.
+    pub copied: u64,
 }
 
 /// Returns a page-aligned copy of `message`, which the kernel copies faster: see `receive`.
@@ -71,11 +83,7 @@ pub(super) fn page_aligned_copy(message: &[u8]) -> io::Result<Buffer> {
 }
 
 /// Sends messages until the end condition or a stop. The last one is cut if the path is slow.
-pub(super) fn send(
-    socket: &TcpStream,
-    orders: SendOrders<'_>,
-    shared: &SharedTransfer,
-) -> io::Result<StreamSent> {
+pub fn send(socket: &TcpStream, orders: SendOrders<'_>, shared: &SharedTransfer) -> io::Result<StreamSent> {
     socket.set_write_timeout(Some(BLOCKED))?;
     let mut zero_copy = match orders.sending {
         Sending::Copy => None,

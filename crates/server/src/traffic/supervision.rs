@@ -145,13 +145,13 @@ impl<'a> Supervision<'a> {
         let longest = Timespec::try_from(longest).map_err(|e| LostTransfer::Here(io::Error::other(e)))?;
         let mut fds = [
             PollFd::new(self.channel.stream(), PollFlags::IN),
-            PollFd::new(self.shared.waker(), PollFlags::IN),
+            PollFd::new(&self.shared.wake, PollFlags::IN),
         ];
         match poll(&mut fds, Some(&longest)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(LostTransfer::Here(errno.into())),
         }
-        let _ = rustix::io::read(self.shared.waker(), &mut [0; 8]);
+        let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use plimsoll_metal::tcp::{TcpInfo, set_unsent_limit};
+use plimsoll_metal::tcp::{TcpInfo, set_read_at_least, set_unsent_limit};
 
 use super::receive::{self, receive};
 use super::send::{self, SendEnd, send};
@@ -16,8 +16,8 @@ use super::tcp_samples::TcpSamples;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, account, nanos,
-    reported_reason,
+    LostTransfer, ObservedEvent, SharedTransfer, Supervision, TransferEnd, TransferMeans, TransferOutcome,
+    account, nanos, reported_reason,
 };
 use crate::wire::{
     Channel, EndReport, Message, OrderedAmount, RESULTS, ReceivingReport, SendingReport, TcpLook, TcpOrder,
@@ -31,35 +31,11 @@ const TIMEOUTS: u8 = 3;
 const UNSENT: Duration = Duration::from_millis(100);
 const LEAST_UNSENT: u32 = 64 << 10;
 
-/// Parameters of one end of a transfer.
-#[derive(Debug)]
-pub struct TcpMeans<'a> {
-    /// Which end this is.
-    pub end: TransferEnd,
-    /// The streams, in order of their numbers.
-    pub sockets: &'a [TcpStream],
-    /// CPUs of the threads.
-    pub cpus: &'a PinnedCpus,
-    /// One message.
-    pub message: &'a [u8],
-    /// Highest rate over all streams, bit/s.
-    pub most: f64,
-    /// Longest duration.
-    pub longest: Duration,
-    /// Counters of this machine.
-    pub ledger: &'a account::CounterSource,
-}
+/// Parameters of one end of a TCP transfer; the content is one message.
+pub type TcpMeans<'a> = TransferMeans<'a, TcpStream>;
 
-/// Results of a successful transfer.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TcpOutcome {
-    /// Report of this end.
-    pub here: EndReport,
-    /// Report of the server; `None` at the server.
-    pub there: Option<EndReport>,
-    /// Bytes sent by this end, per stream.
-    pub sent_by_stream: Vec<u64>,
-}
+/// Results of a successful TCP transfer.
+pub type TcpOutcome = TransferOutcome<EndReport>;
 
 /// Performs the transfer `work` that the client requested; the server sends `Ready`. Returns this
 /// end's report, and at the client also the server's. After an error the streams are unusable.
@@ -125,11 +101,11 @@ impl ByteArrivals {
 }
 
 impl<'env> TcpRun<'env> {
-    const fn sends(&self) -> bool {
+    fn sends(&self) -> bool {
         self.means.end.sends(self.work.direction)
     }
 
-    const fn receives(&self) -> bool {
+    fn receives(&self) -> bool {
         self.means.end.receives(self.work.direction)
     }
 
@@ -148,26 +124,23 @@ impl<'env> TcpRun<'env> {
         let infos = Infos::new(if self.sends() { self.means.sockets } else { &[] });
         // Threads that wait at the gate send nothing if `Go` was not exchanged.
         supervision.begin(self.means.end).inspect_err(|_| self.shared.stop.store(true, Ordering::Relaxed))?;
-        let go = Instant::now() + self.return_delay();
+        let first = self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Client);
+        let info = first.and_then(|socket| TcpInfo::of(socket).ok());
+        let go = Instant::now() + Duration::from_micros(info.map_or(0, |info| u64::from(info.path_rtt_us())));
         drop(gate);
         let arrivals = ByteArrivals { bytes: 0, progressed: Instant::now() };
         let mut progress =
             TcpProgress { go, sending, receiving, infos, arrivals, outcome: TcpOutcome::default() };
         loop {
             self.advance(&mut progress, &mut supervision)?;
-            if progress.sending.is_none() && progress.receiving.is_none() {
-                match (self.means.end, &progress.outcome.there) {
-                    (TransferEnd::Server, _) => {
-                        progress.outcome.here.account = account_since(self.means, before);
-                        supervision.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
-                        return Ok(progress.outcome);
-                    }
-                    (TransferEnd::Client, Some(_)) => {
-                        progress.outcome.here.account = account_since(self.means, before);
-                        return Ok(progress.outcome);
-                    }
-                    (TransferEnd::Client, None) => {}
+            let is_server = self.means.end == TransferEnd::Server;
+            let done = progress.sending.is_none() && progress.receiving.is_none();
+            if done && (is_server || progress.outcome.there.is_some()) {
+                progress.outcome.here.account = before.difference_to(&self.means.ledger.read());
+                if is_server {
+                    supervision.send(&Message::Done(Box::new(progress.outcome.here.clone())))?;
                 }
+                return Ok(progress.outcome);
             }
             match self.expect(supervision.await_next()?)? {
                 Some(Message::Done(report)) => progress.outcome.there = Some(*report),
@@ -182,13 +155,6 @@ impl<'env> TcpRun<'env> {
         }
     }
 
-    fn return_delay(&self) -> Duration {
-        let info =
-            self.means.sockets.first().filter(|_| self.means.end == TransferEnd::Client).map(TcpInfo::of);
-        info.and_then(Result::ok)
-            .map_or(Duration::ZERO, |info| Duration::from_micros(u64::from(info.path_rtt_us())))
-    }
-
     fn expect(&self, seen: ObservedEvent) -> Result<Option<Message>, LostTransfer> {
         match (seen, self.means.end) {
             (ObservedEvent::Local, _) => Ok(None),
@@ -196,11 +162,9 @@ impl<'env> TcpRun<'env> {
                 if self.receives() && totals.len() == self.shared.totals.len() =>
             {
                 self.shared.set_totals(&totals);
-                self.means
-                    .sockets
-                    .iter()
-                    .try_for_each(receive::set_immediate_reads)
-                    .map_err(LostTransfer::Stream)?;
+                // Wakes the threads that wait for more than one byte.
+                let immediate = |socket: &TcpStream| set_read_at_least(socket, 1);
+                self.means.sockets.iter().try_for_each(immediate).map_err(LostTransfer::Stream)?;
                 Ok(None)
             }
             (ObservedEvent::Message(message @ Message::Done(_)), TransferEnd::Client) => Ok(Some(message)),
@@ -240,7 +204,7 @@ impl<'env> TcpRun<'env> {
         let shared = self.shared;
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let (until, sending, most) = (self.until(number), self.work.sending, self.most());
-            let (message, gate) = (self.means.message, gate.clone());
+            let (message, gate) = (self.means.content, gate.clone());
             move || {
                 let message = send::page_aligned_copy(message)?;
                 let _ = gate.recv();
@@ -260,11 +224,8 @@ impl<'env> TcpRun<'env> {
     ) -> Result<TeamThreads<'s, receive::StreamReceived>, LostTransfer> {
         let shared = self.shared;
         if self.is_long() {
-            self.means
-                .sockets
-                .iter()
-                .try_for_each(receive::set_batched_reads)
-                .map_err(LostTransfer::Stream)?;
+            let mut sockets = self.means.sockets.iter();
+            sockets.try_for_each(receive::set_batched_reads).map_err(LostTransfer::Stream)?;
         }
         let works = self.means.sockets.iter().enumerate().map(|(stream, socket)| {
             let orders = receive::ReceiveOrders {
@@ -288,7 +249,7 @@ impl<'env> TcpRun<'env> {
             OrderedAmount::Nanos(_) => true,
             OrderedAmount::Messages(all) => {
                 let each = all / self.means.sockets.len().max(1) as u64;
-                each.saturating_mul(self.means.message.len() as u64) >= 64 * receive::BATCH_BYTES as u64
+                each.saturating_mul(self.means.content.len() as u64) >= 64 * receive::BATCH_BYTES as u64
             }
         }
     }
@@ -308,10 +269,6 @@ impl<'env> TcpRun<'env> {
             }
         }
     }
-}
-
-fn account_since(means: &TcpMeans<'_>, before: &account::CounterReading) -> crate::wire::EndAccount {
-    before.difference_to(&means.ledger.read())
 }
 
 fn received(
@@ -444,7 +401,7 @@ impl<'a> Infos<'a> {
             receiver_limited_nanos: last.receiver_limited_nanos,
             buffer_limited_nanos: last.buffer_limited_nanos,
             copied: threads.iter().map(|t| t.copied).sum(),
-            looks: self.tcp_samples.taken().to_vec(),
+            looks: self.tcp_samples.kept.clone(),
         }
     }
 }

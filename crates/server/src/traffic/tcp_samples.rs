@@ -4,7 +4,7 @@ use crate::wire::{MAX_LOOKS, TcpLook};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TcpSamples {
-    kept: Vec<TcpLook>,
+    pub(super) kept: Vec<TcpLook>,
     /// One of `every` samples is kept; 0 before the first.
     every: u64,
     taken: u64,
@@ -39,10 +39,6 @@ impl TcpSamples {
         let tcp_samples = self.taken.max(1);
         (self.rtt_nanos / tcp_samples, self.cwnd_bytes / tcp_samples)
     }
-
-    pub(super) fn taken(&self) -> &[TcpLook] {
-        &self.kept
-    }
 }
 
 #[cfg(test)]
@@ -57,7 +53,7 @@ mod tests {
             for at in 0..count {
                 tcp_samples.push(TcpLook { at, rtt_nanos: 1000, cwnd_bytes: at, ..TcpLook::default() });
             }
-            let kept = tcp_samples.taken();
+            let kept = &tcp_samples.kept;
             prop_assert!(kept.len() <= MAX_LOOKS && kept.len() as u64 >= count.min(MAX_LOOKS as u64 / 2));
             prop_assert_eq!(kept[0].at, 0);
             let steps: Vec<u64> = kept.windows(2).map(|two| two[1].at - two[0].at).collect();

@@ -1,6 +1,6 @@
 //! Server side of round trips: echoes each message until the client has enough.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,22 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::account::CounterSource;
 use super::team::{ThreadTeam, joined};
-use super::{LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, nanos, thread_cpu, udp};
-use crate::wire::{Channel, Echoed, Message, RESULTS, TripsOrder, WaitMode, WireError};
+use super::{
+    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, nanos, nothing_yet, thread_cpu, udp,
+};
+use crate::wire::{Channel, Echoed, Message, RESULTS, Trip, TripsOrder, WaitMode, WireError};
 
 const WAIT_LOOK_TIME: Duration = Duration::from_millis(20);
 const CONNECTION: Duration = Duration::from_secs(2);
-
-/// Source of the messages.
-#[derive(Debug)]
-pub enum TripMeans<'a> {
-    /// Connected UDP sockets.
-    Udp(&'a [UdpSocket]),
-    /// Joined streams.
-    Tcp(&'a [TcpStream]),
-    /// A separate port on the address of the control connection.
-    Connect,
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct TripsDone {
@@ -38,26 +29,25 @@ enum MessageLine<'a> {
     Connect(&'a TcpListener, IpAddr),
 }
 
-/// Echoes messages on all streams until the client has enough, then sends it the counts.
+/// Echoes messages on all streams until the client has enough, then sends it the counts. They
+/// arrive on the connected UDP sockets, the joined streams, or a port of their own.
 pub fn serve(
     channel: &mut Channel,
     work: &TripsOrder,
-    means: &TripMeans<'_>,
+    (sockets, joined_streams): (&[UdpSocket], &[TcpStream]),
     cpus: &PinnedCpus,
     ledger: &CounterSource,
 ) -> Result<(), LostTransfer> {
     let streams = usize::from(work.streams);
     let shared = SharedTransfer::new(streams).map_err(LostTransfer::Here)?;
     let before = ledger.read();
-    let (local, remote) = ends(channel).map_err(LostTransfer::Here)?;
-    let listener = match means {
-        TripMeans::Connect => Some(listen(local).map_err(LostTransfer::Here)?),
-        TripMeans::Udp(_) | TripMeans::Tcp(_) => None,
-    };
-    let line = |number: usize| match (means, &listener) {
-        (TripMeans::Udp(sockets), _) => sockets.get(number).map(MessageLine::Udp),
-        (TripMeans::Tcp(streams), _) => streams.get(number).map(MessageLine::Tcp),
-        (TripMeans::Connect, listener) => listener.as_ref().map(|l| MessageLine::Connect(l, remote.ip())),
+    let (local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
+    let listener = (work.trip == Trip::Connect).then(|| listen(local)).transpose();
+    let listener = listener.map_err(LostTransfer::Here)?;
+    let line = |number: usize| match work.trip {
+        Trip::Udp => sockets.get(number).map(MessageLine::Udp),
+        Trip::Tcp => joined_streams.get(number).map(MessageLine::Tcp),
+        Trip::Connect => listener.as_ref().map(|l| MessageLine::Connect(l, remote.ip())),
     };
     let done = std::thread::scope(|scope| {
         let shared = &shared;
@@ -76,10 +66,6 @@ pub fn serve(
         account: before.difference_to(&ledger.read()),
     };
     Ok(channel.send(&Message::Echoed(Box::new(echoed)))?)
-}
-
-fn ends(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
-    Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
 }
 
 fn listen(mut local: SocketAddr) -> io::Result<TcpListener> {
@@ -128,10 +114,6 @@ fn echo(line: &MessageLine<'_>, work: &TripsOrder, shared: &SharedTransfer) -> i
     Ok(TripsDone { messages, cpu: thread_cpu().saturating_sub(cpu) })
 }
 
-fn nothing_yet(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
 fn by_udp(
     socket: &UdpSocket,
     work: &TripsOrder,
@@ -143,14 +125,13 @@ fn by_udp(
     socket.set_write_timeout(Some(WAIT_LOOK_TIME))?;
     let mut messages = 0;
     while !shared.stop.load(Ordering::Relaxed) {
-        match socket.recv(buffer) {
+        let echoed = socket.recv(buffer).and_then(|count| match count == work.message as usize {
+            true => socket.send(&buffer[..count]).map(|_| 1),
             // A datagram of another size is foreign, and is not answered.
-            Ok(count) if count == work.message as usize => match socket.send(&buffer[..count]) {
-                Ok(_) => messages += 1,
-                Err(e) if nothing_yet(&e) || udp::ports::is_gone(&e) => {}
-                Err(e) => return Err(e),
-            },
-            Ok(_) => {}
+            false => Ok(0),
+        });
+        match echoed {
+            Ok(count) => messages += count,
             Err(e) if nothing_yet(&e) || udp::ports::is_gone(&e) => {}
             Err(e) => return Err(e),
         }

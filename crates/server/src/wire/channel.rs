@@ -1,8 +1,8 @@
 //! A connection with sealed messages. Deadlines bound a whole wait, not a single read.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -108,6 +108,11 @@ impl Channel {
         &self.stream
     }
 
+    /// Returns the address of this end and that of the other end.
+    pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+    }
+
     /// Returns the TCP connection without encryption, for a stream; nothing of it was read ahead.
     pub fn into_stream(self) -> TcpStream {
         self.stream
@@ -172,17 +177,12 @@ impl Channel {
         self.send(message)?;
         self.receive(deadline)
     }
-
-    /// Returns the time left until `deadline`; zero after it.
-    pub fn time_left(deadline: Instant) -> Duration {
-        deadline.saturating_duration_since(Instant::now())
-    }
 }
 
 /// Reads at least one byte before `deadline`. Returns how many. For the errors see [`Gone`].
 pub fn read_before(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
-        let left = Channel::time_left(deadline);
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }

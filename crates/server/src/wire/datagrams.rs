@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{Direction, EndAccount, OrderedAmount, size, streams, time};
+use super::MAX_DATAGRAM;
+use super::message::{Direction, EndAccount, EndReport, OrderedAmount, check, size, streams, time};
 use super::timeline::ArrivalTimeline;
-use super::{MAX_DATAGRAM, MAX_MESSAGES};
 
 /// Request for a transfer of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,13 +38,13 @@ pub enum Trip {
     Connect,
 }
 
-/// How the server waits for messages.
+/// How an end waits for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitMode {
-    /// Sleeps.
+    /// Sleeps in the kernel until one arrives.
     Block,
-    /// Polls.
+    /// Polls, which keeps the CPU busy.
     Poll,
 }
 
@@ -110,16 +110,7 @@ pub struct UdpReceived {
 }
 
 /// Report of an end on a transfer of datagrams.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UdpReport {
-    /// Results of its sender.
-    pub sent: Option<UdpSent>,
-    /// Results of its receiver.
-    pub received: Option<UdpReceived>,
-    /// Counters of its machine.
-    pub account: EndAccount,
-}
+pub type UdpReport = EndReport<UdpSent, UdpReceived>;
 
 /// Report of the server on round trips.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -133,22 +124,16 @@ pub struct Echoed {
     pub account: EndAccount,
 }
 
-const fn datagram(bytes: u32) -> Result<(), &'static str> {
-    if bytes >= 1 && bytes <= MAX_DATAGRAM { Ok(()) } else { Err("a datagram size out of range") }
+fn datagram(bytes: u32) -> Result<(), &'static str> {
+    check((1..=MAX_DATAGRAM).contains(&bytes), "a datagram size out of range")
 }
 
 impl UdpOrder {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         streams(self.streams)?;
         datagram(self.datagram)?;
-        if self.rate == Some(0) {
-            return Err("a rate of 0");
-        }
-        match self.amount {
-            OrderedAmount::Nanos(nanos) => time(nanos),
-            OrderedAmount::Messages(1..=MAX_MESSAGES) => Ok(()),
-            OrderedAmount::Messages(_) => Err("a number of messages out of range"),
-        }
+        check(self.rate != Some(0), "a rate of 0")?;
+        self.amount.in_range()
     }
 
     /// Returns the requested time, or that of the messages at the rate; `None` at full speed.
@@ -161,13 +146,6 @@ impl UdpOrder {
             }
             (OrderedAmount::Messages(_), None) => None,
         }
-    }
-}
-
-impl UdpReport {
-    pub(super) fn in_range(&self) -> Result<(), &'static str> {
-        self.account.in_range()?;
-        self.received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
     }
 }
 

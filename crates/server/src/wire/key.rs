@@ -8,86 +8,71 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open, openat};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+use super::message::HexBytes;
 use plimsoll_system::links::LinkError;
 
 /// Length of a key, bytes.
 pub const LENGTH: usize = 32;
 
 /// A shared key. [`Debug`](fmt::Debug) does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SharedKey([u8; LENGTH]);
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedKey(HexBytes<LENGTH>);
 
 /// Reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or written.
-    #[error("the key file {path}: {source}; use another file: plimsoll key new FILE makes one")]
-    File {
-        /// Path of the file.
-        path: String,
-        /// Error of the system.
-        source: io::Error,
-    },
+    #[error("the key file {0}: {1}; use another file: plimsoll key new FILE makes one")]
+    File(String, #[source] io::Error),
     /// Other users can read the file.
     #[error(
-        "other users can read the key file {path}; use a key that only you can read: plimsoll key new FILE makes one"
+        "other users can read the key file {0}; use a key that only you can read: plimsoll key new FILE makes one"
     )]
-    Exposed {
-        /// Path of the file.
-        path: String,
-    },
-    /// The location of the file cannot be trusted.
-    #[error("the key file {path} is not written, for safety: {why}")]
-    Refused {
-        /// Path of the file.
-        path: String,
-        /// Reason and remedy.
-        why: String,
-    },
-    /// The text is no key.
-    #[error("{place} does not hold a key (64 hexadecimal digits); `plimsoll key new FILE` makes one")]
-    Malformed {
-        /// Source of the text.
-        place: String,
-    },
+    Exposed(String),
+    /// The location of the file cannot be trusted: reason and remedy.
+    #[error("the key file {0} is not written, for safety: {1}")]
+    Refused(String, String),
+    /// The text from this source is no key.
+    #[error("{0} does not hold a key (64 hexadecimal digits); `plimsoll key new FILE` makes one")]
+    Malformed(String),
 }
 
 impl SharedKey {
     /// Creates a random key. Fails if the system provides no random bytes.
     pub fn random() -> io::Result<Self> {
-        plimsoll_system::random::secret_bytes().map(SharedKey)
+        HexBytes::random().map(SharedKey)
     }
 
     /// Returns the well-known key of servers without a secret, which protects nothing.
     pub const fn open() -> Self {
-        SharedKey([0; LENGTH])
+        SharedKey(HexBytes::new([0; LENGTH]))
     }
 
     /// Returns the key as bytes.
     pub const fn bytes(&self) -> &[u8; LENGTH] {
-        &self.0
+        self.0.bytes()
     }
 
     /// Returns the key as 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
-        hex(&self.0)
+        hex(self.bytes())
     }
 
     /// Parses 64 hexadecimal digits. `place` names their source in the error, such as a path.
     pub fn from_hex(text: &str, place: &str) -> Result<Self, KeyError> {
         let mut bytes = [0; LENGTH];
         match unhex(text.trim(), &mut bytes) {
-            true => Ok(SharedKey(bytes)),
-            false => Err(KeyError::Malformed { place: place.to_owned() }),
+            true => Ok(SharedKey(HexBytes::new(bytes))),
+            false => Err(KeyError::Malformed(place.to_owned())),
         }
     }
 
     /// Reads 64 hexadecimal digits from a file or pipe. Fails if other users can access it.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let shown = plimsoll_units::text::shown_path(path);
-        let failed = |source| KeyError::File { path: shown.clone(), source };
+        let failed = |source| KeyError::File(shown.clone(), source);
         // A FIFO without a writer reads as empty, without waiting.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?);
@@ -97,7 +82,7 @@ impl SharedKey {
         }
         fcntl_setfl(&file, OFlags::empty()).map_err(|e| failed(e.into()))?;
         if about.permissions().mode() & 0o077 != 0 {
-            return Err(KeyError::Exposed { path: shown });
+            return Err(KeyError::Exposed(shown));
         }
         let mut text = String::new();
         file.take(4096).read_to_string(&mut text).map_err(failed)?;
@@ -107,9 +92,9 @@ impl SharedKey {
     /// Writes the key to a new file that only its owner can read. Fails if `path` exists.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let shown = plimsoll_units::text::shown_path(path);
-        let failed = |source| KeyError::File { path: shown.clone(), source };
+        let failed = |source| KeyError::File(shown.clone(), source);
         let place = plimsoll_system::links::locate(path).map_err(|e| match e {
-            LinkError::Refused(why) => KeyError::Refused { path: shown.clone(), why },
+            LinkError::Refused(why) => KeyError::Refused(shown.clone(), why),
             LinkError::Failed(e) => failed(e),
         })?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -122,18 +107,6 @@ impl SharedKey {
 impl fmt::Debug for SharedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")
-    }
-}
-
-impl Serialize for SharedKey {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&self.to_hex())
-    }
-}
-
-impl<'de> Deserialize<'de> for SharedKey {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        SharedKey::from_hex(&String::deserialize(d)?, "the message").map_err(serde::de::Error::custom)
     }
 }
 
@@ -187,10 +160,10 @@ mod tests {
         let key = SharedKey::random().unwrap();
         key.write_new(&path).unwrap();
         assert_eq!(SharedKey::read(&path).unwrap(), key);
-        assert!(matches!(key.write_new(&path), Err(KeyError::File { .. })), "an existing key is kept");
+        assert!(matches!(key.write_new(&path), Err(KeyError::File(..))), "an existing key is kept");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(SharedKey::read(&path), Err(KeyError::Exposed { .. })));
-        assert!(matches!(SharedKey::read(&dir.path().join("none")), Err(KeyError::File { .. })));
+        assert!(matches!(SharedKey::read(&path), Err(KeyError::Exposed(..))));
+        assert!(matches!(SharedKey::read(&dir.path().join("none")), Err(KeyError::File(..))));
         for none in [dir.path(), Path::new("/dev/null")] {
             let error = SharedKey::read(none).unwrap_err().to_string();
             assert!(error.contains("not a regular file") && !error.contains("chmod"), "{error}");
@@ -204,7 +177,7 @@ mod tests {
         let pipe = dir.path().join("pipe");
         let owner = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, owner, 0).unwrap();
-        assert!(matches!(SharedKey::read(&pipe), Err(KeyError::Malformed { .. })));
+        assert!(matches!(SharedKey::read(&pipe), Err(KeyError::Malformed(..))));
         let key = SharedKey::random().unwrap();
         let (reader, mut writer) = io::pipe().unwrap();
         writeln!(writer, "{}", key.to_hex()).unwrap();

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::datagrams::{Echoed, TripsOrder, UdpOrder, UdpReport};
@@ -15,6 +16,7 @@ use crate::traffic::link_watch::{LinkLoss, MAX_LINKS};
 /// Longest transfer that can be requested, ns: a day.
 const DAY: u64 = 86_400 * 1_000_000_000;
 const TEXT: usize = 1000;
+const MANY_STREAMS: &str = "results of too many streams";
 
 /// A message of either end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,46 +86,49 @@ pub enum Message {
     Refused(String),
 }
 
-/// 128 random bits, written as 32 hexadecimal digits.
+/// Random bytes, written as hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Hex128([u8; 16]);
+pub struct HexBytes<const N: usize>([u8; N]);
 
-impl Hex128 {
+/// 128 random bits, written as 32 hexadecimal digits.
+pub type Hex128 = HexBytes<16>;
+
+impl<const N: usize> HexBytes<N> {
     /// Creates a random value. Fails if the system provides no random bytes.
     pub fn random() -> std::io::Result<Self> {
-        plimsoll_system::random::secret_bytes().map(Hex128)
+        plimsoll_system::random::secret_bytes().map(HexBytes)
     }
 
     /// Creates a value from bytes.
-    pub const fn new(bytes: [u8; 16]) -> Self {
-        Hex128(bytes)
+    pub const fn new(bytes: [u8; N]) -> Self {
+        HexBytes(bytes)
     }
 
     /// Returns the bytes.
-    pub const fn bytes(&self) -> &[u8; 16] {
+    pub const fn bytes(&self) -> &[u8; N] {
         &self.0
     }
 }
 
-impl std::fmt::Debug for Hex128 {
+impl<const N: usize> std::fmt::Debug for HexBytes<N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hex128(…)")
+        f.write_str("HexBytes(…)")
     }
 }
 
-impl Serialize for Hex128 {
+impl<const N: usize> Serialize for HexBytes<N> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&hex(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Hex128 {
+impl<'de, const N: usize> Deserialize<'de> for HexBytes<N> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'_, str>>::deserialize(d)?;
-        let mut bytes = [0; 16];
+        let mut bytes = [0; N];
         match unhex(&text, &mut bytes) {
-            true => Ok(Hex128(bytes)),
-            false => Err(serde::de::Error::custom("not 32 hexadecimal digits")),
+            true => Ok(HexBytes(bytes)),
+            false => Err(serde::de::Error::custom(format!("not {} hexadecimal digits", 2 * N))),
         }
     }
 }
@@ -343,34 +348,29 @@ pub struct EndAccount {
 /// Report of an end on a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EndReport {
+pub struct EndReport<S = SendingReport, R = ReceivingReport> {
     /// Results of its sender.
-    pub sent: Option<SendingReport>,
+    pub sent: Option<S>,
     /// Results of its receiver.
-    pub received: Option<ReceivingReport>,
+    pub received: Option<R>,
     /// Counters of its machine.
     pub account: EndAccount,
 }
 
 impl EndAccount {
-    pub(super) fn in_range(&self) -> Result<(), &'static str> {
-        match () {
-            () if self.fullest_busy > 1_000_000 => Err("CPU use above 100 %"),
-            () if self.lost_links.len() > MAX_LINKS => Err("too many links"),
-            () if self.lost_links.iter().any(|loss| loss.interface.len() > TEXT) => {
-                Err("a name that is too long")
-            }
-            () => Ok(()),
-        }
+    fn in_range(&self) -> Result<(), &'static str> {
+        check(self.fullest_busy <= 1_000_000, "CPU use above 100 %")?;
+        check(self.lost_links.len() <= MAX_LINKS, "too many links")?;
+        check(self.lost_links.iter().all(|loss| loss.interface.len() <= TEXT), "a name that is too long")
     }
 }
 
 impl Message {
     /// Parses one message (JSON) and checks its values. The error is one line, safe to print.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let message: Message = serde_json::from_slice(bytes)
-            .map_err(|e| plimsoll_units::text::shown_within(&e.to_string(), 200))?;
-        message.in_range().map_err(str::to_owned)?;
+        let message: Message =
+            serde_json::from_slice(bytes).map_err(|e| shown_within(&e.to_string(), 200))?;
+        message.in_range()?;
         Ok(message)
     }
 
@@ -386,39 +386,52 @@ impl Message {
             Message::Udp(udp) => udp.in_range(),
             Message::Trips(trips) => trips.in_range(),
             Message::Welcome(welcome) => welcome.shaping.in_range(),
-            Message::UdpDone(report) => report.in_range(),
+            Message::UdpDone(report) => {
+                report.account.in_range()?;
+                report.received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
+            }
             Message::Echoed(report) => report.account.in_range(),
             Message::Join(join) => join.in_range(),
-            Message::Sent(bytes) if bytes.len() > usize::from(MAX_STREAMS) => {
-                Err("results of too many streams")
+            Message::Sent(bytes) => check(bytes.len() <= usize::from(MAX_STREAMS), MANY_STREAMS),
+            Message::Done(report) => {
+                let EndReport { sent, received, account } = &**report;
+                let hashes = received.as_ref().map_or(0, |received| received.hashes.len());
+                check(hashes <= usize::from(MAX_STREAMS), MANY_STREAMS)?;
+                let looks = sent.as_ref().map_or(0, |sent| sent.looks.len());
+                check(looks <= MAX_LOOKS, "too many status requests")?;
+                account.in_range()?;
+                received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
             }
-            Message::Done(report) => match (&report.received, &report.sent) {
-                (Some(received), _) if received.hashes.len() > usize::from(MAX_STREAMS) => {
-                    Err("results of too many streams")
-                }
-                (_, Some(sent)) if sent.looks.len() > MAX_LOOKS => Err("too many status requests"),
-                (received, _) => {
-                    report.account.in_range()?;
-                    received.as_ref().map_or(Ok(()), |received| received.timeline.in_range())
-                }
-            },
-            Message::Busy { seconds } if *seconds > 86_400 => Err("a waiting time of more than a day"),
-            Message::Refused(why) if why.len() > TEXT => Err("a reason that is too long"),
+            Message::Busy { seconds } => check(*seconds <= 86_400, "a waiting time of more than a day"),
+            Message::Refused(why) => check(why.len() <= TEXT, "a reason that is too long"),
             _ => Ok(()),
         }
     }
 }
 
-pub(super) const fn streams(n: u16) -> Result<(), &'static str> {
-    if n >= 1 && n <= MAX_STREAMS { Ok(()) } else { Err("a number of streams out of range") }
+pub(super) const fn check(holds: bool, why: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(why) }
 }
 
-pub(super) const fn size(bytes: u32) -> Result<(), &'static str> {
-    if bytes >= 1 && bytes <= MAX_MESSAGE { Ok(()) } else { Err("a message size out of range") }
+pub(super) fn streams(n: u16) -> Result<(), &'static str> {
+    check((1..=MAX_STREAMS).contains(&n), "a number of streams out of range")
 }
 
-pub(super) const fn time(nanos: u64) -> Result<(), &'static str> {
-    if nanos <= DAY { Ok(()) } else { Err("a time of more than a day") }
+pub(super) fn size(bytes: u32) -> Result<(), &'static str> {
+    check((1..=MAX_MESSAGE).contains(&bytes), "a message size out of range")
+}
+
+pub(super) fn time(nanos: u64) -> Result<(), &'static str> {
+    check(nanos <= DAY, "a time of more than a day")
+}
+
+impl OrderedAmount {
+    pub(super) fn in_range(self) -> Result<(), &'static str> {
+        match self {
+            Self::Nanos(nanos) => time(nanos),
+            Self::Messages(n) => check((1..=MAX_MESSAGES).contains(&n), "a number of messages out of range"),
+        }
+    }
 }
 
 impl TcpOrder {
@@ -426,11 +439,7 @@ impl TcpOrder {
         streams(self.streams)?;
         size(self.message)?;
         time(self.omit)?;
-        match self.amount {
-            OrderedAmount::Nanos(nanos) => time(nanos),
-            OrderedAmount::Messages(1..=MAX_MESSAGES) => Ok(()),
-            OrderedAmount::Messages(_) => Err("a number of messages out of range"),
-        }
+        self.amount.in_range()
     }
 
     /// Returns the duration, omitted time included; `None` if a number of messages is requested.
@@ -446,19 +455,12 @@ impl Join {
     fn in_range(&self) -> Result<(), &'static str> {
         let named = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
         let Sockets { window, congestion, mss, dscp, .. } = &self.sockets;
-        match () {
-            () if self.stream >= MAX_STREAMS => Err("a stream's number out of range"),
-            () if window.is_some_and(|w| !(1024..=1 << 30).contains(&w)) => Err("a window out of range"),
-            () if mss.is_some_and(|m| !(88..=32_767).contains(&m)) => Err("a segment size out of range"),
-            () if dscp.is_some_and(|d| d > 63) => Err("a code point out of range"),
-            () if congestion
-                .as_ref()
-                .is_some_and(|c| c.is_empty() || c.len() > 15 || !c.bytes().all(named)) =>
-            {
-                Err("no name of a congestion control")
-            }
-            () => Ok(()),
-        }
+        check(self.stream < MAX_STREAMS, "a stream's number out of range")?;
+        check(window.is_none_or(|w| (1024..=1 << 30).contains(&w)), "a window out of range")?;
+        check(mss.is_none_or(|m| (88..=32_767).contains(&m)), "a segment size out of range")?;
+        check(dscp.is_none_or(|d| d <= 63), "a code point out of range")?;
+        let is_name = |c: &String| (1..=15).contains(&c.len()) && c.bytes().all(named);
+        check(congestion.as_ref().is_none_or(is_name), "no name of a congestion control")
     }
 }
 

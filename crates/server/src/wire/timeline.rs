@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::MAX_LOOKS;
-use super::message::time;
+use super::message::{check, time};
 
 /// Highest valid rate of a shaper or policer, bit/s: above that of any interface.
 const MAX_RATE: u64 = 1_000_000_000_000_000;
@@ -35,25 +35,18 @@ pub struct Shaping {
 
 impl ArrivalTimeline {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
-        match self {
-            Self { bytes, .. } if bytes.len() > MAX_LOOKS => Err("a report with too many intervals"),
-            Self { width: 0, bytes, .. } if !bytes.is_empty() => Err("a report with intervals of 0 s"),
-            Self { bytes, delays, .. } if !delays.is_empty() && delays.len() != bytes.len() => {
-                Err("latency intervals other than those asked for")
-            }
-            Self { delays, width, .. } => {
-                delays.iter().flatten().try_for_each(|delay| time(*delay)).and(time(*width))
-            }
-        }
+        let Self { width, bytes, delays } = self;
+        check(bytes.len() <= MAX_LOOKS, "a report with too many intervals")?;
+        check(*width > 0 || bytes.is_empty(), "a report with intervals of 0 s")?;
+        let is_alike = delays.is_empty() || delays.len() == bytes.len();
+        check(is_alike, "latency intervals other than those asked for")?;
+        delays.iter().flatten().chain([width]).try_for_each(|nanos| time(*nanos))
     }
 }
 
 impl Shaping {
     pub(super) fn in_range(&self) -> Result<(), &'static str> {
         let rates = [self.out, self.each_out, self.into];
-        match rates.iter().flatten().all(|rate| (1..=MAX_RATE).contains(rate)) {
-            true => Ok(()),
-            false => Err("a rate out of range"),
-        }
+        check(rates.iter().flatten().all(|rate| (1..=MAX_RATE).contains(rate)), "a rate out of range")
     }
 }

@@ -139,11 +139,6 @@ impl FioSide {
         ];
         all.into_iter().find_map(|(name, times)| times.as_ref()?.impossible(name))
     }
-
-    /// Returns the mean time from submission to completion in ns; `None` if the file lacks it.
-    pub(super) fn completion_ns(&self) -> Option<f64> {
-        self.clat_ns.as_ref()?.mean
-    }
 }
 
 #[derive(Deserialize)]

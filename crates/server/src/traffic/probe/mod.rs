@@ -11,7 +11,8 @@ use plimsoll_stats::Times;
 
 use super::team::share;
 use super::{MAX_FIXED_DURATION, thread_cpu};
-use path::{TripPath, Wait};
+use crate::wire::WaitMode;
+use path::TripPath;
 use payload::{Judgement, Payload};
 
 const END_LOOK_TIME: Duration = Duration::from_millis(100);
@@ -24,7 +25,7 @@ const GONE: u64 = 20;
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTripOptions {
     /// How this end waits.
-    pub wait: Wait,
+    pub wait: WaitMode,
     /// Time after which a message counts as lost.
     pub timeout: Duration,
     /// Shortest time between two sends; zero to send each message right after the one before.
@@ -149,7 +150,9 @@ pub fn round_trips(
             if trips.wrong > 0 {
                 break;
             }
-            return Err(nobody(in_a_row, manner.timeout));
+            let (messages, timeout) = (in_a_row, manner.timeout);
+            let why = format!("{messages} messages in a row did not come back within {timeout:?} each");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
     }
     trips.elapsed = now.duration_since(started);
@@ -157,16 +160,11 @@ pub fn round_trips(
     Ok(trips)
 }
 
-fn nobody(messages: u64, timeout: Duration) -> io::Error {
-    let why = format!("{messages} messages in a row did not come back within {timeout:?} each");
-    io::Error::new(io::ErrorKind::TimedOut, why)
-}
-
 fn pause(due: Instant, mut now: Instant, manner: RoundTripOptions, stop: &AtomicBool) -> Instant {
     while now < due && !stop.load(Ordering::Relaxed) {
         match manner.wait {
-            Wait::Block => std::thread::sleep(due.duration_since(now).min(END_LOOK_TIME)),
-            Wait::Poll => std::hint::spin_loop(),
+            WaitMode::Block => std::thread::sleep(due.duration_since(now).min(END_LOOK_TIME)),
+            WaitMode::Poll => std::hint::spin_loop(),
         }
         now = Instant::now();
     }

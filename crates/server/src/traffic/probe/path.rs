@@ -9,23 +9,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
-use serde::{Deserialize, Serialize};
 
-/// How an end waits for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wait {
-    /// Sleeps in the kernel until the message arrives.
-    Block,
-    /// Polls, which keeps the CPU busy.
-    Poll,
-}
+use crate::traffic::nothing_yet;
+use crate::wire::WaitMode;
 
 const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 /// A path of messages and their echoes.
 pub trait TripPath {
     /// Sets how [`TripPath::receive`] waits; it returns after `look` at the latest.
-    fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()>;
+    fn set_wait(&mut self, wait: WaitMode, look: Duration) -> io::Result<()>;
 
     /// Sends one message of round trips.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
@@ -38,10 +31,6 @@ pub trait TripPath {
     fn is_stream(&self) -> bool {
         false
     }
-}
-
-fn nothing_yet(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// Path over one TCP stream, which returns messages whole and in order.
@@ -65,8 +54,8 @@ impl TripPath for TcpPath<'_> {
         true
     }
 
-    fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
-        self.stream.set_nonblocking(wait == Wait::Poll)?;
+    fn set_wait(&mut self, wait: WaitMode, look: Duration) -> io::Result<()> {
+        self.stream.set_nonblocking(wait == WaitMode::Poll)?;
         self.stream.set_read_timeout(Some(look))
     }
 
@@ -117,8 +106,8 @@ fn wait_for_room(stream: &TcpStream) -> io::Result<()> {
 pub struct UdpPath<'a>(pub &'a UdpSocket);
 
 impl TripPath for UdpPath<'_> {
-    fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
-        self.0.set_nonblocking(wait == Wait::Poll)?;
+    fn set_wait(&mut self, wait: WaitMode, look: Duration) -> io::Result<()> {
+        self.0.set_nonblocking(wait == WaitMode::Poll)?;
         self.0.set_write_timeout(Some(MAX_WRITE_TIME))?;
         self.0.set_read_timeout(Some(look))
     }
@@ -207,8 +196,8 @@ fn checksum(packet: &[u8]) -> [u8; 2] {
 }
 
 impl TripPath for IcmpPath {
-    fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
-        self.nonblocking = wait == Wait::Poll;
+    fn set_wait(&mut self, wait: WaitMode, look: Duration) -> io::Result<()> {
+        self.nonblocking = wait == WaitMode::Poll;
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, Some(look))?)
     }
 
@@ -252,7 +241,7 @@ impl TripPath for IcmpPath {
 #[derive(Debug)]
 pub struct ConnectPath {
     to: SocketAddr,
-    wait: Wait,
+    wait: WaitMode,
     look: Duration,
     stream: Option<TcpStream>,
     held: usize,
@@ -261,7 +250,7 @@ pub struct ConnectPath {
 impl ConnectPath {
     /// Creates a path that connects to `to` for each message.
     pub const fn new(to: SocketAddr) -> Self {
-        ConnectPath { to, wait: Wait::Block, look: Duration::from_secs(1), stream: None, held: 0 }
+        ConnectPath { to, wait: WaitMode::Block, look: Duration::from_secs(1), stream: None, held: 0 }
     }
 }
 
@@ -270,7 +259,7 @@ impl TripPath for ConnectPath {
         true
     }
 
-    fn set_wait(&mut self, wait: Wait, look: Duration) -> io::Result<()> {
+    fn set_wait(&mut self, wait: WaitMode, look: Duration) -> io::Result<()> {
         (self.wait, self.look) = (wait, look);
         Ok(())
     }
@@ -287,7 +276,7 @@ impl TripPath for ConnectPath {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MAX_WRITE_TIME))?;
         (&stream).write_all(message)?;
-        stream.set_nonblocking(self.wait == Wait::Poll)?;
+        stream.set_nonblocking(self.wait == WaitMode::Poll)?;
         stream.set_read_timeout(Some(self.look))?;
         self.held = 0;
         self.stream = Some(stream);

@@ -41,7 +41,7 @@ impl TripPath for Fated {
         self.is_stream
     }
 
-    fn set_wait(&mut self, _: Wait, _: Duration) -> io::Result<()> {
+    fn set_wait(&mut self, _: WaitMode, _: Duration) -> io::Result<()> {
         Ok(())
     }
 
@@ -77,7 +77,12 @@ impl TripPath for Fated {
 }
 
 fn manner(trips: u64, timeout: Duration) -> RoundTripOptions {
-    RoundTripOptions { wait: Wait::Block, timeout, interval: Duration::ZERO, until: TripsEnd::Trips(trips) }
+    RoundTripOptions {
+        wait: WaitMode::Block,
+        timeout,
+        interval: Duration::ZERO,
+        until: TripsEnd::Trips(trips),
+    }
 }
 
 const SOON: Duration = Duration::from_millis(20);
@@ -107,7 +112,7 @@ fn every_fate_is_counted_as_what_it_is() {
 #[test]
 fn messages_leave_an_interval_apart_however_quick_the_echo() {
     let interval = Duration::from_millis(2);
-    for wait in [Wait::Block, Wait::Poll] {
+    for wait in [WaitMode::Block, WaitMode::Poll] {
         let manner = RoundTripOptions { wait, interval, ..manner(5, Duration::from_secs(20)) };
         let mut path = Fated::new(&[Fate::Echo]);
         let trips = round_trips(&mut path, &mut Payload::new(vec![1; 100]), 0, manner, &NEVER).unwrap();
@@ -174,7 +179,7 @@ fn echo_udp() -> (UdpSocket, Arc<AtomicBool>) {
 fn udp_messages_of_all_sizes_come_back_in_both_modes() {
     let (near, stop) = echo_udp();
     for size in [1, 1024, 8192, 65_507] {
-        for wait in [Wait::Block, Wait::Poll] {
+        for wait in [WaitMode::Block, WaitMode::Poll] {
             let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
             let trips = round_trips(&mut UdpPath(&near), &mut Payload::new(vec![7; size]), 5, manner, &NEVER)
                 .unwrap();
@@ -191,7 +196,7 @@ fn tcp_messages_of_all_sizes_come_back_in_both_modes() {
     let (far, _) = listener.accept().unwrap();
     std::thread::spawn(move || io::copy(&mut &far, &mut &far));
     for size in [1, 1024, 65_536, 1 << 20] {
-        for wait in [Wait::Block, Wait::Poll] {
+        for wait in [WaitMode::Block, WaitMode::Poll] {
             // The echo server returns data in pieces: both directions are never full at once.
             let manner = RoundTripOptions { wait, ..manner(5, Duration::from_secs(20)) };
             let mut path = TcpPath::new(&near).unwrap();
@@ -213,7 +218,7 @@ fn a_new_connection_for_each_message() {
             stream.write_all(&message).unwrap();
         }
     });
-    for wait in [Wait::Block, Wait::Poll] {
+    for wait in [WaitMode::Block, WaitMode::Poll] {
         let manner = RoundTripOptions { wait, ..manner(20, Duration::from_secs(20)) };
         let mut path = ConnectPath::new(address);
         let trips = round_trips(&mut path, &mut Payload::new(vec![7; 100]), 0, manner, &NEVER).unwrap();

@@ -11,9 +11,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with, sockopt,
 };
 
-use plimsoll_machine::Root;
-
 use crate::wire::Shaping;
+use plimsoll_machine::Root;
 use read::{Class, Discipline, Filter, NetlinkReply, ShaperKind};
 
 const RTM_GETQDISC: u16 = 38;

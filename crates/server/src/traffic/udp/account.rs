@@ -97,14 +97,10 @@ pub struct StreamAccount {
     tag: u32,
     seen: Vec<u64>,
     next: u64,
-    unique: u64,
-    duplicates: u64,
-    reordered: u64,
-    stale: u64,
-    foreign: u64,
+    counts: DatagramTally,
     jitter: Jitter,
-    span: Option<(u64, u64)>,
-    timeline: Recorder,
+    /// The arrivals over time.
+    pub timeline: Recorder,
 }
 
 /// Final counts of an account, in datagrams.
@@ -156,13 +152,8 @@ impl StreamAccount {
             tag,
             seen: vec![0; words],
             next: 0,
-            unique: 0,
-            duplicates: 0,
-            reordered: 0,
-            stale: 0,
-            foreign: 0,
+            counts: DatagramTally { streams: 1, ..DatagramTally::default() },
             jitter: Jitter::default(),
-            span: None,
             timeline: Recorder::default(),
         }
     }
@@ -170,21 +161,21 @@ impl StreamAccount {
     /// Records a datagram received at `now` ns; one of another size or tag is foreign.
     pub fn arrive(&mut self, datagram: &[u8], now: u64) {
         if datagram.len() != self.size {
-            self.foreign += 1;
+            self.counts.foreign += 1;
             return;
         }
-        let before = self.unique;
+        let before = self.counts.received;
         let at = |place: usize| word(&datagram[place..place + 4]);
         let own = match self.layout {
             DatagramLayout::Bare => {
-                self.unique += 1;
+                self.counts.received += 1;
                 true
             }
             DatagramLayout::Numbered | DatagramLayout::Timed => at(0) == self.tag && self.number(at(4)),
             DatagramLayout::Iperf3 => self.number(at(12).wrapping_sub(1)),
         };
         if !own {
-            self.foreign += 1;
+            self.counts.foreign += 1;
             return;
         }
         match self.layout {
@@ -194,10 +185,10 @@ impl StreamAccount {
                 self.sent_at(u64::from(at(0)) * 1_000_000_000 + u64::from(at(4)) * 1000, now);
             }
         }
-        if self.unique > before {
+        if self.counts.received > before {
             self.timeline.arrive(now, self.size as u64);
         }
-        self.span = Some((self.span.map_or(now, |span| span.0), now));
+        self.counts.arrivals = Some((self.counts.arrivals.map_or(now, |(first, _)| first), now));
     }
 
     fn sent_at(&mut self, sent: u64, now: u64) {
@@ -216,28 +207,23 @@ impl StreamAccount {
             }
             self.next = number + 1;
         } else if number / 64 + WORDS <= (self.next - 1) / 64 {
-            self.stale += 1;
+            self.counts.stale += 1;
             return true;
         }
         let (word, bit) = (&mut self.seen[(number / 64 % WORDS) as usize], 1 << (number % 64));
         if *word & bit != 0 {
-            self.duplicates += 1;
+            self.counts.duplicates += 1;
         } else {
             *word |= bit;
-            self.unique += 1;
-            self.reordered += u64::from(ahead < 0);
+            self.counts.received += 1;
+            self.counts.reordered += u64::from(ahead < 0);
         }
         true
     }
 
-    /// Returns the recorder of the arrivals over time.
-    pub fn timeline(&self) -> &Recorder {
-        &self.timeline
-    }
-
     /// Returns the number of datagrams received so far, without duplicates.
     pub fn received(&self) -> u64 {
-        self.unique
+        self.counts.received
     }
 
     /// Closes the account with the sender's count, `sent`. Fails if a higher number arrived.
@@ -246,18 +232,9 @@ impl StreamAccount {
             return Err(Impossible { stated: sent, seen: self.next - 1 });
         }
         // Without numbers, any excess over the sender's count must be copies.
-        let received = self.unique.min(sent);
-        Ok(DatagramTally {
-            sent,
-            received,
-            duplicates: self.duplicates + (self.unique - received),
-            reordered: self.reordered,
-            stale: self.stale,
-            foreign: self.foreign,
-            jitter: self.jitter.nanos,
-            arrivals: self.span,
-            streams: 1,
-        })
+        let received = self.counts.received.min(sent);
+        let duplicates = self.counts.duplicates + (self.counts.received - received);
+        Ok(DatagramTally { sent, received, duplicates, jitter: self.jitter.nanos, ..self.counts })
     }
 }
 

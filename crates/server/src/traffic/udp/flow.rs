@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_metal::datagram::{
     MAX_DATAGRAM, ReceiveBatch, Segmentation, SendBatch, dropped_at_socket, enable_receive_offload,
 };
+use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::account::{DatagramLayout, StreamAccount};
@@ -202,8 +203,8 @@ impl<'a> Sender<'a> {
             match self.batch.send(self.socket, gone..count) {
                 Ok(taken) => gone += taken,
                 // The send buffer is full: the rest is neither sent nor counted.
-                Err(e) if e.kind() == ErrorKind::WouldBlock || is_no_room(&e) => break,
-                Err(e) if self.batch.per_message() > 1 && is_unsplittable(&e) => {
+                Err(e) if e.kind() == ErrorKind::WouldBlock || is_one_of(&e, &[Errno::NOBUFS]) => break,
+                Err(e) if self.batch.per_message() > 1 && is_one_of(&e, &[Errno::IO, Errno::INVAL]) => {
                     self.batch_of(Segmentation::None)?;
                     break;
                 }
@@ -214,13 +215,8 @@ impl<'a> Sender<'a> {
     }
 }
 
-fn is_no_room(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
-}
-
-fn is_unsplittable(error: &io::Error) -> bool {
-    let errno = error.raw_os_error();
-    [rustix::io::Errno::IO, rustix::io::Errno::INVAL].iter().any(|e| errno == Some(e.raw_os_error()))
+fn is_one_of(error: &io::Error, known: &[Errno]) -> bool {
+    known.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Returns the time from the first start to the last end: on few CPUs streams send in turn.

@@ -14,43 +14,22 @@ use account::{DatagramLayout, DatagramTally, StreamAccount};
 use flow::{FlowEnd, FlowReceived, FlowSent, FlowShape};
 use pace::DatagramPace;
 
-use super::account::{CounterReading, CounterSource};
+use super::account::CounterReading;
 use super::team::{StartGate, TeamThreads, ThreadTeam, joined, share};
 use super::timeline::Recorder;
 use super::{
-    LostTransfer, ObservedEvent, PinnedCpus, SharedTransfer, Supervision, TransferEnd, nanos, reported_reason,
+    LostTransfer, ObservedEvent, SharedTransfer, Supervision, TransferEnd, TransferMeans, TransferOutcome,
+    nanos, reported_reason,
 };
 use crate::wire::{
     Channel, Message, OrderedAmount, RESULTS, UdpOrder, UdpReceived, UdpReport, UdpSent, WireError,
 };
 
-/// Parameters of one end of a transfer of datagrams.
-#[derive(Debug)]
-pub struct UdpMeans<'a> {
-    /// Which end this is.
-    pub end: TransferEnd,
-    /// The connected sockets, in order of stream numbers.
-    pub sockets: &'a [UdpSocket],
-    /// CPUs of the threads.
-    pub cpus: &'a PinnedCpus,
-    /// Content of the datagrams, after their header.
-    pub filler: &'a [u8],
-    /// Highest rate over all streams, bit/s.
-    pub most: f64,
-    /// Longest duration.
-    pub longest: Duration,
-    /// Counters of this machine.
-    pub ledger: &'a CounterSource,
-}
+/// Parameters of one end of a transfer of datagrams; the content follows their header.
+pub type UdpMeans<'a> = TransferMeans<'a, UdpSocket>;
 
-/// Results of a successful transfer.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct UdpOutcome {
-    /// Report of this end.
-    pub here: UdpReport,
-    /// Report of the server; `None` at the server.
-    pub there: Option<UdpReport>,
-}
+/// Results of a successful transfer of datagrams.
+pub type UdpOutcome = TransferOutcome<UdpReport>;
 
 /// Performs the transfer `work` of datagrams that the client requested; the server sends `Ready`.
 /// Returns this end's report, and at the client also the server's.
@@ -88,11 +67,11 @@ struct UdpProgress<'s> {
 }
 
 impl<'env> UdpRun<'env> {
-    const fn sends(&self) -> bool {
+    fn sends(&self) -> bool {
         self.means.end.sends(self.work.direction)
     }
 
-    const fn receives(&self) -> bool {
+    fn receives(&self) -> bool {
         self.means.end.receives(self.work.direction)
     }
 
@@ -115,9 +94,14 @@ impl<'env> UdpRun<'env> {
             UdpProgress { sending, receiving, totals: Vec::new(), outcome: UdpOutcome::default() };
         loop {
             self.advance(&mut progress, &mut supervision)?;
+            let is_server = self.means.end == TransferEnd::Server;
             let done = progress.sending.is_none() && progress.receiving.is_none();
-            if done && (self.means.end == TransferEnd::Server || progress.outcome.there.is_some()) {
-                return self.conclude(progress.outcome, &mut supervision, before);
+            if done && (is_server || progress.outcome.there.is_some()) {
+                progress.outcome.here.account = before.difference_to(&self.means.ledger.read());
+                if is_server {
+                    supervision.send(&Message::UdpDone(Box::new(progress.outcome.here.clone())))?;
+                }
+                return Ok(progress.outcome);
             }
             match (supervision.await_next()?, self.means.end) {
                 (ObservedEvent::Local, _) => {}
@@ -135,19 +119,6 @@ impl<'env> UdpRun<'env> {
         }
     }
 
-    fn conclude(
-        &self,
-        mut outcome: UdpOutcome,
-        supervision: &mut Supervision<'_>,
-        before: &CounterReading,
-    ) -> Result<UdpOutcome, LostTransfer> {
-        outcome.here.account = before.difference_to(&self.means.ledger.read());
-        if self.means.end == TransferEnd::Server {
-            supervision.send(&Message::UdpDone(Box::new(outcome.here.clone())))?;
-        }
-        Ok(outcome)
-    }
-
     fn advance(
         &self,
         progress: &mut UdpProgress<'_>,
@@ -158,7 +129,8 @@ impl<'env> UdpRun<'env> {
             && let Some(threads) = progress.sending.take()
         {
             let done = joined(threads)?;
-            supervision.send(&Message::Sent(done.iter().map(|d| d.datagrams).collect()))?;
+            progress.outcome.sent_by_stream = done.iter().map(|d| d.datagrams).collect();
+            supervision.send(&Message::Sent(progress.outcome.sent_by_stream.clone()))?;
             progress.outcome.here.sent = Some(sent(&done));
             supervision.set_max_silence(RESULTS);
         }
@@ -175,7 +147,7 @@ impl<'env> UdpRun<'env> {
         scope: &'s Scope<'s, 'env>,
         gate: &StartGate,
     ) -> Result<TeamThreads<'s, FlowSent>, LostTransfer> {
-        let (shared, filler) = (self.shared, self.means.filler);
+        let (shared, filler) = (self.shared, self.means.content);
         let works = self.means.sockets.iter().enumerate().map(|(number, socket)| {
             let shape = self.shape(number);
             let gate = gate.clone();
@@ -233,7 +205,7 @@ fn sent(streams: &[FlowSent]) -> UdpSent {
 fn received(streams: Vec<FlowReceived>, totals: &[u64]) -> Result<UdpReceived, LostTransfer> {
     let cpu = streams.iter().map(|s| s.cpu).sum();
     let dropped = streams.iter().map(|s| s.dropped).sum();
-    let timeline = Recorder::sum_streams(streams.iter().map(|s| s.account.timeline().clone()));
+    let timeline = Recorder::sum_streams(streams.iter().map(|s| s.account.timeline.clone()));
     let mut all = DatagramTally::default();
     for (number, stream) in streams.into_iter().enumerate() {
         let sent = totals.get(number).copied().unwrap_or_default();

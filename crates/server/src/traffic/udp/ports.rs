@@ -130,7 +130,7 @@ pub fn admit(
     expected: &Expected,
     streams: u16,
 ) -> Result<Option<Vec<UdpSocket>>, LostTransfer> {
-    let (local, remote) = addresses(channel).map_err(LostTransfer::Here)?;
+    let (local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
     let place = expected.expect(local, remote.ip(), streams).map_err(LostTransfer::Here)?;
     channel.send(&Message::UdpToken(place.token))?;
     let deadline = Instant::now() + REQUEST;
@@ -155,13 +155,9 @@ pub fn admit(
     Ok(Some(sockets.into_iter().flatten().collect()))
 }
 
-fn addresses(channel: &Channel) -> io::Result<(SocketAddr, SocketAddr)> {
-    Ok((channel.stream().local_addr()?, channel.stream().peer_addr()?))
-}
-
 /// Client side: opens one socket per stream, and sends the token until the server has received all.
 pub fn join(channel: &mut Channel, token: &Hex128, streams: u16) -> Result<Vec<UdpSocket>, LostTransfer> {
-    let (mut local, remote) = addresses(channel).map_err(LostTransfer::Here)?;
+    let (mut local, remote) = channel.addresses().map_err(LostTransfer::Here)?;
     local.set_port(0);
     let open = |_| {
         let socket = flow::open(local)?;
