@@ -53,17 +53,22 @@ fn code(names: &[&str]) -> String {
 
 /// The table of options that become parameters.
 fn options() -> String {
-    let taken = || OPTIONS.iter().filter(|row| row.means == OptionMeaning::Taken);
+    let taken = || {
+        OPTIONS.iter().filter_map(|row| match row.means {
+            OptionMeaning::Taken(here) => Some((here, row)),
+            _ => None,
+        })
+    };
     let mut parameters: Vec<&str> = Vec::new();
-    for row in taken() {
-        if !parameters.contains(&row.here) {
-            parameters.push(row.here);
+    for (here, _) in taken() {
+        if !parameters.contains(&here) {
+            parameters.push(here);
         }
     }
     let mut text = "| options | become |\n| --- | --- |\n".to_owned();
     for here in parameters {
-        let rows = taken().filter(|row| row.here == here);
-        let names = rows.flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
+        let rows = taken().filter(|(parameter, _)| *parameter == here);
+        let names = rows.flat_map(|(_, row)| [row.name].into_iter().chain(row.aliases.iter().copied()));
         text += &format!("| {} | {here} |\n", code(&names.collect::<Vec<_>>()));
     }
     text

@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::mistake::{FileLine, Mistake};
 use super::option::{self, OptionMeaning};
 use super::syntax::{GivenOption, JobEnvironment, JobSection};
-use super::value::{self, Base, ListDirection, SECOND};
+use super::value::{self, Base, SECOND};
 use plimsoll_model::case::Value;
+use plimsoll_model::plan::SamplingOptions;
 use plimsoll_units::text::shown_within;
 
 /// Default block size of fio, in bytes.
@@ -47,9 +48,7 @@ pub(super) struct FioWorkload {
     pub(super) threads: u64,
     pub(super) files: Files,
     pub(super) place: Option<JobTarget>,
-    pub(super) samples: Option<u32>,
-    pub(super) sample_time: Option<Duration>,
-    pub(super) warm_up: Option<Duration>,
+    pub(super) how: SamplingOptions,
     pub(super) waits: bool,
     /// Delay of its start after fio's; `None` for a random time.
     pub(super) delay: Option<Duration>,
@@ -75,14 +74,8 @@ impl FioWorkload {
             }
             _ => false,
         };
-        let how = (self.samples, self.sample_time, self.warm_up)
-            == (other.samples, other.sample_time, other.warm_up);
-        like && files
-            && how
-            && self.place == other.place
-            && self.files.each == other.files.each
-            && self.delay == other.delay
-            && self.delay.is_some()
+        let how = self.how == other.how && self.files.each == other.files.each;
+        like && files && how && self.place == other.place && self.delay == other.delay && self.delay.is_some()
     }
 
     /// Whether both jobs use the same range of their named file, or disjoint ranges.
@@ -102,10 +95,9 @@ impl FioWorkload {
 
     pub(super) fn join(&mut self, other: FioWorkload) {
         if let (Some(Value::Rate(all)), Some(Value::Rate(more))) =
-            (self.lists.get("rate"), other.lists.get("rate"))
+            (self.lists.get_mut("rate"), other.lists.get("rate"))
         {
-            let sum = all + more;
-            self.lists.insert("rate", Value::Rate(sum));
+            *all += more;
         }
         if self.files.named != other.files.named {
             self.files.named = None;
@@ -140,21 +132,13 @@ struct JobLoad {
 }
 
 impl JobLoad {
-    fn mixed(self) -> bool {
-        self.op == "mixed"
-    }
-
-    fn writes(self) -> bool {
-        matches!(self.op, "write" | "mixed")
-    }
-
     /// Returns which values of a list `reads,writes,trims` apply; reads and writes for a mix.
-    fn directions(self) -> &'static [ListDirection] {
+    fn directions(self) -> &'static [usize] {
         match self.op {
-            "read" => &[ListDirection::Read],
-            "write" => &[ListDirection::Write],
-            "trim" => &[ListDirection::Trim],
-            _ => &[ListDirection::Read, ListDirection::Write],
+            "read" => &[0],
+            "write" => &[1],
+            "trim" => &[2],
+            _ => &[0, 1],
         }
     }
 }
@@ -199,10 +183,8 @@ impl<'a> JobReader<'a> {
         }
         if let Some(given) = engine.filter(|given| !load::ENGINES.contains(&given.value.as_str())) {
             // The other options belong to that engine.
-            return self.refuse_job(
-                given,
-                "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap",
-            );
+            let why = "engines are io_uring, libaio, psync (also for sync, pvsync and pvsync2) and mmap";
+            return self.refuse_job(given, why);
         }
         self.without_counterpart();
         if self.get("kb_base").is_some_and(|given| given.value == "1000") {
@@ -230,10 +212,6 @@ impl<'a> JobReader<'a> {
     /// Returns the last occurrence of the option with fio's main name `name`.
     fn get(&self, name: &str) -> Option<&'a GivenOption> {
         self.section.options.iter().rev().find(|given| given.row.name == name)
-    }
-
-    fn line(&self, name: &str) -> FileLine {
-        self.get(name).map_or(&self.section.line, |given| &given.line).clone()
     }
 
     fn refuse(&mut self, given: &GivenOption, why: &str) {
@@ -301,9 +279,7 @@ impl<'a> JobReader<'a> {
     /// and becomes 1. `None` if the option is not given.
     fn positive(&mut self, name: &str) -> Option<u64> {
         let number = self.number(name)?;
-        if number == 0
-            && let Some(given) = self.get(name)
-        {
+        if let Some(given) = self.get(name).filter(|_| number == 0) {
             self.record_invalid(given, "at least 1");
         }
         Some(number.max(1))
@@ -313,6 +289,10 @@ impl<'a> JobReader<'a> {
         let given = self.get(name)?;
         // Invalid values are reported in `without_counterpart`.
         value::switch(&given.value, given.row.takes_any_number())
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.switch(name) == Some(true)
     }
 
     fn time(&mut self, name: &str, unit: u64) -> Option<Duration> {
@@ -327,11 +307,8 @@ impl<'a> JobReader<'a> {
     /// Returns the value of `given`, a list `reads,writes,trims`, for each direction of the load;
     /// `None` for an empty value.
     fn values_per_direction(&self, given: &'a GivenOption) -> Vec<Option<&'a str>> {
-        self.load
-            .directions()
-            .iter()
-            .map(|direction| value::value_for_direction(&given.value, *direction))
-            .collect()
+        let value = |direction: &usize| value::value_for_direction(&given.value, *direction);
+        self.load.directions().iter().map(value).collect()
     }
 
     fn without_counterpart(&mut self) {
@@ -344,24 +321,20 @@ impl<'a> JobReader<'a> {
             seen.push(given.name.clone());
             let is_flag = given.row.takes_any_number();
             if given.row.is_switch() && value::switch(&given.value, is_flag).is_none() {
-                self.record_invalid(
-                    given,
-                    if is_flag { "a number, 0 for off" } else { "0 or 1 (fio knows no words for them)" },
-                );
+                let wanted =
+                    if is_flag { "a number, 0 for off" } else { "0 or 1 (fio knows no words for them)" };
+                self.record_invalid(given, wanted);
                 continue;
             }
+            let is_neutral = |words: &str| words.split_whitespace().any(|word| word == given.value);
             match given.row.means {
                 OptionMeaning::Unknown => {
                     let engine = self.get("ioengine").map_or("psync", |engine| engine.value.as_str());
                     let why = option::unknown(&given.name, engine);
                     self.wrong.push(Mistake::wrong(&given.line, &why));
                 }
-                OptionMeaning::Near(off, how) if !off.contains(&given.value.as_str()) => {
-                    self.remark(given, how)
-                }
-                OptionMeaning::Refused(off, why) if !off.contains(&given.value.as_str()) => {
-                    self.refuse(given, why)
-                }
+                OptionMeaning::Near(off, how) if !is_neutral(off) => self.remark(given, how),
+                OptionMeaning::Refused(off, why) if !is_neutral(off) => self.refuse(given, why),
                 _ => {}
             }
         }
@@ -370,7 +343,7 @@ impl<'a> JobReader<'a> {
     }
 
     fn order(&mut self, before: &[String]) {
-        self.job.waits = self.switch("stonewall") == Some(true);
+        self.job.waits = self.is_on("stonewall");
         if let Some(given) = self.get("wait_for") {
             match before.last() {
                 Some(last) if *last == given.value => self.job.waits = true,

@@ -18,9 +18,10 @@ use rustix::io::Errno;
 use job::FioWorkload;
 pub use job::JobTarget;
 use mistake::{FileLine, Mistake};
+use plimsoll_machine::mounts::DeviceNumber;
 use plimsoll_model::case::Value;
 use plimsoll_model::plan::file::PlanFile;
-use plimsoll_model::plan::{self, Group, PlanPositions, Position, SamplingOptions};
+use plimsoll_model::plan::{self, Group, PlanPositions, Position};
 use plimsoll_units::text::{read_small, read_small_file, shown_path, shown_within};
 pub use syntax::JobEnvironment;
 
@@ -99,10 +100,8 @@ pub fn parse(
     let sections = syntax::sections(file, text, around, &mut wrong);
     let first = FileLine { file: file.into(), number: 1 };
     if sections.is_empty() && wrong.is_empty() {
-        wrong.push(Mistake::wrong(
-            &first,
-            "a job file requires a job, such as [randread] with rw=randread and size=1g",
-        ));
+        let why = "a job file requires a job, such as [randread] with rw=randread and size=1g";
+        wrong.push(Mistake::wrong(&first, why));
     }
     let mut before: Vec<String> = Vec::new();
     let mut jobs = Vec::new();
@@ -128,13 +127,11 @@ pub fn parse(
     if !wrong.is_empty() {
         return Err(wrong.iter().map(Mistake::to_string).collect());
     }
-    let left_out: Vec<String> =
-        groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone()).collect();
-    let note =
-        std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect::<Vec<_>>().join("; ");
+    let left_out = groups.iter().filter(|job| job.left_out).flat_map(|job| job.remarks.clone());
+    let notes: Vec<String> = std::iter::once(format!("a fio job file: {file}")).chain(left_out).collect();
     let writes = groups.iter().find(|job| !job.left_out && job.changes_data()).map(FioWorkload::describe);
     let plan = PlanFile {
-        note: Some(shown_within(&note, LONGEST_NOTE)),
+        note: Some(shown_within(&notes.join("; "), LONGEST_NOTE)),
         groups: groups.iter().filter(|job| !job.left_out).map(|job| group(job, file)).collect(),
         places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
         ..PlanFile::default()
@@ -229,18 +226,15 @@ fn group(job: &FioWorkload, file: &str) -> Group {
         let all = if shares { each } else { each.saturating_mul(job.threads) };
         lists.insert("size", vec![Value::Size(all)]);
     }
-    let here = |line: &FileLine| (&*line.file == file).then_some(Position { line: line.number, column: 1 });
+    let start = |line: &FileLine| Position { line: line.number, column: 1 };
     let keys = lists.keys().map(|key| {
-        let at = job
-            .given
-            .get(key)
-            .and_then(|given| here(&given.line))
-            .unwrap_or(Position { line: job.line.number, column: 1 });
+        let given = job.given.get(key).map(|given| &given.line).filter(|line| &*line.file == file);
+        let at = start(given.unwrap_or(&job.line));
         ((*key).to_owned(), plan::KeyPosition { key: at, values: vec![at] })
     });
     let places = PlanPositions {
         file: file.to_owned(),
-        group: Position { line: job.line.number, column: 1 },
+        group: start(&job.line),
         keys: keys.collect(),
         descriptions: job.given.iter().map(|(key, given)| ((*key).to_owned(), given.describe())).collect(),
         group_label: Some(job.describe()),
@@ -251,12 +245,7 @@ fn group(job: &FioWorkload, file: &str) -> Group {
         note,
         benchmarks: vec![BENCHMARK.to_owned()],
         lists,
-        how: SamplingOptions {
-            samples: job.samples,
-            sample_time: job.sample_time,
-            warm_up: job.warm_up,
-            ..SamplingOptions::default()
-        },
+        how: job.how.clone(),
         job: job.own.clone(),
         places,
         ..Group::default()
@@ -270,10 +259,7 @@ fn read_in_folder(folder: &Path, path: &Path) -> Result<String, String> {
         Errno::XDEV => "it is a link that leads out of the folder of the job file".to_owned(),
         error => std::io::Error::from(error).to_string(),
     };
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
-    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = open(folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(why)?;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -325,9 +311,8 @@ impl JobEnvironment for Here {
         if !about.file_type().is_block_device() {
             return None;
         }
-        let number = about.rdev();
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let sectors = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
+        let number = DeviceNumber::from_raw(about.rdev());
+        let sectors = std::fs::read_to_string(format!("/sys/dev/block/{number}/size")).ok()?;
         // sysfs counts sectors of 512 bytes, whatever the device's own.
         sectors.trim().parse::<u64>().ok()?.checked_mul(512)
     }

@@ -68,14 +68,8 @@ pub(super) fn sections(
     around: &dyn JobEnvironment,
     wrong: &mut Vec<Mistake>,
 ) -> Vec<JobSection> {
-    let mut reader = Reader {
-        around,
-        wrong,
-        global: Vec::new(),
-        jobs: Vec::new(),
-        at: SectionContext::Nowhere,
-        options: 0,
-    };
+    let (global, jobs, at) = (Vec::new(), Vec::new(), SectionContext::Nowhere);
+    let mut reader = Reader { around, wrong, global, jobs, at, options: 0 };
     reader.read(file, text, 0);
     reader.jobs
 }
@@ -84,7 +78,7 @@ pub(super) fn sections(
 fn is_misread(row: &FioOption, value: &str) -> bool {
     let is_number = value.trim().bytes().all(|byte| byte.is_ascii_digit());
     value.starts_with(char::is_whitespace)
-        && row.means == OptionMeaning::Taken
+        && matches!(row.means, OptionMeaning::Taken(_))
         && !is_number
         && row.name != "filename"
 }
@@ -230,14 +224,12 @@ impl Reader<'_> {
             }
         }
         out += rest;
-        match () {
-            () if out.len() > MAX_VALUE => {
-                Err("the value must have at most 16384 bytes, its variables included")
-            }
-            () if out.contains(['\n', '\r', '\0']) => {
-                Err("the value must be one line: a variable in it holds several lines")
-            }
-            () => Ok((out, unset)),
+        if out.len() > MAX_VALUE {
+            return Err("the value must have at most 16384 bytes, its variables included");
+        }
+        match out.contains(['\n', '\r', '\0']) {
+            true => Err("the value must be one line: a variable in it holds several lines"),
+            false => Ok((out, unset)),
         }
     }
 }

@@ -39,10 +39,7 @@ fn number(text: &str) -> Option<(u64, &str)> {
 
 /// Parses a whole number without a unit, decimal or `0x`; `None` for other text.
 pub(super) fn count(text: &str) -> Option<u64> {
-    match number(text.trim())? {
-        (number, "") => Some(number),
-        _ => None,
-    }
+    number(text.trim()).filter(|(_, unit)| unit.is_empty()).map(|(number, _)| number)
 }
 
 /// Parses a time such as `500ms` to microseconds; `unit`: microseconds of a number without a unit.
@@ -69,19 +66,11 @@ pub(super) fn switch(text: &str, is_flag: bool) -> Option<bool> {
     count(text).filter(|n| is_flag || *n <= 1).map(|n| n > 0)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListDirection {
-    Read,
-    Write,
-    Trim,
-}
-
-/// Returns the value for `direction` in a list `reads,writes,trims`, whose last value repeats;
-/// `None` if that value is empty.
-pub(super) fn value_for_direction(list: &str, direction: ListDirection) -> Option<&str> {
-    let place = direction as usize;
+/// Returns the value for `direction` (0 to 2) in a list `reads,writes,trims`, whose last value
+/// repeats; `None` if that value is empty.
+pub(super) fn value_for_direction(list: &str, direction: usize) -> Option<&str> {
     let all: Vec<&str> = list.split(',').map(str::trim).collect();
-    all.get(place).or(all.last()).copied().filter(|one| !one.is_empty())
+    all.get(direction).or(all.last()).copied().filter(|one| !one.is_empty())
 }
 
 #[cfg(test)]
@@ -122,8 +111,7 @@ mod tests {
 
     #[test]
     fn a_list_holds_for_what_is_behind_it() {
-        use ListDirection::{Read, Trim, Write};
-        let all = |list| [Read, Write, Trim].map(|direction| value_for_direction(list, direction));
+        let all = |list| [0, 1, 2].map(|direction| value_for_direction(list, direction));
         assert_eq!(all("256k"), [Some("256k"); 3]);
         assert_eq!(all("8k,32k"), [Some("8k"), Some("32k"), Some("32k")]);
         assert_eq!(all("8k,"), [Some("8k"), None, None]);

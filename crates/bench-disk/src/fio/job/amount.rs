@@ -30,22 +30,19 @@ impl<'a> JobReader<'a> {
         }
         let plain = |given: &GivenOption| given.value.replace("\\:", ":");
         let directory = directory.map(plain);
-        let file = named.map(plain);
-        self.job.files.named.clone_from(&file);
-        // fio prepends the directory even to an absolute name.
-        let whole = match (&directory, &file) {
-            (Some(directory), Some(file)) => Some(normalize_path(&format!("{directory}/{file}"))),
-            (None, file) => file.as_deref().map(normalize_path),
-            (Some(_), None) => None,
-        };
-        self.job.place = match (whole, directory) {
-            (Some(whole), _) if is_device(&whole, self.around) => Some(JobTarget::Device(whole.into())),
-            (Some(whole), _) => match Path::new(&whole).parent() {
-                Some(parent) if parent != Path::new("") => Some(JobTarget::Directory(parent.to_owned())),
-                _ => None,
-            },
-            (None, Some(directory)) => Some(JobTarget::Directory(directory.into())),
-            (None, None) => None,
+        self.job.files.named = named.map(plain);
+        self.job.place = match (directory, &self.job.files.named) {
+            (directory, None) => directory.map(|directory| JobTarget::Directory(directory.into())),
+            (directory, Some(file)) => {
+                // fio prepends the directory even to an absolute name.
+                let whole = directory.map_or(file.clone(), |directory| format!("{directory}/{file}"));
+                let whole: PathBuf = Path::new(&whole).components().collect();
+                match whole.parent() {
+                    _ if is_device(&whole, self.around) => Some(JobTarget::Device(whole)),
+                    Some(parent) if parent != Path::new("") => Some(JobTarget::Directory(parent.to_owned())),
+                    _ => None,
+                }
+            }
         };
         if let (Some(given), Some(JobTarget::Directory(_)) | None) = (named, &self.job.place) {
             self.remark(given, "a nameless test file in that directory; a file of that name is not touched");
@@ -56,10 +53,8 @@ impl<'a> JobReader<'a> {
     pub(super) fn check_trims(&mut self) {
         let is_device = matches!(self.job.place, Some(JobTarget::Device(_)));
         if let Some(given) = self.get("rw").filter(|_| self.load.op == "trim" && !is_device) {
-            self.refuse_job(
-                given,
-                "fio trims block devices alone; plimsoll disk --op trim makes holes in a file",
-            );
+            let why = "fio trims block devices alone; plimsoll disk --op trim makes holes in a file";
+            self.refuse_job(given, why);
         }
     }
 
@@ -74,47 +69,42 @@ impl<'a> JobReader<'a> {
             Some(JobTarget::Device(path)) => Some(path.to_str().and_then(|path| self.around.device(path))),
             _ => None,
         };
-        let given = self.get("filesize").or(self.get("size"));
-        self.job.files.each = match (given, device) {
-            (Some(given), device) if given.value.ends_with('%') => {
-                let percent =
-                    value::count(given.value.trim_end_matches('%')).filter(|n| (1..=100).contains(n));
-                match (percent, device) {
-                    (Some(100), Some(whole)) => whole,
-                    (Some(percent), Some(Some(whole))) => Some(whole / 100 * percent),
-                    (Some(_), Some(None)) => None,
-                    (Some(_), None) => {
-                        self.refuse(
-                            given,
-                            "a part of a file that is there: plimsoll makes its own, write its size",
-                        );
-                        None
-                    }
-                    (None, _) => {
-                        self.record_invalid(given, "a number of bytes or a percentage");
-                        None
-                    }
-                }
-            }
-            (Some(given), _) if given.row.name == "filesize" && given.value.contains('-') => {
-                self.refuse(given, "all files have one size");
-                None
-            }
-            (Some(given), _) => self.size(given).and_then(|size| {
-                if size == 0 {
-                    self.record_invalid(given, "at least 1 byte");
-                }
-                (size > 0).then_some(size)
-            }),
-            (None, Some(whole)) => whole,
-            (None, None) => {
-                let why = "the job has no size: plimsoll makes a file of its own and does not use one that is there; write size=1g";
-                self.wrong.push(Mistake::refused(&self.section.line, why));
-                None
-            }
-        };
+        self.job.files.each = self.file_bytes(device);
         self.came_from("size", self.get("filesize").or(self.get("size")));
         self.offsets(device.flatten());
+    }
+
+    /// Returns the bytes of each job's file; `device` is the target device with its size, if known.
+    fn file_bytes(&mut self, device: Option<Option<u64>>) -> Option<u64> {
+        let Some(given) = self.get("filesize").or(self.get("size")) else {
+            if device.is_none() {
+                let why = "the job has no size: plimsoll makes a file of its own and does not use one that is there; write size=1g";
+                self.wrong.push(Mistake::refused(&self.section.line, why));
+            }
+            return device.flatten();
+        };
+        if given.value.ends_with('%') {
+            let percent = value::count(given.value.trim_end_matches('%')).filter(|n| (1..=100).contains(n));
+            match (percent, device) {
+                (Some(100), Some(whole)) => return whole,
+                (Some(percent), Some(whole)) => return Some(whole? / 100 * percent),
+                (Some(_), None) => {
+                    let why = "a part of a file that is there: plimsoll makes its own, write its size";
+                    self.refuse(given, why);
+                }
+                (None, _) => self.record_invalid(given, "a number of bytes or a percentage"),
+            }
+            return None;
+        }
+        if given.row.name == "filesize" && given.value.contains('-') {
+            self.refuse(given, "all files have one size");
+            return None;
+        }
+        let size = self.size(given)?;
+        if size == 0 {
+            self.record_invalid(given, "at least 1 byte");
+        }
+        (size > 0).then_some(size)
     }
 
     fn offsets(&mut self, device: Option<u64>) {
@@ -149,11 +139,11 @@ impl<'a> JobReader<'a> {
 
     /// Sets samples, sample time and warm-up; without `runtime`, sets a fixed amount of bytes.
     pub(super) fn amount(&mut self) {
-        self.job.warm_up = self.time("ramp_time", SECOND);
-        let timed = self.switch("time_based") == Some(true);
+        self.job.how.warm_up = self.time("ramp_time", SECOND);
+        let timed = self.is_on("time_based");
         let searches = self.job.lists.contains_key("latency-target");
         let runtime = self.time("runtime", SECOND);
-        self.job.lasts = runtime.map(|time| time.saturating_add(self.job.warm_up.unwrap_or_default()));
+        self.job.lasts = runtime.map(|time| time.saturating_add(self.job.how.warm_up.unwrap_or_default()));
         match runtime {
             Some(runtime) => {
                 if !timed {
@@ -161,12 +151,11 @@ impl<'a> JobReader<'a> {
                 }
                 if !searches {
                     let (samples, time) = split_into_samples(runtime);
-                    (self.job.samples, self.job.sample_time) = (Some(samples), Some(time));
+                    (self.job.how.samples, self.job.how.sample_time) = (Some(samples), Some(time));
                 }
             }
-            None if timed => {
-                let line = self.line("time_based");
-                self.wrong.push(Mistake::wrong(&line, "time_based requires runtime"));
+            None if let Some(given) = self.get("time_based").filter(|_| timed) => {
+                self.wrong.push(Mistake::wrong(&given.line, "time_based requires runtime"));
             }
             None if !searches => self.fixed_amount(),
             None => {}
@@ -228,7 +217,7 @@ impl<'a> JobReader<'a> {
         let at_end = self.job.lists.get("sync") == Some(&Value::Word("fsync-end".to_owned()));
         let least = LEAST_SAMPLE.max(block.saturating_mul(LEAST_TRANSFERS));
         let samples = if at_end { 1 } else { (bytes / least).clamp(1, MOST_SAMPLES) };
-        self.job.samples = Some(samples as u32);
+        self.job.how.samples = Some(samples as u32);
         self.set("volume", Value::Size((bytes / samples).max(1)), "size");
     }
 }
@@ -241,12 +230,8 @@ fn split_into_samples(runtime: Duration) -> (u32, Duration) {
     (samples as u32, time.max(Duration::from_millis(1)))
 }
 
-/// Returns the path without empty parts and `.`: `a//./b` becomes `a/b`.
-fn normalize_path(path: &str) -> String {
-    Path::new(path).components().collect::<PathBuf>().to_string_lossy().into_owned()
-}
-
 /// Whether `path` means a device: below /dev (except /dev/shm), or known to `around` as one.
-fn is_device(path: &str, around: &dyn JobEnvironment) -> bool {
-    (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(path).is_some()
+fn is_device(path: &Path, around: &dyn JobEnvironment) -> bool {
+    let path = path.to_string_lossy();
+    (path.starts_with("/dev/") && !path.starts_with("/dev/shm/")) || around.device(&path).is_some()
 }

@@ -13,32 +13,23 @@ pub(super) const ENGINES: &[&str] = &["io_uring", "libaio", "psync", "sync", "pv
 
 impl<'a> JobReader<'a> {
     pub(super) fn operation(&mut self) {
-        let text = self.get("rw").map_or("read", |given| given.value.as_str());
+        let given = self.get("rw");
+        let text = given.map_or("read", |given| given.value.as_str());
         let (kind, step) = text.split_once(':').map_or((text, None), |(kind, step)| (kind, Some(step)));
-        let (op, random) = match kind {
-            "read" => ("read", false),
-            "write" => ("write", false),
-            "trim" => ("trim", false),
-            "randread" => ("read", true),
-            "randwrite" => ("write", true),
-            "randtrim" => ("trim", true),
-            "rw" | "readwrite" => ("mixed", false),
-            "randrw" => ("mixed", true),
-            "trimwrite" | "randtrimwrite" => {
-                return self.get("rw").into_iter().for_each(|given| {
-                    self.refuse_job(given, "trims and writes are loads of their own");
-                });
+        let (kind, random) = kind.strip_prefix("rand").map_or((kind, false), |kind| (kind, true));
+        let op = match (kind, random, given) {
+            ("read", ..) | (_, _, None) => "read",
+            ("write", ..) => "write",
+            ("trim", ..) => "trim",
+            ("rw", ..) | ("readwrite", false, _) => "mixed",
+            ("trimwrite", _, Some(given)) => {
+                return self.refuse_job(given, "trims and writes are loads of their own");
             }
-            _ => {
-                return self
-                    .get("rw")
-                    .into_iter()
-                    .for_each(|given| self.record_invalid(given, "a kind of load such as randread"));
-            }
+            (_, _, Some(given)) => return self.record_invalid(given, "a kind of load such as randread"),
         };
         self.load = JobLoad { op, random };
         self.word("op", op, "rw");
-        if self.load.mixed() {
+        if op == "mixed" {
             self.read_share();
         }
         let pattern = match step {
@@ -74,21 +65,19 @@ impl<'a> JobReader<'a> {
     fn stepped_pattern(&mut self, step: &str) -> Option<String> {
         let given = self.get("rw")?;
         if self.load.random {
-            if value::count(step) == Some(1) {
-                return self.distribution();
+            if value::count(step) != Some(1) {
+                self.refuse(given, "each random transfer has a place of its own");
             }
-            self.refuse(given, "each random transfer has a place of its own");
             return self.distribution();
         }
         let back = step.strip_prefix('-').and_then(|step| value::size(step, self.base));
         let block = self.get("bs").map_or(Some(FIO_BLOCK_BYTES), |bs| value::size(&bs.value, self.base));
-        if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && !self.load.mixed() {
+        if back.is_some() && back == block.and_then(|block| block.checked_mul(2)) && self.load.op != "mixed" {
             return Some("backward".to_owned());
         }
-        self.refuse(
-            given,
-            "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)",
-        );
+        let why =
+            "a sequential load leaves nothing out; only backwards, block by block (rw=read:-8k with bs=4k)";
+        self.refuse(given, why);
         Some("sequential".to_owned())
     }
 
@@ -99,7 +88,7 @@ impl<'a> JobReader<'a> {
             let shares = self.values_per_direction(given);
             match shares.iter().map(|share| share.and_then(value::count)).collect::<Option<Vec<u64>>>() {
                 Some(shares) if shares.iter().all(|share| *share == 100) => {}
-                Some(shares) if shares.iter().all(|share| *share == 0) && !self.load.mixed() => {
+                Some(shares) if shares.iter().all(|share| *share == 0) && self.load.op != "mixed" => {
                     return Some("sequential".to_owned());
                 }
                 Some(_) => self.refuse(given, "a load is random or sequential"),
@@ -133,31 +122,20 @@ impl<'a> JobReader<'a> {
     }
 
     pub(super) fn blocks(&mut self) {
-        let last = self
-            .section
-            .options
-            .iter()
-            .rev()
-            .find(|given| matches!(given.row.name, "bs" | "bsrange" | "bssplit"));
         // fio prefers a split to a range and a range to a size, in any order.
-        let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name)).or(last);
-        let Some(given) = given else {
-            self.set("block", Value::Size(FIO_BLOCK_BYTES), "bs");
-            return;
+        let given = ["bssplit", "bsrange", "bs"].iter().find_map(|name| self.get(name));
+        let Some(given) = given else { return self.set("block", Value::Size(FIO_BLOCK_BYTES), "bs") };
+        let value = |text: Option<&str>| match (given.row.name, text) {
+            (_, None) => Some(Value::Size(FIO_BLOCK_BYTES)),
+            ("bssplit", Some(text)) => split(text, self.base),
+            ("bsrange", Some(text)) => range(text, self.base),
+            (_, Some(text)) => value::size(text, self.base).filter(|size| *size > 0).map(Value::Size),
         };
-        let all: Vec<Option<Value>> = self
-            .values_per_direction(given)
-            .into_iter()
-            .map(|text| match (given.row.name, text) {
-                (_, None) => Some(Value::Size(FIO_BLOCK_BYTES)),
-                ("bssplit", Some(text)) => split(text, self.base),
-                ("bsrange", Some(text)) => range(text, self.base),
-                (_, Some(text)) => value::size(text, self.base).filter(|size| *size > 0).map(Value::Size),
-            })
-            .collect();
+        let all: Vec<Option<Value>> = self.values_per_direction(given).into_iter().map(value).collect();
         match all.as_slice() {
-            [Some(one)] => self.set("block", one.clone(), given.row.name),
-            [Some(one), Some(other)] if one == other => self.set("block", one.clone(), given.row.name),
+            [Some(one), rest @ ..] if rest.iter().all(|other| other.as_ref() == Some(one)) => {
+                self.set("block", one.clone(), given.row.name);
+            }
             [Some(_), Some(_)] => self.refuse_job(given, "reads and writes of a mix have the same blocks"),
             _ if given.row.name == "bs" => self.record_invalid(given, "a number of bytes such as 4k"),
             _ => self.refuse_job(
@@ -170,7 +148,7 @@ impl<'a> JobReader<'a> {
 
     /// Whether random blocks may repeat within a pass (`norandommap`).
     pub(super) fn has_no_map(&self) -> bool {
-        self.switch("norandommap") == Some(true)
+        self.is_on("norandommap")
     }
 
     /// Records an error if fio's map of random blocks would cut blocks of several sizes.
@@ -181,10 +159,8 @@ impl<'a> JobReader<'a> {
             && self.get("random_generator").is_none_or(|given| given.value != "lfsr");
         let given = ["bssplit", "bsrange"].iter().find_map(|name| self.get(name));
         if let Some(given) = given.filter(|_| is_mix && is_mapped) {
-            self.refuse(
-                given,
-                "fio cuts large random blocks at those that it has already done, so that most of them are smaller; write norandommap=1 to have them whole",
-            );
+            let why = "fio cuts large random blocks at those that it has already done, so that most of them are smaller; write norandommap=1 to have them whole";
+            self.refuse(given, why);
         }
     }
 
@@ -197,54 +173,46 @@ impl<'a> JobReader<'a> {
         };
         let least = sizes.iter().copied().min().unwrap_or(1);
         let unit = sizes.iter().fold(0, |divisor, bytes| gcd(divisor, *bytes));
-        let given = self.get("ba");
-        let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
-        let all: Option<Vec<u64>> = given.map_or(Some(vec![least]), |given| {
-            self.values_per_direction(given).into_iter().map(read).collect()
-        });
-        let asked = match (all.as_deref(), given) {
-            (Some([first, rest @ ..]), _) if rest.iter().all(|other| other == first) => (*first).max(1),
-            (Some(_), Some(given)) => {
-                return self.refuse(given, "reads and writes of a mix begin at multiples of the same");
+        let Some(given) = self.get("ba") else {
+            if self.load.random && least != unit {
+                self.set("align", Value::Size(least), "ba");
             }
-            (_, Some(given)) => return self.record_invalid(given, "a number of bytes such as 4k"),
-            _ => return,
+            return;
         };
-        match given {
-            _ if self.load.random && asked != unit => self.set("align", Value::Size(asked), "ba"),
-            Some(given) if !self.load.random && asked != least => {
-                self.refuse(given, "blocks of a sequential load lie side by side");
+        let read = |text: Option<&str>| text.map_or(Some(least), |text| value::size(text, self.base));
+        let all: Option<Vec<u64>> = self.values_per_direction(given).into_iter().map(read).collect();
+        match all.as_deref() {
+            Some([asked, rest @ ..]) if rest.iter().all(|other| other == asked) => {
+                let asked = (*asked).max(1);
+                if self.load.random && asked != unit {
+                    self.set("align", Value::Size(asked), "ba");
+                } else if !self.load.random && asked != least {
+                    self.refuse(given, "blocks of a sequential load lie side by side");
+                }
             }
-            _ => {}
+            Some(_) => self.refuse(given, "reads and writes of a mix begin at multiples of the same"),
+            None => self.record_invalid(given, "a number of bytes such as 4k"),
         }
     }
 
     pub(super) fn engine(&mut self) {
         let asked = self.get("ioengine");
         let word = asked.map_or("psync", |given| given.value.as_str());
-        let polls = [self.switch("sqthread_poll") == Some(true), self.switch("hipri") == Some(true)];
-        let engine = match (word, polls) {
-            ("io_uring", [true, true]) => "io_uring+sqpoll+iopoll",
-            ("io_uring", [true, false]) => "io_uring+sqpoll",
-            ("io_uring", [false, true]) => "io_uring+iopoll",
-            ("io_uring", [false, false]) => "io_uring",
-            ("libaio", _) => "libaio",
-            ("mmap", _) => "mmap",
-            _ => "psync",
-        };
-        if !word.starts_with("io_uring") {
-            for name in ["sqthread_poll", "hipri"] {
-                if let Some(given) = self.get(name).filter(|_| self.switch(name) == Some(true)) {
-                    self.refuse(given, "only io_uring polls");
-                }
+        let mut engine =
+            if ["io_uring", "libaio", "mmap"].contains(&word) { word } else { "psync" }.to_owned();
+        for (name, suffix) in [("sqthread_poll", "+sqpoll"), ("hipri", "+iopoll")] {
+            match self.get(name).filter(|_| self.is_on(name)) {
+                Some(_) if word == "io_uring" => engine += suffix,
+                Some(given) => self.refuse(given, "only io_uring polls"),
+                None => {}
             }
         }
         if let (Some(given), "sync") = (asked, word) {
             self.remark(given, "psync, which gives each call its offset; fio's sync calls lseek(2) where the next transfer is elsewhere");
         }
-        self.word("engine", engine, "ioengine");
+        self.word("engine", &engine, "ioengine");
         let depth = self.positive("iodepth").unwrap_or(1);
-        let one_at_a_time = matches!(engine, "psync" | "mmap");
+        let one_at_a_time = matches!(engine.as_str(), "psync" | "mmap");
         self.set("depth", Value::Count(if one_at_a_time { 1 } else { depth }), "iodepth");
         if let Some(given) = self.get("iodepth").filter(|_| one_at_a_time && depth > 1) {
             self.remark(given, "the engine does one transfer at a time, in fio as here");
@@ -252,14 +220,10 @@ impl<'a> JobReader<'a> {
     }
 
     pub(super) fn cache(&mut self) {
-        let direct = match self.last_of("direct", "buffered") {
-            Some(given) => match value::switch(&given.value, false) {
-                Some(on) => on == (given.row.name == "direct"),
-                None => return,
-            },
-            None => false,
-        };
-        let warm = self.switch("invalidate") == Some(false) || self.switch("pre_read") == Some(true);
+        let direct =
+            |given: &GivenOption| Some(value::switch(&given.value, false)? == (given.row.name == "direct"));
+        let Some(direct) = self.last_of("direct", "buffered").map_or(Some(false), direct) else { return };
+        let warm = self.switch("invalidate") == Some(false) || self.is_on("pre_read");
         let mapped = self.job.lists.get("engine") == Some(&Value::Word("mmap".to_owned()));
         if let Some(given) = self.get("direct").filter(|_| direct && mapped) {
             self.remark(given, "a mapping goes through the page cache, in fio as here");
@@ -274,7 +238,7 @@ impl<'a> JobReader<'a> {
     }
 
     pub(super) fn sync(&mut self) {
-        if !self.load.writes() {
+        if !["write", "mixed"].contains(&self.load.op) {
             return;
         }
         let mut all: Vec<(&'a GivenOption, String)> = Vec::new();
@@ -284,7 +248,7 @@ impl<'a> JobReader<'a> {
             }
         }
         for name in ["end_fsync", "fsync_on_close"] {
-            if let (Some(true), Some(given)) = (self.switch(name), self.get(name)) {
+            if let Some(given) = self.get(name).filter(|_| self.is_on(name)) {
                 all.push((given, "fsync-end".to_owned()));
             }
         }
@@ -307,10 +271,7 @@ impl<'a> JobReader<'a> {
 
     pub(super) fn checks(&mut self) {
         let Some(given) = self.get("verify") else { return };
-        if matches!(given.value.as_str(), "0" | "none") {
-            return;
-        }
-        if self.load.op == "trim" {
+        if matches!(given.value.as_str(), "0" | "none") || self.load.op == "trim" {
             return;
         }
         self.word("verify", "on", "verify");
@@ -347,18 +308,14 @@ impl<'a> JobReader<'a> {
         }
         let threads = self.number("numjobs").unwrap_or(1).max(1);
         self.set("rate", Value::Rate(per_second * threads as f64), given.row.name);
-        let process = self.get("rate_process");
-        let arrivals = match (process.map(|given| given.value.as_str()), process) {
-            (None | Some("linear"), _) => "even",
-            (Some("poisson"), _) => "poisson",
-            (_, Some(given)) => return self.record_invalid(given, "linear or poisson"),
-            _ => return,
+        let arrivals = match self.get("rate_process") {
+            Some(given) if given.value == "poisson" => "poisson",
+            Some(given) if given.value != "linear" => return self.record_invalid(given, "linear or poisson"),
+            _ => "even",
         };
         self.word("arrivals", arrivals, "rate_process");
-        self.remark(
-            given,
-            "latencies count from the intended start, as an open loop; fio's from the submission",
-        );
+        let how = "latencies count from the intended start, as an open loop; fio's from the submission";
+        self.remark(given, how);
     }
 
     pub(super) fn latency_target(&mut self) {
@@ -373,7 +330,7 @@ impl<'a> JobReader<'a> {
                 if self.job.lists.get("depth") == Some(&Value::Count(1)) {
                     self.remark(given, "there is one depth to find: iodepth is 1");
                 }
-                self.job.sample_time =
+                self.job.how.sample_time =
                     self.time("latency_window", 1).map(|time| time.max(Duration::from_millis(50)));
             }
             Ok(_) => self
