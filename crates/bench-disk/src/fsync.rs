@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::thread::Builder;
 
 use crossbeam_channel::{bounded, unbounded};
@@ -20,11 +22,12 @@ use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC}
 use crate::job::MAX_THREADS;
 use crate::load::data::TestData;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC};
-use crate::storage::file::{cannot_use, in_memory_error, memory_warning, named_file_warning};
-use plimsoll_bench_api::RequestedSize;
+use crate::storage::file::{
+    cannot_use, check_not_in_memory, in_memory_error, memory_warning, named_file_warning,
+};
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, LabelPart, Metric, Parsed, Prepared, PreparedCase,
-    counts_in_range, whole_sizes,
+    RequestedSize, counts_in_range, whole_sizes,
 };
 use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Medium;
@@ -44,8 +47,6 @@ use plimsoll_units::quantity::Unit;
 pub struct DiskFsync;
 
 const SEGMENT: u64 = FsyncLoad::SEGMENT_BYTES;
-
-const FILE_SIZE: RequestedSize = RequestedSize::Exactly(SEGMENT);
 
 /// Default bytes per commit: the page of SQLite and most databases.
 const DEFAULT_COMMIT_BYTES: u64 = 4 << 10;
@@ -97,8 +98,8 @@ impl Benchmark for DiskFsync {
             }
             for &threads in &threads {
                 let case = Case::of(self.name()).with_size("block", block).with_count("threads", threads);
-                candidates
-                    .push(Candidate::new(case, feasible(machine)).parsed(&FsyncLoad { block, threads }));
+                let load = FsyncLoad { block, threads };
+                candidates.push(Candidate::new(case, check_not_in_memory(machine)).parsed(&load));
             }
         }
         Ok(candidates)
@@ -125,14 +126,6 @@ impl Benchmark for DiskFsync {
         let FsyncLoad { block, threads } = parsed.read()?;
         let logs = (0..threads).map(|thread| Log::new(block, thread, case, cx)).collect::<Result<_, _>>()?;
         Ok(Box::new(Logs(logs)))
-    }
-}
-
-fn feasible(machine: &Machine) -> Result<(), CannotMeasure> {
-    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
-    match file_system {
-        Some(known) if known.medium == Medium::Memory => Err(in_memory_error(&known.fs_type)),
-        _ => Ok(()),
     }
 }
 
@@ -185,7 +178,7 @@ impl Log {
         if facts.file_system.medium == Some(Medium::Memory) {
             return Err(in_memory_error(facts.file_system.name.unwrap_or("memory")));
         }
-        facts.file_size(FILE_SIZE).map_err(|e| failed(&e))?;
+        facts.file_size(RequestedSize::Exactly(SEGMENT)).map_err(|e| failed(&e))?;
         let file = TestFile::create(&facts, PageCacheMode::Buffered).map_err(cannot_use)?;
         file.allocate(SEGMENT, AllocationEffect::Stays).map_err(cannot_use)?;
         let len = usize::try_from(block).map_err(|e| failed(&e))?;
@@ -209,7 +202,7 @@ impl Log {
 
     /// Commits until `amount` is done, as one of `threads` threads; returns the time span.
     fn commits(&mut self, amount: SampleAmount, threads: usize) -> Result<CommitSpan, CannotMeasure> {
-        if let Some(why) = self.file.facts().low_space_message(&self.file) {
+        if let Some(why) = self.file.facts.low_space_message(&self.file) {
             return Err(CannotMeasure::environment(why));
         }
         self.latency.clear();
@@ -254,26 +247,18 @@ impl Log {
     fn verify(&self) -> Result<(), CannotMeasure> {
         let Some(offset) = self.end.checked_sub(self.block.len() as u64) else { return Ok(()) };
         let mut found = vec![0; self.block.len()];
-        let mut read = 0;
-        while read < found.len() {
-            let rest = found.get_mut(read..).unwrap_or_default();
-            match rustix::io::pread(&self.file, rest, offset + read as u64) {
-                Ok(0) => break,
-                Ok(more) => read += more,
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    return Err(CannotMeasure::environment(format!("the log cannot be read back: {errno}")));
-                }
+        match self.file.file.read_exact_at(&mut found, offset) {
+            Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
+                return Err(CannotMeasure::environment(format!("the log cannot be read back: {error}")));
             }
+            _ => {}
         }
         if found == self.block {
-            Ok(())
-        } else {
-            let origin = WrongAnswerSource::Storage { path: self.path.clone(), offset };
-            let wrong = WrongAnswer::new(origin, "the log", "other data");
-            let wrong = wrong.detail("the last commit is not in the log");
-            Err(wrong.into())
+            return Ok(());
         }
+        let origin = WrongAnswerSource::Storage { path: self.path.clone(), offset };
+        let wrong = WrongAnswer::new(origin, "the log", "other data");
+        Err(wrong.detail("the last commit is not in the log").into())
     }
 
     fn make_room(&mut self) -> Result<(), CannotMeasure> {
@@ -294,16 +279,14 @@ fn achieved(file: &TestFile, cx: &Context<'_>) -> Achieved {
     achieved.set(&SYNC, "fdatasync after each append");
     achieved.set(&fact::SEGMENT, SEGMENT);
     achieved.set(&COMMITS, 1_u64);
-    achieved.set(&FILE_SYSTEM, file.file_system().to_string());
+    achieved.set(&FILE_SYSTEM, file.facts.file_system.to_string());
     achieved.set_some(&DEVICE, cx.machine.storage.as_ref().and_then(|storage| storage.device.clone()));
     achieved
 }
 
 fn failed(what: &str, offset: u64, errno: Errno) -> CannotMeasure {
-    CannotMeasure::environment(format!(
-        "{what} at offset {offset} of the test file failed: {errno}{}",
-        hint(errno)
-    ))
+    let hint = hint(errno);
+    CannotMeasure::environment(format!("{what} at offset {offset} of the test file failed: {errno}{hint}"))
 }
 
 impl Logs {
@@ -334,12 +317,9 @@ impl Logs {
             drop(ready);
             let _ = readies.recv();
             drop(gate);
-            let ended = || {
-                Err(CannotMeasure::environment(
-                    "a thread of plimsoll panicked: this is a bug, please report it with the output above",
-                ))
-            };
-            started?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| ended())).collect()
+            let why = "a thread of plimsoll panicked: this is a bug, please report it with the output above";
+            let ended = |_| Err(CannotMeasure::environment(why));
+            started?.into_iter().map(|thread| thread.join().unwrap_or_else(ended)).collect()
         })
     }
 }

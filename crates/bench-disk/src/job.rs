@@ -75,97 +75,79 @@ fn check_combination(job: DiskTransfers) -> Result<DiskTransfers, String> {
 
 /// Explains in one line why no machine supports `job`; `None` if a machine may support it.
 pub(crate) fn unsupported_reason(job: &DiskTransfers) -> Option<String> {
-    let by_engine = refused_engine(job);
-    by_engine.or_else(|| refused_layout(job)).or_else(|| refused_checks(job))
+    refused_engine(job).or_else(|| refused_layout(job))
+}
+
+fn first_reason(rows: &[(bool, &str)]) -> Option<String> {
+    rows.iter().find(|(is_refused, _)| *is_refused).map(|(_, why)| (*why).to_owned())
 }
 
 fn refused_engine(job: &DiskTransfers) -> Option<String> {
-    if job.engine.is_one_at_a_time() && job.depth > 1 && job.target.is_none() {
-        let engine = job.engine.word();
-        return Some(format!(
-            "--depth above 1 is not supported with --engine {engine}: it does one transfer at a time; use io_uring or libaio, or --threads"
-        ));
-    }
-    if job.engine == DiskEngine::Mmap && job.cache == CacheMode::Direct {
-        return Some(
-            "--engine mmap requires --cache buffered or cold: a mapping goes through the page cache"
-                .to_owned(),
-        );
-    }
-    if job.engine == DiskEngine::Mmap && job.operation == DiskOperation::Append {
-        return Some(
-            "--op append is not supported with --engine mmap: a mapping ends with its file".to_owned(),
-        );
-    }
-    if job.cache == CacheMode::Direct && !fits_sectors(&job.blocks) {
-        return Some(format!(
-            "--cache direct requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector: {} is not",
-            human(job.blocks.unit())
-        ));
-    }
-    if job.cache != CacheMode::Direct
-        && matches!(job.engine, DiskEngine::IoUring(polling) if polling.completion)
-    {
-        return Some(
-            "--engine io_uring+iopoll requires --cache direct: it polls the device, not the page cache"
-                .to_owned(),
-        );
-    }
-    None
+    let (engine, direct) = (job.engine, job.cache == CacheMode::Direct);
+    let polls = matches!(engine, DiskEngine::IoUring(polling) if polling.completion);
+    first_reason(&[
+        (
+            engine.is_one_at_a_time() && job.depth > 1 && job.target.is_none(),
+            &format!(
+                "--depth above 1 is not supported with --engine {}: it does one transfer at a time; use io_uring or libaio, or --threads",
+                engine.word()
+            ),
+        ),
+        (
+            engine == DiskEngine::Mmap && direct,
+            "--engine mmap requires --cache buffered or cold: a mapping goes through the page cache",
+        ),
+        (
+            engine == DiskEngine::Mmap && job.operation == DiskOperation::Append,
+            "--op append is not supported with --engine mmap: a mapping ends with its file",
+        ),
+        (
+            direct && !fits_sectors(&job.blocks),
+            &format!(
+                "--cache direct requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector: {} is not",
+                human(job.blocks.unit())
+            ),
+        ),
+        (
+            polls && !direct,
+            "--engine io_uring+iopoll requires --cache direct: it polls the device, not the page cache",
+        ),
+    ])
 }
 
 fn refused_layout(job: &DiskTransfers) -> Option<String> {
-    if job.shared && (job.verify || !is_in_place(job.operation)) {
-        return Some(
-            if job.verify {
-                "--verify and --layout shared are mutually exclusive: threads write over each other's blocks"
-            } else {
-                "--layout shared requires --op read, write or mixed"
-            }
-            .to_owned(),
-        );
-    }
-    if job.align.is_some_and(|align| align == 0 || !align.is_multiple_of(job.blocks.unit())) {
-        return Some("--align requires a multiple of what divides all blocks".to_owned());
-    }
-    if job.align.is_some() && (job.verify || job.operation.uses_up() || !job.order.is_random()) {
-        return Some(
-            "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim"
-                .to_owned(),
-        );
-    }
-    if job.order == BlockOrder::SequentialEach && !matches!(job.operation, DiskOperation::Mixed { .. }) {
-        return Some("--pattern sequential-each requires --op mixed".to_owned());
-    }
-    if job.cache == CacheMode::Cold && job.operation.uses_up() {
-        return Some("--cache cold requires --op read, write, mixed or copy".to_owned());
-    }
-    None
-}
-
-fn refused_checks(job: &DiskTransfers) -> Option<String> {
-    if job.verify && !is_in_place(job.operation) {
-        return Some(
-                "--verify requires --op read, write or mixed; of other operations plimsoll always checks the last blocks"
-                    .to_owned(),
-            );
-    }
-    if job.steady && (job.verify || job.operation.uses_up()) {
-        return Some(
-            if job.verify {
-                "--steady and --verify are mutually exclusive"
-            } else {
-                "--steady requires --op read, write, mixed or copy"
-            }
-            .to_owned(),
-        );
-    }
-    if job.verify && !fits_sectors(&job.blocks) {
-        return Some(format!(
-            "--verify requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector"
-        ));
-    }
-    None
+    let (in_place, uses_up) = (is_in_place(job.operation), job.operation.uses_up());
+    let is_mixed = matches!(job.operation, DiskOperation::Mixed { .. });
+    first_reason(&[
+        (
+            job.shared && job.verify,
+            "--verify and --layout shared are mutually exclusive: threads write over each other's blocks",
+        ),
+        (job.shared && !in_place, "--layout shared requires --op read, write or mixed"),
+        (
+            job.align.is_some_and(|align| align == 0 || !align.is_multiple_of(job.blocks.unit())),
+            "--align requires a multiple of what divides all blocks",
+        ),
+        (
+            job.align.is_some() && (job.verify || uses_up || !job.order.is_random()),
+            "--align requires --pattern random, zipf or zoned, and no --verify, --op append or trim",
+        ),
+        (
+            job.order == BlockOrder::SequentialEach && !is_mixed,
+            "--pattern sequential-each requires --op mixed",
+        ),
+        (job.cache == CacheMode::Cold && uses_up, "--cache cold requires --op read, write, mixed or copy"),
+        (
+            job.verify && !in_place,
+            "--verify requires --op read, write or mixed; of other operations plimsoll always checks the last blocks",
+        ),
+        (job.steady && job.verify, "--steady and --verify are mutually exclusive"),
+        (job.steady && uses_up, "--steady requires --op read, write, mixed or copy"),
+        (
+            job.verify && !fits_sectors(&job.blocks),
+            &format!("--verify requires a --block that is a multiple of {SECTOR_BYTES} bytes, the sector"),
+        ),
+    ])
 }
 
 fn is_in_place(operation: DiskOperation) -> bool {
@@ -176,12 +158,9 @@ fn is_in_place(operation: DiskOperation) -> bool {
 pub(crate) fn ineffective_parameter(job: &DiskTransfers, group: &Group) -> Option<String> {
     let pattern = |value: &Value| matches!(value, Value::Word(word) if word == "sequential");
     let random_alone = group.lists.get("pattern").is_some_and(|values| !values.iter().any(pattern));
-    if group.typed("pattern") && job.operation == DiskOperation::Append && random_alone {
-        return Some(
-            "--op append requires --pattern sequential: it writes at the end of the file".to_owned(),
-        );
-    }
-    None
+    let is_unused = group.typed("pattern") && job.operation == DiskOperation::Append && random_alone;
+    let why = "--op append requires --pattern sequential: it writes at the end of the file";
+    is_unused.then(|| why.to_owned())
 }
 
 /// Returns the largest depth (at least 1) per thread at which buffers of `block` bytes fit in 4

@@ -34,7 +34,7 @@ pub use fault::{FaultCause, LoadError, TransferFault, remaining_request};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
 pub use schedule::StartSchedule;
 use settle::{Slot, Whole};
-pub use tally::{Directions, Parts, TransferTally};
+pub use tally::{Parts, TransferTally};
 
 /// Batches per queue. One leaves the device idle during submission, one per transfer costs a system
 /// call each; an eighth of the depth was fastest with the least CPU time on a virtio disk.
@@ -43,17 +43,8 @@ const BATCHES: usize = 8;
 /// Longest sample in ns; longer ones are cut, so that a slow device does not block a run.
 pub const CAP_NS: u64 = 60_000_000_000;
 
-fn flush_op(flush: Flush) -> RequestKind {
-    match flush {
-        Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => {
-            RequestKind::Sync
-        }
-        _ => RequestKind::DataSync,
-    }
-}
-
 /// Prepares the file for another pass.
-pub type Renew = Box<dyn FnMut() -> Result<(), LoadError>>;
+pub type Renew = Box<dyn FnMut() -> Result<(), LoadError> + Send>;
 
 /// Options of a load; by default a closed loop without flushes or checks.
 #[derive(Default)]
@@ -72,23 +63,29 @@ pub struct LoadOptions {
     pub until: Option<Instant>,
 }
 
+/// Amount to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portion {
+    /// Least duration in ns; the load stays up.
+    Time(u64),
+    /// Transfers, for at most `cap_ns` ns; the load ends with them.
+    Transfers {
+        /// Number of transfers.
+        transfers: u64,
+        /// Longest duration in ns.
+        cap_ns: u64,
+    },
+}
+
 /// A load of transfers from one source. Errors contain the first failed transfer with its offset.
 pub trait DiskLoad {
     /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
     fn set_limit(&mut self, limit: usize);
 
-    /// Keeps the load up for at least `ns` nanoseconds and returns the counts since the last call,
-    /// or since the queue was full. `next` is cleared and takes the later counts.
-    fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError>;
-
-    /// Does `transfers` transfers, for at most `cap_ns` nanoseconds, and returns the counts from
-    /// the first start to the last completion. `next` is cleared and takes the later counts.
-    fn amount(
-        &mut self,
-        transfers: u64,
-        cap_ns: u64,
-        next: TransferTally,
-    ) -> Result<TransferTally, LoadError>;
+    /// Counts `portion`. For a time, keeps the load up and returns the counts since the last call, or
+    /// since the queue was full; for transfers, those from the first start to the last completion.
+    /// `next` is cleared and takes the later counts.
+    fn count(&mut self, portion: Portion, next: TransferTally) -> Result<TransferTally, LoadError>;
 
     /// Keeps a running load going until its next completion, between intervals; else does nothing.
     fn keep_up(&mut self) -> Result<(), LoadError>;
@@ -148,18 +145,11 @@ impl<E: Engine> DiskLoad for Loop<E> {
         self.batch = (self.limit / BATCHES).max(1);
     }
 
-    fn interval(&mut self, ns: u64, next: TransferTally) -> Result<TransferTally, LoadError> {
-        let counted = self.count_interval(ns, next);
-        self.examined(counted)
-    }
-
-    fn amount(
-        &mut self,
-        transfers: u64,
-        cap_ns: u64,
-        next: TransferTally,
-    ) -> Result<TransferTally, LoadError> {
-        let counted = self.count_amount(transfers, cap_ns, next);
+    fn count(&mut self, portion: Portion, next: TransferTally) -> Result<TransferTally, LoadError> {
+        let counted = match portion {
+            Portion::Time(ns) => self.count_interval(ns, next),
+            Portion::Transfers { transfers, cap_ns } => self.count_amount(transfers, cap_ns, next),
+        };
         self.examined(counted)
     }
 
@@ -200,8 +190,8 @@ impl<E: Engine> Loop<E> {
             let burst = if self.manner.schedule.is_some() { 1 } else { self.limit as u64 };
             let capped = at_ns >= self.deadline_ns(ns.max(CAP_NS)) && self.tally.transfers > 0;
             if at_ns >= until && (self.tally.transfers >= burst || capped) {
-                let at_ns =
-                    if matches!(self.manner.flush, Flush::AtEnd { .. }) { self.flush()? } else { at_ns };
+                let flushes = matches!(self.manner.flush, Flush::AtEnd { .. });
+                let at_ns = if flushes { self.flush()? } else { at_ns };
                 return Ok(self.close(at_ns, next));
             }
         }
@@ -252,12 +242,12 @@ impl<E: Engine> Loop<E> {
     ) -> Self {
         let depth = engine.depth();
         for slot in 0..depth {
-            if let Some(buffer) = engine.buffer(slot).filter(|_| source.operation().writes()) {
+            if let Some(buffer) = engine.buffer(slot).filter(|_| source.operation.writes()) {
                 noise.fill(buffer, 0);
             }
         }
         Loop {
-            halves: source.operation() == DiskOperation::Copy,
+            halves: source.operation == DiskOperation::Copy,
             engine,
             source,
             noise,
@@ -408,7 +398,12 @@ impl<E: Engine> Loop<E> {
         self.drain(TallyMode::Yes)?;
         self.unflushed = 0;
         let Some(slot) = self.idle.last().copied() else { return Ok(self.engine.now_ns()) };
-        let op = flush_op(self.manner.flush);
+        let op = match self.manner.flush {
+            Flush::Every { call: SyncCall::Sync, .. } | Flush::AtEnd { call: SyncCall::Sync } => {
+                RequestKind::Sync
+            }
+            _ => RequestKind::DataSync,
+        };
         self.engine.push(Request { slot, op, file: 0, offset: 0, start: 0, len: 0 })?;
         loop {
             self.engine.wait(WaitEnd::Endless)?;

@@ -8,9 +8,9 @@ use plimsoll_metal::ticks::TickClock;
 use crate::engine::open_on;
 use crate::job::MAX_DEPTH;
 use crate::load::data::TestData;
-use crate::load::pattern::{WalkExtent, derive};
+use crate::load::pattern::{BlockWalk, WalkExtent, derive};
 use crate::load::source::TransferSource;
-use crate::load::{self, Directions, DiskLoad, LoadError, LoadOptions, TransferTally};
+use crate::load::{self, DiskLoad, LoadError, LoadOptions, Portion, TransferTally};
 use crate::metrics::LATENCY_METRIC;
 use plimsoll_bench_api::{
     Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase,
@@ -66,17 +66,13 @@ impl Benchmark for DiskNull {
             let defaults = if kind.is_one_at_a_time() { &DEPTHS[..1] } else { DEPTHS };
             for depth in counts_in_range(group, "depth", defaults, MAX_DEPTH)? {
                 let case = Case::of(self.name()).with_word("engine", word).with_count("depth", depth);
-                let feasible = match kind.is_one_at_a_time() && depth > 1 {
-                    true => Err(CannotMeasure::not_here(ONE_AT_A_TIME)),
-                    false => Ok(()),
-                };
+                let is_refused = kind.is_one_at_a_time() && depth > 1;
+                let feasible = if is_refused { Err(CannotMeasure::not_here(ONE_AT_A_TIME)) } else { Ok(()) };
                 all.push(Candidate::new(case, feasible).parsed(&(kind, depth)));
             }
         }
-        match all.iter().any(|candidate| candidate.feasible.is_ok()) {
-            true => Ok(all),
-            false => Err(ONE_AT_A_TIME.to_owned()),
-        }
+        let any = all.iter().any(|candidate| candidate.feasible.is_ok());
+        if any { Ok(all) } else { Err(ONE_AT_A_TIME.to_owned()) }
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {
@@ -89,24 +85,13 @@ impl Benchmark for DiskNull {
 
 fn load(kind: DiskEngine, depth: usize, seed: u64) -> Result<Box<dyn DiskLoad>, LoadError> {
     let extent = WalkExtent { start: 0, bytes: BYTES, unit: NULL_BLOCK_BYTES, largest: NULL_BLOCK_BYTES };
-    let source = TransferSource::new(
-        DiskOperation::Read,
-        WriteThrough::No,
-        BlockSizes::One(NULL_BLOCK_BYTES),
-        BlockOrder::Random,
-        extent,
-        seed,
-    );
-    let engine =
-        open_on(kind, &[], depth, NULL_BLOCK_BYTES as usize, AccessOrder::Random, TickClock::fastest())?
-            .engine;
-    Ok(load::create_load(
-        engine,
-        source,
-        TestData::new(seed, "null"),
-        LoadOptions::default(),
-        TransferTally::empty(Directions::Together),
-    ))
+    let walk = BlockWalk::new(BlockOrder::Random, extent, seed);
+    let blocks = BlockSizes::One(NULL_BLOCK_BYTES);
+    let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, blocks, walk);
+    let (block, clock) = (NULL_BLOCK_BYTES as usize, TickClock::fastest());
+    let engine = open_on(kind, &[], depth, block, AccessOrder::Random, clock)?.engine;
+    let (noise, tally) = (TestData::new(seed, "null"), TransferTally::default());
+    Ok(load::create_load(engine, source, noise, LoadOptions::default(), tally))
 }
 
 struct NullFloor {
@@ -117,13 +102,12 @@ struct NullFloor {
 
 impl Prepared for NullFloor {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let failed = |error: LoadError| CannotMeasure::environment(error.to_string());
-        let next = TransferTally::empty(Directions::Together);
-        let tally = match amount {
-            SampleAmount::Seconds(seconds) => self.load.interval((seconds * 1e9) as u64, next),
-            SampleAmount::Work(transfers) => self.load.amount(transfers, u64::MAX, next),
+        let portion = match amount {
+            SampleAmount::Seconds(seconds) => Portion::Time((seconds * 1e9) as u64),
+            SampleAmount::Work(transfers) => Portion::Transfers { transfers, cap_ns: u64::MAX },
         };
-        let tally = tally.map_err(failed)?;
+        let tally = self.load.count(portion, TransferTally::default());
+        let tally = tally.map_err(|error| CannotMeasure::environment(error.to_string()))?;
         self.counted += tally.latency.count();
         self.done += tally.transfers;
         let elapsed = tally.elapsed();

@@ -41,8 +41,7 @@ pub(crate) fn contents(file: &File, bytes: u64) -> std::io::Result<Option<String
     // The page cache may be older than the device.
     let _ = fadvise(file, 0, None, Advice::DontNeed);
     let ends = read_ends(file, bytes)?;
-    let answer = query_blkid(file, &PLACES);
-    Ok(match answer {
+    Ok(match query_blkid(file, &PLACES) {
         BlkidAnswer::Found(what) => Some(what),
         _ if ends == Ends::PartitionTable => {
             Some("a partition table (GPT), one of its two copies".to_owned())
@@ -120,15 +119,12 @@ fn run_blkid(file: &File, places: &[&str]) -> Option<(i32, String, String)> {
 /// "nothing found" with an error message.
 fn parse_answer(code: i32, out: &str, err: &str) -> BlkidAnswer {
     let value = |key: &str| out.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let found = |what: &str| BlkidAnswer::Found(format!("{what} (blkid -p)"));
+    let short = |kind: &str| shown_within(kind, MAX_SHOWN_CHARS);
     match (code, value("TYPE"), value("PTTYPE")) {
-        (AMBIVALENT, ..) => BlkidAnswer::Found("several formats at once (blkid -p)".to_owned()),
-        (0, Some(kind), _) => {
-            BlkidAnswer::Found(format!("{} (blkid -p)", shown_within(kind, MAX_SHOWN_CHARS)))
-        }
-        (0, None, Some(kind)) => BlkidAnswer::Found(format!(
-            "a partition table of type {} (blkid -p)",
-            shown_within(kind, MAX_SHOWN_CHARS)
-        )),
+        (AMBIVALENT, ..) => found("several formats at once"),
+        (0, Some(kind), _) => found(&short(kind)),
+        (0, None, Some(kind)) => found(&format!("a partition table of type {}", short(kind))),
         (0, None, None) if value("PART_ENTRY_SCHEME").is_some() => BlkidAnswer::Nothing,
         (NOTHING_FOUND, ..) if out.is_empty() && err.is_empty() => BlkidAnswer::Nothing,
         _ => BlkidAnswer::Unknown,

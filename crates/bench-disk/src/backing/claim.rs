@@ -55,12 +55,14 @@ impl Claim {
         let remarks = before.remarks.into_iter().collect();
         let (number, bytes) = (looked.number, looked.bytes);
         let mut claim = Claim { remarks, number, bytes, stack: before.stack, sequence, _below: below };
-        let found = claim.found_unused(root, name, &file)?;
-        claim.remarks.extend(found.unseen);
-        check_no_data(name, &looked.file, looked.bytes)?;
-        for below in &found.below {
-            check_no_data_below(name, below)?;
+        let (below, unseen) = claim.found_unused(root, name, &file)?;
+        claim.remarks.extend(unseen);
+        if let Some(what) = find_data(name, &looked.file, looked.bytes)? {
+            return Err(RawError::Refused(format!(
+                "{name} holds {what}; nothing was written to it. Choose a device without data"
+            )));
         }
+        below.iter().try_for_each(|below| check_no_data_below(name, below))?;
         Ok((file, claim))
     }
 
@@ -69,7 +71,13 @@ impl Claim {
         self.found_unused(root, name, file).map(drop)
     }
 
-    fn found_unused(&self, root: &Root, name: &str, mut file: &File) -> Result<FreeDevice, RawError> {
+    /// Returns the devices below an unused, unchanged device, and what is unknown about its users.
+    fn found_unused(
+        &self,
+        root: &Root,
+        name: &str,
+        mut file: &File,
+    ) -> Result<(Vec<LowerDevice>, Option<String>), RawError> {
         let now = unused(root, name, self.number)?;
         let unseen = check_not_open(root, name, &now)?;
         let bytes = file.seek(SeekFrom::End(0)).unwrap_or(0);
@@ -81,13 +89,8 @@ impl Claim {
                  to it"
             )));
         }
-        Ok(FreeDevice { below: now.below, unseen })
+        Ok((now.below, unseen))
     }
-}
-
-struct FreeDevice {
-    below: Vec<LowerDevice>,
-    unseen: Option<String>,
 }
 
 fn unused(root: &Root, name: &str, number: DeviceNumber) -> Result<DeviceUse, RawError> {
@@ -124,14 +127,9 @@ fn check_not_open(root: &Root, name: &str, found: &DeviceUse) -> Result<Option<S
     loop {
         let seen = openers::find_holder(root, &found.watched);
         let Some(refusal) = open_refusal(name, found, &seen) else {
-            let unseen = (seen.unseen > 0).then(|| {
-                format!(
-                    "plimsoll cannot see the open files of {} processes; {}",
-                    seen.unseen,
-                    openers::remedy()
-                )
-            });
-            return Ok(unseen);
+            let (n, remedy) = (seen.unseen, openers::remedy());
+            let why = || format!("plimsoll cannot see the open files of {n} processes; {remedy}");
+            return Ok((n > 0).then(why));
         };
         if begun.elapsed() >= UDEV_WAIT {
             return Err(RawError::Refused(refusal));
@@ -160,16 +158,6 @@ fn open_refusal(name: &str, found: &DeviceUse, seen: &OpenerSearch) -> Option<St
          io_uring, mostly because it is busy; nothing was written to it. Choose another device, or try again when the process does less I/O",
         opener.process, opener.name
     ))
-}
-
-/// Fails if device `name` (open as `file`) holds a file system, partition table or volume manager.
-fn check_no_data(name: &str, file: &File, bytes: u64) -> Result<(), RawError> {
-    match find_data(name, file, bytes)? {
-        None => Ok(()),
-        Some(what) => Err(RawError::Refused(format!(
-            "{name} holds {what}; nothing was written to it. Choose a device without data"
-        ))),
-    }
 }
 
 /// Searches all of `below` for data if device `name` shows only a part of it, such as a loop device

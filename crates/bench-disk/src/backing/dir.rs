@@ -18,53 +18,12 @@ use plimsoll_units::text::shown_path;
 
 /// Reason why a directory cannot hold test files: invalid input, known before any load.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DirError {
-    /// Nothing there.
-    #[error("--dir {0} does not exist; create it or use another directory")]
-    Missing(String),
-    /// Not a directory.
-    #[error("--dir must be a directory: {0} is not")]
-    NotADirectory(String),
-    /// The file system is mounted read-only.
-    #[error("--dir {dir} is on {mount}, which is mounted read-only; use another directory")]
-    ReadOnly {
-        /// Directory as given.
-        dir: String,
-        /// Mount point.
-        mount: String,
-    },
-    /// The user may not create files there.
-    #[error("--dir {0}: no permission to create files there; use a directory of your own")]
-    NoPermission(String),
-    /// Marked immutable (`chattr +i`), or another reason for `EPERM`.
-    #[error("--dir {0}: nobody can create files there (immutable? see lsattr -d); use another directory")]
-    Immutable(String),
-    /// Another user could redirect the path.
-    #[error("--dir {dir} is not used, for safety: {why}")]
-    NotTrusted {
-        /// Directory as given.
-        dir: String,
-        /// The link of another user on the path.
-        why: String,
-    },
-    /// The file system has no size.
-    #[error(
-        "--dir {0} cannot be used: its file system stores no files (its size is 0 bytes); use another directory"
-    )]
-    NoSize(String),
-    /// A directory of devices.
-    #[error(
-        "--dir {0} cannot be used: it holds devices, not files; use another directory, or --target DEVICE"
-    )]
-    Devices(String),
-    /// Another system error.
-    #[error("--dir {dir} cannot be used: {errno}; use another directory")]
-    Other {
-        /// Directory as given.
-        dir: String,
-        /// Error of the kernel.
-        errno: Errno,
-    },
+#[error("{message}")]
+pub struct DirError {
+    /// The reason, with a remedy.
+    pub message: String,
+    /// Whether another user could redirect the path.
+    pub is_unsafe: bool,
 }
 
 /// Too little space for the test file: an environment error.
@@ -115,39 +74,53 @@ const RESERVE: u64 = 1 << 30;
 
 /// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
 pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
-    let name = || shown_path(dir);
+    let name = shown_path(dir);
+    let error = |message: String| DirError { message, is_unsafe: false };
+    let refused = |why: &str| error(format!("--dir {name}{why}"));
+    let other = |errno: Errno| refused(&format!(" cannot be used: {errno}; use another directory"));
+    let not_a_directory = || error(format!("--dir must be a directory: {name} is not"));
+    let no_permission = || refused(": no permission to create files there; use a directory of your own");
     let failed = |error: &io::Error| match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => DirError::Missing(name()),
-        Some(Errno::NOTDIR) => DirError::NotADirectory(name()),
-        Some(Errno::ACCESS) => DirError::NoPermission(name()),
-        errno => DirError::Other { dir: name(), errno: errno.unwrap_or(Errno::INVAL) },
+        Some(Errno::NOENT) => refused(" does not exist; create it or use another directory"),
+        Some(Errno::NOTDIR) => not_a_directory(),
+        Some(Errno::ACCESS) => no_permission(),
+        errno => other(errno.unwrap_or(Errno::INVAL)),
     };
     let path = plimsoll_system::links::directory(dir).map_err(|error| match error {
-        LinkError::Refused(why) => DirError::NotTrusted { dir: name(), why },
+        LinkError::Refused(why) => {
+            DirError { is_unsafe: true, ..refused(&format!(" is not used, for safety: {why}")) }
+        }
         LinkError::Failed(error) => failed(&error),
     })?;
     let metadata = path.metadata().map_err(|e| failed(&e))?;
     if !metadata.is_dir() {
-        return Err(DirError::NotADirectory(name()));
+        return Err(not_a_directory());
     }
     let mount = mount_point(&path);
-    let other = |errno| DirError::Other { dir: name(), errno };
     let vfs = rustix::fs::statvfs(&path).map_err(other)?;
-    let read_only = || DirError::ReadOnly { dir: name(), mount: shown_path(&mount) };
+    let read_only = || {
+        let mount = shown_path(&mount);
+        refused(&format!(" is on {mount}, which is mounted read-only; use another directory"))
+    };
     if vfs.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(read_only());
     }
     if vfs.f_blocks == 0 {
-        return Err(DirError::NoSize(name()));
+        let why =
+            " cannot be used: its file system stores no files (its size is 0 bytes); use another directory";
+        return Err(refused(why));
     }
     // devtmpfs has the magic of tmpfs; a container has a tmpfs instead.
     if mount == Path::new("/dev") && !path.starts_with("/dev/shm") {
-        return Err(DirError::Devices(name()));
+        let why = " cannot be used: it holds devices, not files; use another directory, or --target DEVICE";
+        return Err(refused(why));
     }
     may_create(&path).map_err(|errno| match errno {
         Errno::ROFS => read_only(),
-        Errno::ACCESS => DirError::NoPermission(name()),
-        Errno::PERM => DirError::Immutable(name()),
+        Errno::ACCESS => no_permission(),
+        Errno::PERM => {
+            refused(": nobody can create files there (immutable? see lsattr -d); use another directory")
+        }
         errno => other(errno),
     })?;
     let file_system = file_system(&path).map_err(other)?;
@@ -327,11 +300,13 @@ mod tests {
     #[test]
     fn a_directory_of_devices_holds_no_files() {
         if mount_point(Path::new("/dev")) == Path::new("/dev") {
-            assert_eq!(check_dir(Path::new("/dev")), Err(DirError::Devices("/dev".to_owned())));
+            let refused = check_dir(Path::new("/dev")).expect_err("devices");
+            assert!(refused.message.starts_with("--dir /dev cannot be used: it holds devices"), "{refused}");
         }
         for none in ["/proc", "/sys"] {
-            let refused = check_dir(Path::new(none));
-            assert!(matches!(refused, Err(DirError::NoSize(_) | DirError::ReadOnly { .. })), "{refused:?}");
+            let refused = check_dir(Path::new(none)).expect_err("no files");
+            let why = ["its size is 0 bytes", "is mounted read-only"];
+            assert!(why.iter().any(|why| refused.message.contains(why)), "{refused}");
         }
     }
 
@@ -350,17 +325,19 @@ mod tests {
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("fifo");
         for path in [&file, &fifo, Path::new("/dev/null"), &file.join("under")] {
-            assert!(matches!(check_dir(path), Err(DirError::NotADirectory(_))), "{path:?}");
+            let refused = check_dir(path).expect_err("no directory");
+            assert!(refused.message.starts_with("--dir must be a directory: "), "{path:?}: {refused}");
         }
         let missing = check_dir(&dir.path().join("none\u{1b}[31m\n")).expect_err("missing");
-        assert!(matches!(missing, DirError::Missing(_)));
+        assert!(missing.message.contains(" does not exist; "), "{missing}");
         assert!(!missing.to_string().contains(['\u{1b}', '\n']), "{missing}");
     }
 
     #[test]
     fn proc_and_sys_take_no_files() {
         let refused = check_dir(Path::new("/proc/self")).expect_err("proc");
-        assert!(!matches!(refused, DirError::Missing(_) | DirError::NotADirectory(_)), "{refused}");
+        let other = ["does not exist", "must be a directory"];
+        assert!(!other.iter().any(|other| refused.message.contains(other)), "{refused}");
     }
 
     #[test]

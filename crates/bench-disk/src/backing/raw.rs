@@ -50,12 +50,6 @@ impl RawDevice {
     pub fn recheck(&self, root: &Root) -> Result<(), RawError> {
         self.claim.as_ref().map_or(Ok(()), |claim| claim.recheck(root, &self.name, &self.file))
     }
-
-    /// Returns what is unknown about users of the device, a sentence each; empty if it is only
-    /// read.
-    pub fn remarks(&self) -> &[String] {
-        self.claim.as_ref().map_or(&[], |claim| &claim.remarks)
-    }
 }
 
 /// Opens the device of `target`, read-only unless it has consent. For writing, all checks must
@@ -90,8 +84,7 @@ fn check_consent(
 ) -> Result<(), RawError> {
     let name = shown_path(&target.device);
     let refused = |why: String| Err(RawError::Refused(why));
-    let other = probe_device(&consent.device).map_or(None, |other| Some(other.number));
-    if other != Some(looked.number) {
+    if probe_device(&consent.device).ok().map(|other| other.number) != Some(looked.number) {
         return refused(format!(
             "--destroy-data-on and --target must be the same device: {} and {name} are not",
             shown_path(&consent.device)

@@ -23,26 +23,14 @@ use plimsoll_units::text::shown_path;
 /// Reason why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The file system does not support direct I/O.
-    #[error(
-        "{file_system} on {mount} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir"
-    )]
-    DirectRefused {
-        /// File system.
-        file_system: String,
-        /// Mount point.
-        mount: String,
-    },
-    /// Another user could replace the file.
-    #[error("the test file on {mount} was refused: {why}")]
-    Planted {
-        /// Mount point.
-        mount: String,
-        /// The danger, and what to do.
-        why: String,
-    },
+    /// The file system on this mount point does not support direct I/O.
+    #[error("{0} on {1} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir")]
+    DirectRefused(String, String),
+    /// Another user could replace the file on this mount point; the danger, and what to do.
+    #[error("the test file on {0} was refused: {1}")]
+    Planted(String, String),
     /// A system call failed.
-    #[error("the test file on {mount} cannot be {what}: {errno}{hint}")]
+    #[error("the test file on {mount} cannot be {what}: {errno}{}", hint(*.errno))]
     Failed {
         /// Attempted action: opened, allocated, …
         what: &'static str,
@@ -50,8 +38,6 @@ pub enum TargetError {
         mount: String,
         /// Error of the kernel.
         errno: Errno,
-        /// Remedy.
-        hint: String,
     },
 }
 
@@ -80,9 +66,11 @@ pub fn hint(errno: Errno) -> String {
 /// An open, nameless file in the test directory, or a device.
 #[derive(Debug)]
 pub struct TestFile {
-    file: File,
-    cache: PageCacheMode,
-    facts: DirFacts,
+    pub(crate) file: File,
+    /// Use of the page cache by this descriptor.
+    pub cache: PageCacheMode,
+    /// Facts about the directory and its file system; for a device its path and size.
+    pub facts: DirFacts,
     kind: TestFileKind,
     claim: Option<Arc<RawDevice>>,
     /// Whether the file had a name for a moment.
@@ -123,10 +111,10 @@ impl TestFile {
             Errno::INVAL if cache == PageCacheMode::Direct => direct_refused(facts),
             errno => failed(errno),
         })?;
-        let file =
-            TestFile { file, cache, facts: facts.clone(), kind: TestFileKind::File, claim: None, named };
+        let (facts, kind) = (facts.clone(), TestFileKind::File);
+        let file = TestFile { file, cache, facts, kind, claim: None, named };
         if cache == PageCacheMode::Direct && file.direct_alignment() == Some(0) {
-            return Err(direct_refused(file.facts()));
+            return Err(direct_refused(&file.facts));
         }
         Ok(file)
     }
@@ -258,21 +246,6 @@ impl TestFile {
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
-    /// Returns the facts about the directory and its file system; for a device its path and size.
-    pub fn facts(&self) -> &DirFacts {
-        &self.facts
-    }
-
-    /// Returns the kind of the file's file system; `NO_FILE_SYSTEM` for a device.
-    pub fn file_system(&self) -> FileSystemKind {
-        self.facts.file_system
-    }
-
-    /// Returns how this descriptor uses the page cache: direct or buffered.
-    pub fn cache(&self) -> PageCacheMode {
-        self.cache
-    }
-
     /// Returns the alignment of direct I/O in bytes, 0 if direct I/O is impossible; `None` if the
     /// kernel (before 6.1) or the file system does not report it.
     pub fn direct_alignment(&self) -> Option<u32> {
@@ -297,13 +270,12 @@ pub enum AllocationEffect {
 }
 
 fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
-    let mount = shown_path(&facts.mount);
-    TargetError::Failed { what, mount, errno, hint: hint(errno) }
+    TargetError::Failed { what, mount: shown_path(&facts.mount), errno }
 }
 
 /// Returns the error that the file system of `facts` refused O_DIRECT.
 pub fn direct_refused(facts: &DirFacts) -> TargetError {
-    TargetError::DirectRefused { file_system: facts.file_system.to_string(), mount: shown_path(&facts.mount) }
+    TargetError::DirectRefused(facts.file_system.to_string(), shown_path(&facts.mount))
 }
 
 /// Opens an O_TMPFILE in `dir`; `O_EXCL` forbids that the file ever gets a name.
@@ -323,18 +295,15 @@ fn open_named(dir: &OwnedFd, cache: PageCacheMode, registry: &Registry) -> Resul
 /// Fails if all users may write to `dir` and it has no sticky bit: one could rename the file.
 fn check_sticky_bit(dir: &OwnedFd, facts: &DirFacts) -> Result<(), TargetError> {
     let mode = rustix::fs::fstat(dir).map_err(|errno| failure("opened", facts, errno))?.st_mode;
-    match mode & 0o002 != 0 && mode & 0o1000 == 0 {
-        true => Err(planted(
-            facts,
-            "the file system has no O_TMPFILE, and all users may rename files in --dir: use a directory of your own",
-        )),
-        false => Ok(()),
+    if mode & 0o002 == 0 || mode & 0o1000 != 0 {
+        return Ok(());
     }
+    let why = "the file system has no O_TMPFILE, and all users may rename files in --dir: use a directory of your own";
+    Err(planted(facts, why))
 }
 
 fn planted(facts: &DirFacts, why: &str) -> TargetError {
-    let mount = shown_path(&facts.mount);
-    TargetError::Planted { mount, why: why.to_owned() }
+    TargetError::Planted(shown_path(&facts.mount), why.to_owned())
 }
 
 #[cfg(test)]

@@ -17,12 +17,14 @@ impl DemandUnit {
         }
     }
 
+    /// Returns the unit of a rate: "B/s" or "IO/s".
+    pub(crate) fn unit(self) -> &'static str {
+        if self == DemandUnit::Bytes { "B/s" } else { "IO/s" }
+    }
+
     /// Returns the text that converts a formula in bytes to this unit: empty, or " ÷ block".
     pub(crate) fn suffix(self) -> &'static str {
-        match self {
-            DemandUnit::Bytes => "",
-            DemandUnit::Transfers { .. } => " ÷ block",
-        }
+        if self == DemandUnit::Bytes { "" } else { " ÷ block" }
     }
 }
 

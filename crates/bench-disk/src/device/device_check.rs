@@ -57,9 +57,8 @@ impl DirectionBytes {
             read: sum.read + one.read,
             written: sum.written + one.written,
         };
-        let all =
-            devices.iter().map(|device| DirectionBytes::of(root, *device)).collect::<Option<Vec<_>>>()?;
-        all.into_iter().reduce(add)
+        let all: Option<Vec<_>> = devices.iter().map(|device| DirectionBytes::of(root, *device)).collect();
+        all?.into_iter().reduce(add)
     }
 
     fn since(self, before: DirectionBytes) -> DirectionBytes {
@@ -137,10 +136,8 @@ impl DeviceCheck {
             storage.and_then(|storage| storage.file_system.as_ref()).map(|fs| fs.options.as_slice());
         let passes =
             |option: &String| matches!(option.as_str(), "dax" | "dax=always") || option.starts_with("rtdev=");
-        let near = match options.unwrap_or_default().iter().any(passes) {
-            true => DeviceCounts::new(&root, Vec::new(), near.names),
-            false => near,
-        };
+        let bypassed = options.unwrap_or_default().iter().any(passes);
+        let near = if bypassed { DeviceCounts::new(&root, Vec::new(), near.names) } else { near };
         Self { root, file, bytes, near, far }
     }
 
@@ -154,7 +151,7 @@ impl DeviceCheck {
         let cached = resident_bytes(self.file.as_fd(), self.bytes).ok();
         let cached = cached.map(|resident| resident as f64 / self.bytes.max(1) as f64);
         reported.achieved.set_some(&PAGE_CACHE, cached);
-        if self.file.cache() != PageCacheMode::Direct {
+        if self.file.cache != PageCacheMode::Direct {
             return reported;
         }
         let near = self.near.seen(&self.root).and_then(|seen| seen.share_of(claimed));

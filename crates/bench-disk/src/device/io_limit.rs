@@ -43,10 +43,10 @@ pub(crate) fn ceiling(machine: &Machine, demand: DeviceDemand, counted: DemandUn
     let storage = machine.storage.as_ref().filter(|_| demand.reaches_the_device)?;
     let block = demand.block?;
     let stages = stages(storage, machine);
-    let bounds = stages
-        .iter()
-        .flat_map(|devices| IO_LIMIT_FIELDS.iter().filter_map(move |field| field.bound(machine, devices)));
-    let limits = bounds.filter_map(|bound| bound.limit(demand.shares, counted, block));
+    let limits = stages.iter().flat_map(|devices| {
+        let limit = move |field| field_limit(field, machine, devices, demand.shares, counted, block);
+        IO_LIMIT_FIELDS.iter().filter_map(limit)
+    });
     limits.min_by(|a, b| a.value.unwrap_or(f64::INFINITY).total_cmp(&b.value.unwrap_or(f64::INFINITY)))
 }
 
@@ -97,93 +97,49 @@ fn stages(storage: &Storage, machine: &Machine) -> BTreeSet<Vec<String>> {
     stages.into_iter().flatten().filter(|devices| !devices.is_empty()).collect()
 }
 
-struct IoLimitField {
-    name: &'static str,
-    files: &'static str,
-    is_write: bool,
-    /// Whether it limits transfers rather than bytes.
-    is_transfers: bool,
-    value: fn(&IoLimit) -> Option<u64>,
-}
+/// Name of the limited figure, files, whether writes, whether transfers rather than bytes, value.
+type IoLimitField = (&'static str, &'static str, bool, bool, fn(&IoLimit) -> Option<u64>);
 
 const IO_LIMIT_FIELDS: [IoLimitField; 4] = [
-    IoLimitField {
-        name: "bytes read",
-        files: "io.max rbps, blkio.throttle.read_bps_device",
-        is_write: false,
-        is_transfers: false,
-        value: |limit| limit.read_bytes,
-    },
-    IoLimitField {
-        name: "bytes written",
-        files: "io.max wbps, blkio.throttle.write_bps_device",
-        is_write: true,
-        is_transfers: false,
-        value: |limit| limit.write_bytes,
-    },
-    IoLimitField {
-        name: "reads",
-        files: "io.max riops, blkio.throttle.read_iops_device",
-        is_write: false,
-        is_transfers: true,
-        value: |limit| limit.reads,
-    },
-    IoLimitField {
-        name: "writes",
-        files: "io.max wiops, blkio.throttle.write_iops_device",
-        is_write: true,
-        is_transfers: true,
-        value: |limit| limit.writes,
-    },
+    ("bytes read", "io.max rbps, blkio.throttle.read_bps_device", false, false, |limit| limit.read_bytes),
+    ("bytes written", "io.max wbps, blkio.throttle.write_bps_device", true, false, |limit| limit.write_bytes),
+    ("reads", "io.max riops, blkio.throttle.read_iops_device", false, true, |limit| limit.reads),
+    ("writes", "io.max wiops, blkio.throttle.write_iops_device", true, true, |limit| limit.writes),
 ];
 
-struct IoBound<'a> {
-    field: &'a IoLimitField,
-    value: f64,
-    devices: String,
-}
-
-impl IoLimitField {
-    /// Sums this field's limits over `devices` (`8:0`); `None` if a device has no limit.
-    fn bound(&self, machine: &Machine, devices: &[String]) -> Option<IoBound<'_>> {
-        let tightest = |device: &String| {
-            let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
-            of_device.filter_map(self.value).min()
-        };
-        let value = devices.iter().map(tightest).sum::<Option<u64>>()? as f64;
-        let names: Vec<&str> = devices.iter().map(|device| machine.device_name(device)).collect();
-        Some(IoBound { field: self, value, devices: names.join(" + ") })
-    }
-}
-
-impl IoBound<'_> {
-    /// Converts to a ceiling on the total rate in units of `counted`, for transfers of `block`
-    /// bytes; `None` if the case has no transfers in this direction.
-    fn limit(&self, shares: Shares, counted: DemandUnit, block: f64) -> Option<Limit> {
-        let Self { field, value, devices } = self;
-        let share =
-            Some(if field.is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
-        let (unit, as_counted, suffix) = match (field.is_transfers, counted) {
-            (true, DemandUnit::Bytes) => ("IO/s", block, " × block"),
-            (true, DemandUnit::Transfers { .. }) => ("IO/s", 1.0, ""),
-            (false, DemandUnit::Bytes) => ("B/s", 1.0, ""),
-            (false, DemandUnit::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
-        };
-        let name = format!("{} of {devices}", field.name);
-        let by_share = if share < 1.0 { " ÷ share of this direction" } else { "" };
-        let formula = format!("{name}{suffix}{by_share}");
-        let mut inputs = vec![Input::new(&name, *value, unit, field.files)];
-        inputs.extend((!suffix.is_empty()).then(|| Input::new("block", block, "B", "the case")));
-        inputs.extend((share < 1.0).then(|| Input::new("share of this direction", share, "1", "the case")));
-        let limit = Limit::fixed(
-            LimitKind::Ceiling,
-            LimitSource::Documented,
-            value * as_counted / share,
-            &formula,
-            inputs,
-        );
-        Some(Limit { reason: Some("the control group's, not the device's".to_owned()), ..limit })
-    }
+/// Returns the ceiling of a limit, summed over `devices` (`8:0`), on the total rate in units of
+/// `counted`, for transfers of `block` bytes; `None` if a device has no limit, or the case no
+/// transfers in this direction.
+fn field_limit(
+    &(name, files, is_write, is_transfers, value): &IoLimitField,
+    machine: &Machine,
+    devices: &[String],
+    shares: Shares,
+    counted: DemandUnit,
+    block: f64,
+) -> Option<Limit> {
+    let tightest = |device: &String| {
+        let of_device = machine.cgroup.io.iter().filter(|limit| limit.device == *device);
+        of_device.filter_map(value).min()
+    };
+    let value = devices.iter().map(tightest).sum::<Option<u64>>()? as f64;
+    let names: Vec<&str> = devices.iter().map(|device| machine.device_name(device)).collect();
+    let share = Some(if is_write { shares.write } else { shares.read }).filter(|share| *share > 0.0)?;
+    let (unit, as_counted, suffix) = match (is_transfers, counted) {
+        (true, DemandUnit::Bytes) => ("IO/s", block, " × block"),
+        (true, DemandUnit::Transfers { .. }) => ("IO/s", 1.0, ""),
+        (false, DemandUnit::Bytes) => ("B/s", 1.0, ""),
+        (false, DemandUnit::Transfers { .. }) => ("B/s", 1.0 / block, " ÷ block"),
+    };
+    let name = format!("{name} of {}", names.join(" + "));
+    let by_share = if share < 1.0 { " ÷ share of this direction" } else { "" };
+    let formula = format!("{name}{suffix}{by_share}");
+    let mut inputs = vec![Input::new(&name, value, unit, files)];
+    inputs.extend((!suffix.is_empty()).then(|| Input::new("block", block, "B", "the case")));
+    inputs.extend((share < 1.0).then(|| Input::new("share of this direction", share, "1", "the case")));
+    let most = value * as_counted / share;
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Documented, most, &formula, inputs);
+    Some(Limit { reason: Some("the control group's, not the device's".to_owned()), ..limit })
 }
 
 #[cfg(test)]

@@ -58,14 +58,10 @@ fn pair<'a>(
 /// Returns the first judged metric for which higher is better (the headline may be a latency);
 /// `None` without one.
 fn rate<'a>(measurement: &'a Measurement, transfers: &dyn Benchmark) -> Option<&'a MetricResult> {
-    let reported: Vec<&str> = transfers
-        .metrics(&measurement.case)
-        .iter()
-        .filter(|m| m.role == Role::Informative)
-        .map(|m| m.name)
-        .collect();
+    let rows = transfers.metrics(&measurement.case);
+    let is_judged = |name: &str| !rows.iter().any(|row| row.role == Role::Informative && row.name == name);
     measurement.headline()?;
-    measurement.metrics.iter().find(|m| m.better == Better::Higher && !reported.contains(&m.name.as_str()))
+    measurement.metrics.iter().find(|m| m.better == Better::Higher && is_judged(&m.name))
 }
 
 fn describe(pair: &PatternPair<'_>) -> PlainFinding {
@@ -76,12 +72,9 @@ fn describe(pair: &PatternPair<'_>) -> PlainFinding {
         "disk: random {op} of {blocks} reaches {} of the sequential rate: {random}, sequential {sequential}",
         percent(pair.ratio, 2)
     );
-    let evidence = json!({
-        "random": pair.random.case.id(),
-        "sequential": pair.sequential.case.id(),
-        "ratio": pair.ratio,
-        "at_most": pair.most,
-    });
+    let (random, sequential) = (pair.random.case.id(), pair.sequential.case.id());
+    let evidence =
+        json!({ "random": random, "sequential": sequential, "ratio": pair.ratio, "at_most": pair.most });
     PlainFinding { topic: Topic::Order, code: "pattern", text, evidence }
 }
 

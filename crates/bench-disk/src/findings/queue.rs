@@ -44,10 +44,9 @@ impl<'a> DepthPoint<'a> {
     }
 
     fn place(&self) -> String {
-        match self.threads > 1.0 {
-            true => format!("depth {} on each of {} threads", self.depth, self.threads),
-            false => format!("depth {}", self.depth),
-        }
+        let threads = Some(self.threads).filter(|threads| *threads > 1.0);
+        let threads = threads.map(|threads| format!(" on each of {threads} threads")).unwrap_or_default();
+        format!("depth {}{threads}", self.depth)
     }
 
     fn rate(&self) -> String {
@@ -108,12 +107,15 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainF
         Some((next, time)) => {
             format!("up to {} ({}); {} gave {time}", found.place(), found.rate(), next.place())
         }
-        None => match lone(measurement) {
-            Some(engine) => {
-                format!("at {} ({}), the only depth of {}", found.place(), found.rate(), engine.word())
+        None => {
+            let lone =
+                measurement.achieved.get(&ENGINE).and_then(|word| DiskEngine::parse_synchronous(&word));
+            let (place, rate) = (found.place(), found.rate());
+            match lone {
+                Some(engine) => format!("at {place} ({rate}), the only depth of {}", engine.word()),
+                None => format!("up to {place} ({rate}), the deepest queue that it tried"),
             }
-            None => format!("up to {} ({}), the deepest queue that it tried", found.place(), found.rate()),
-        },
+        }
     };
     let case = words::full(transfers.descriptor().words, &measurement.case);
     let missed = measurement.achieved.get(&TARGET_HELD) == Some(false);
@@ -129,10 +131,6 @@ fn within(measurement: &Measurement, transfers: &dyn Benchmark) -> Option<PlainF
     };
     let evidence = evidence(measurement, found, &points);
     Some(PlainFinding { topic: Topic::Queue, code: "latency-target", text, evidence })
-}
-
-fn lone(measurement: &Measurement) -> Option<DiskEngine> {
-    DiskEngine::parse_synchronous(&measurement.achieved.get(&ENGINE)?)
 }
 
 fn evidence(

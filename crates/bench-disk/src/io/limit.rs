@@ -6,7 +6,7 @@ use crate::device::demand::{DemandUnit, DeviceDemand, Shares};
 use crate::device::io_limit;
 use crate::metrics::{LATENCY_METRIC, RATE_METRIC, THROUGHPUT_METRIC};
 use plimsoll_machine::disk::{DeviceLink, DiskKind};
-use plimsoll_machine::storage::{Medium, Storage};
+use plimsoll_machine::storage::Medium;
 use plimsoll_machine::{Disk, Machine};
 use plimsoll_model::job::disk::{BlockOrder, CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::limit::device::{Burstable, Device, Promise};
@@ -114,28 +114,17 @@ fn rated_limit(disks: &[&Disk], shares: Shares, counted: DemandUnit) -> Option<L
         sum += own;
         any = any.or_else(|| row.any.then_some(row));
         let checked = row.checked.as_ref().map_or("; not re-read for this file", |_| "");
-        inputs.push(Input {
-            name: format!("rating of {}", disk.name),
-            value: own,
-            unit: if counted == DemandUnit::Bytes { "B/s" } else { "IO/s" }.to_owned(),
-            from: format!("data/devices.toml, {}: {}{checked}", row.name, row.source),
-        });
+        let from = format!("data/devices.toml, {}: {}{checked}", row.name, row.source);
+        inputs.push(Input::new(&format!("rating of {}", disk.name), own, counted.unit(), &from));
     }
     let formula = if disks.len() > 1 { "Σ disks: rating" } else { "rating" };
-    let mut limit = Limit::fixed(
-        LimitKind::Ceiling,
-        LimitSource::Rated,
-        sum,
-        &format!("{formula}{}", shares.suffix()),
-        inputs,
-    );
-    limit.reason = any.map(|row| {
-        format!(
-            "the type of the volume cannot be seen: that of the fastest {}; give yours with --limits",
-            row.name
-        )
+    let formula = format!("{formula}{}", shares.suffix());
+    let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, sum, &formula, inputs);
+    let reason = any.map(|row| {
+        let name = &row.name;
+        format!("the type of the volume cannot be seen: that of the fastest {name}; give yours with --limits")
     });
-    Some(limit)
+    Some(Limit { reason, ..limit })
 }
 
 /// Returns the rate that the cloud instance type promises to all its volumes together, in units of
@@ -152,15 +141,10 @@ fn instance_limit(
         DemandUnit::Bytes => by_bytes,
         DemandUnit::Transfers { .. } => shares.max_rate_on_link(promise.transfers, false).min(by_bytes),
     };
-    let input = Input {
-        name: format!("promise of {}", promise.product),
-        value,
-        unit: if counted == DemandUnit::Bytes { "B/s" } else { "IO/s" }.to_owned(),
-        from: format!(
-            "data/instances.toml by the firmware's product name; {}; not re-read for this file",
-            promise.source
-        ),
-    };
+    let source = &promise.source;
+    let from =
+        format!("data/instances.toml by the firmware's product name; {source}; not re-read for this file");
+    let input = Input::new(&format!("promise of {}", promise.product), value, counted.unit(), &from);
     let formula = format!("promise of the instance to all its volumes{}", shares.suffix());
     let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, &formula, vec![input]);
     let small = "small sizes reach it for half an hour a day, and less for longer".to_owned();
@@ -203,18 +187,11 @@ fn access(question: &Question<'_>, job: &DiskTransfers, is_lone: bool) -> Limit 
     }
     let fastest = disks.iter().filter_map(turns).max_by(|a, b| a.0.total_cmp(&b.0));
     let all_known = disks.iter().all(|disk| turns(disk).is_some());
-    let (turns, from) = fastest.filter(|_| all_known).unwrap_or((
-        FASTEST_TURNS,
-        "no disk ever sold turned faster; this one does not tell how fast it does",
-    ));
-    let input = Input::new("turns per minute", turns, "1/min", from);
-    Limit::fixed(
-        LimitKind::Floor,
-        LimitSource::Derived,
-        60.0 / turns / 2.0,
-        "60 s ÷ turns per minute ÷ 2",
-        vec![input],
-    )
+    let unknown = "no disk ever sold turned faster; this one does not tell how fast it does";
+    let (turns, from) = fastest.filter(|_| all_known).unwrap_or((FASTEST_TURNS, unknown));
+    let inputs = vec![Input::new("turns per minute", turns, "1/min", from)];
+    let formula = "60 s ÷ turns per minute ÷ 2";
+    Limit::fixed(LimitKind::Floor, LimitSource::Derived, 60.0 / turns / 2.0, formula, inputs)
 }
 
 /// Returns the disks behind the test directory, or why they set no limit (such as a page cache).
@@ -234,7 +211,8 @@ fn disks<'a>(question: &Question<'a>, job: &DiskTransfers) -> Result<Vec<&'a Dis
         }
         Some(Medium::Device) | None => {}
     }
-    if let Some(layer) = loop_device(storage) {
+    if let Some(layer) = storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop) {
+        let layer = &layer.name;
         return Err(format!("loop device {layer}: the file behind it is cached by the file system below"));
     }
     if storage.disks.is_empty() {
@@ -258,9 +236,9 @@ fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a
     let link = |disk: &&'a Disk| {
         // Emulated controllers show the link of their original; only PCIe may be real.
         if is_guest && matches!(disk.kind, DiskKind::Sata | DiskKind::Scsi | DiskKind::Usb) {
+            let name = &disk.name;
             return Err(format!(
-                "{}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}",
-                disk.name
+                "{name}: the hypervisor makes up the speed of its link; {OF_VIRTUAL_DEVICES}"
             ));
         }
         // A network volume that poses as a local disk shows a link that does not exist.
@@ -268,10 +246,6 @@ fn links<'a>(machine: &Machine, disks: &[&'a Disk]) -> Result<Vec<(&'a Disk, &'a
         link.map(|link| (*disk, link)).ok_or_else(|| no_link_reason(disk))
     };
     disks.iter().map(link).collect()
-}
-
-fn loop_device(storage: &Storage) -> Option<&str> {
-    storage.layers.iter().find(|layer| layer.kind == DiskKind::Loop).map(|layer| layer.name.as_str())
 }
 
 /// Explains why `disk`, whose link is unknown, has no limit.
@@ -288,14 +262,7 @@ fn no_link_reason(disk: &Disk) -> String {
         DiskKind::Loop => {
             format!("loop device {name}: the file behind it is cached by the file system below")
         }
-        DiskKind::Nvme
-        | DiskKind::Sata
-        | DiskKind::Usb
-        | DiskKind::Scsi
-        | DiskKind::Mmc
-        | DiskKind::DeviceMapper
-        | DiskKind::Md
-        | DiskKind::Other => format!("{name}: the system states no speed of its link"),
+        _ => format!("{name}: the system states no speed of its link"),
     }
 }
 
@@ -316,15 +283,12 @@ fn inputs_of(disk: &Disk, link: &DeviceLink) -> Vec<Input> {
         DeviceLink::Usb { line_bit_per_s } => (line_bit_per_s as f64, 1.0, "sysfs speed"),
     };
     let coding = link.coded_bit_per_s() / (line * lanes);
+    let standards =
+        "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, SPL-5 §5, USB 3.2 §6: payload bits of those sent";
     vec![
         input("line rate", line, "bit/s", from),
         input("lanes", lanes, "1", from),
-        input(
-            "line coding",
-            coding,
-            "1",
-            "PCI Express 6.0 §4.2, Serial ATA 3.5 §7, SPL-5 §5, USB 3.2 §6: payload bits of those sent",
-        ),
+        input("line coding", coding, "1", standards),
     ]
 }
 

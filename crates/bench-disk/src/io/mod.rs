@@ -16,7 +16,7 @@ use crate::metrics::{
     AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
     READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY,
 };
-use crate::storage::file::{in_memory_error, requested_size};
+use crate::storage::file::{check_not_in_memory, requested_size};
 use crate::words;
 use plimsoll_bench_api::fixed::{self, AveragePace};
 use plimsoll_bench_api::{
@@ -24,7 +24,6 @@ use plimsoll_bench_api::{
     PreparedCase,
 };
 use plimsoll_machine::Machine;
-use plimsoll_machine::storage::Medium;
 use plimsoll_model::case::{Case, Value};
 use plimsoll_model::job::disk::{CacheMode, DiskEngine, DiskOperation, DiskTransfers};
 use plimsoll_model::measurement::Measurement;
@@ -38,18 +37,12 @@ pub struct DiskIo;
 
 const DEFAULT_SEARCH_DEPTH: u64 = 256;
 
-struct Preset {
-    op: &'static str,
-    pattern: &'static str,
-    block: u64,
-    depth: u64,
-}
-
-const PRESETS: &[Preset] = &[
-    Preset { op: "read", pattern: "random", block: 4 << 10, depth: 1 },
-    Preset { op: "read", pattern: "random", block: 4 << 10, depth: 32 },
-    Preset { op: "read", pattern: "sequential", block: 1 << 20, depth: 8 },
-    Preset { op: "write", pattern: "sequential", block: 1 << 20, depth: 8 },
+/// Operation, pattern, block in bytes and depth of the default cases.
+const PRESETS: [(&str, &str, u64, u64); 4] = [
+    ("read", "random", 4 << 10, 1),
+    ("read", "random", 4 << 10, 32),
+    ("read", "sequential", 1 << 20, 8),
+    ("write", "sequential", 1 << 20, 8),
 ];
 
 /// The headline is one of the first three, by the size of the transfers.
@@ -192,7 +185,9 @@ impl Benchmark for DiskIo {
                     let impossible = unsupported_reason(&job);
                     mistakes.extend(impossible.clone().or_else(|| ineffective_parameter(&job, group)));
                     let impossible = impossible.map(CannotMeasure::not_here);
-                    let feasible = impossible.map_or_else(|| feasible(machine, &job), Err);
+                    let is_direct = job.cache == CacheMode::Direct;
+                    let here = || if is_direct { check_not_in_memory(machine) } else { Ok(()) };
+                    let feasible = impossible.map_or_else(here, Err);
                     candidates.push(Candidate::new(case, feasible).parsed(&job));
                 }
             }
@@ -225,15 +220,19 @@ fn unused_parameter_error(group: &Group, candidates: &[Candidate]) -> Option<Str
     FOR.iter().find(is_unused).map(|(key, operations)| format!("--{key} requires --op {operations}"))
 }
 
-/// Returns a case per combination of values in `group`; missing parameters come from `preset`.
-fn combine_parameters(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec<Case> {
+/// Returns a case per combination of values in `group`; missing parameters come from a preset.
+fn combine_parameters(
+    benchmark: &DiskIo,
+    (op, pattern, block, depth): (&str, &str, u64, u64),
+    group: &Group,
+) -> Vec<Case> {
     let word = |word: &str| Some(Value::Word(word.to_owned()));
     let default = |key: &str| match key {
         "op" if group.asked("read-share") => word("mixed"),
-        "op" => word(preset.op),
-        "pattern" => word(preset.pattern),
-        "block" => Some(Value::Size(preset.block)),
-        "depth" => Some(Value::Count(preset.depth)),
+        "op" => word(op),
+        "pattern" => word(pattern),
+        "block" => Some(Value::Size(block)),
+        "depth" => Some(Value::Count(depth)),
         "threads" => Some(Value::Count(1)),
         "engine" => word(DiskEngine::PLAIN.word()),
         "cache" => word("direct"),
@@ -249,13 +248,12 @@ fn combine_parameters(benchmark: &DiskIo, preset: &Preset, group: &Group) -> Vec
             cases = Case::with_each(cases, key, values);
         }
     }
-    cases.into_iter().map(without_defaults).collect()
-}
-
-/// Returns `case` without parameters that have the value which their omission means.
-fn without_defaults(case: Case) -> Case {
-    let stated = case.params().iter().filter(|(name, value)| !is_neutral_value(name, value));
-    stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
+    // Without parameters that have the value which their omission means.
+    let stated = |case: Case| {
+        let stated = case.params().iter().filter(|(name, value)| !is_neutral_value(name, value));
+        stated.fold(Case::of(case.benchmark()), |made, (name, value)| made.with(name, value.clone()))
+    };
+    cases.into_iter().map(stated).collect()
 }
 
 /// Returns `case` with values that follow from other parameters (cache of mmap, depth of psync)
@@ -275,9 +273,7 @@ fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
             ("sync", _) if !writes => continue,
             ("sync", word) => job.canonical_sync().map_or_else(|| word.clone(), Value::Word),
             ("pattern", _) if job.operation == DiskOperation::Append => Value::Word("sequential".to_owned()),
-            ("latency-target", word) => {
-                job.target.map_or_else(|| word.clone(), |target| Value::Word(target.to_string()))
-            }
+            ("latency-target", word) => job.target.map_or(word.clone(), |to| Value::Word(to.to_string())),
             ("depth", _) if !group.asked("depth") && job.engine.is_one_at_a_time() => Value::Count(1),
             ("depth", _) if !group.asked("depth") && group.asked("latency-target") => {
                 Value::Count(DEFAULT_SEARCH_DEPTH.min(deepest))
@@ -292,17 +288,6 @@ fn resolve_parameters(case: &Case, job: &DiskTransfers, group: &Group) -> Case {
         }
     }
     settled
-}
-
-/// Fails if this machine cannot measure the job: direct I/O on a file system in memory.
-fn feasible(machine: &Machine, job: &DiskTransfers) -> Result<(), CannotMeasure> {
-    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
-    match file_system {
-        Some(known) if known.medium == Medium::Memory && job.cache == CacheMode::Direct => {
-            Err(in_memory_error(&known.fs_type))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -72,33 +72,21 @@ pub(crate) struct Deepest {
 impl Deepest {
     /// Creates a search for the deepest queue that meets `target`, up to the engine's depth.
     pub(crate) fn new(transfers: Transfers, target: LatencyTarget) -> Self {
-        let (asked, most) = (transfers.depth(), transfers.reachable_depth());
-        Deepest {
-            transfers,
-            target,
-            asked,
-            most,
-            found: None,
-            curve: Vec::new(),
-            within: TargetTally::default(),
-        }
+        let (asked, most) = (transfers.job.depth, transfers.reachable_depth());
+        let within = TargetTally::default();
+        Deepest { transfers, target, asked, most, found: None, curve: Vec::new(), within }
     }
 
     fn search(&mut self, amount: SampleAmount) -> Result<(), CannotMeasure> {
         let Deepest { transfers, target, most, curve, .. } = self;
         let found = search_largest(*most, |depth| {
             let probe = probe_confirmed(target.ns, || transfers.probe(depth, amount, target.share))?;
-            curve.push(point(&probe, transfers.threads(), &target.percentile()));
+            curve.push(point(&probe, transfers.job.threads, &target.percentile()));
             Ok::<_, CannotMeasure>(probe.percentile_ns <= target.ns)
         })?;
         curve.sort_by(|a, b| a[metrics::DEPTH_METRIC].total_cmp(&b[metrics::DEPTH_METRIC]));
         self.found = Some(found);
         self.transfers.settle_at(found.unwrap_or(1))
-    }
-
-    fn nothing_deeper(&self) -> TransferWarning {
-        let (engine, most, asked) = (self.transfers.engine(), self.most, self.asked);
-        TransferWarning::SearchedLess { most, asked, engine }
     }
 }
 
@@ -163,15 +151,16 @@ impl Prepared for Deepest {
 
     fn facts(&self) -> Facts {
         let mut facts = self.transfers.facts();
-        facts.achieved.set(&FIGURE_THREADS, self.transfers.threads());
+        facts.achieved.set(&FIGURE_THREADS, self.transfers.job.threads);
         if let (Some(found), Some(within)) = (self.found, self.within.share()) {
             let answer = SearchResult::of(&self.target, self.most, found, within);
             facts.achieved.set(&DEEPEST_QUEUE, answer.deepest);
             facts.achieved.set(&WITHIN_TARGET, answer.within);
             facts.achieved.set(&TARGET_HELD, answer.held);
             facts.warnings.extend(answer.warning(&self.target).map(Note::from));
-            let less = (self.most < self.asked).then(|| self.nothing_deeper());
-            facts.warnings.extend(less.map(Note::from));
+            let (engine, most, asked) = (self.transfers.kind.word(), self.most, self.asked);
+            let less = TransferWarning::SearchedLess { most, asked, engine };
+            facts.warnings.extend((most < asked).then(|| less.into()));
         }
         facts
     }

@@ -32,7 +32,7 @@ impl SaturationSweep {
                 transfers.probe(depth, amount, 0.99)
             })?;
             transfers.pause();
-            self.curve.extend(probes.iter().map(|probe| point(probe, transfers.threads(), "p99")));
+            self.curve.extend(probes.iter().map(|probe| point(probe, transfers.job.threads, "p99")));
             let best = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
             if best < GROWS * before {
                 break;
@@ -41,11 +41,8 @@ impl SaturationSweep {
         }
         let none = || CannotMeasure::environment("the sweep has no point");
         let saturation = saturation(&self.curve).ok_or_else(none)?;
-        let index = self
-            .teams
-            .iter()
-            .position(|team| team.threads() as f64 == saturation[metrics::THREADS_METRIC])
-            .ok_or_else(none)?;
+        let is_it = |team: &Transfers| team.job.threads as f64 == saturation[metrics::THREADS_METRIC];
+        let index = self.teams.iter().position(is_it).ok_or_else(none)?;
         // Depths are small whole numbers.
         self.teams[index].settle_at(saturation[metrics::DEPTH_METRIC] as u64)?;
         self.chosen = Some(index);
@@ -103,12 +100,9 @@ fn saturation(curve: &[CurvePoint]) -> Option<&CurvePoint> {
 
 impl Prepared for SaturationSweep {
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let index = match self.chosen {
-            Some(index) => index,
-            None => self.sweep(amount)?,
-        };
+        let index = self.chosen.map_or_else(|| self.sweep(amount), Ok)?;
         let mut sample = self.teams[index].sample(amount)?;
-        sample.values.insert(metrics::THREADS_METRIC.to_owned(), self.teams[index].threads() as f64);
+        sample.values.insert(metrics::THREADS_METRIC.to_owned(), self.teams[index].job.threads as f64);
         sample.curve = self.curve.clone();
         Ok(sample)
     }
@@ -122,12 +116,10 @@ impl Prepared for SaturationSweep {
     }
 
     fn facts(&self) -> Facts {
-        let Some(chosen) = self.chosen.and_then(|index| self.teams.get(index)) else {
-            return Facts::default();
-        };
+        let Some(chosen) = self.chosen.map(|index| &self.teams[index]) else { return Facts::default() };
         let mut facts = chosen.facts();
-        facts.achieved.set(&FIGURE_THREADS, chosen.threads());
-        facts.achieved.set(&DEEPEST_QUEUE, chosen.depth());
+        facts.achieved.set(&FIGURE_THREADS, chosen.job.threads);
+        facts.achieved.set(&DEEPEST_QUEUE, chosen.job.depth);
         facts
     }
 }

@@ -5,6 +5,7 @@ use crate::fact::{COUNT, DEEPEST_QUEUE, ENGINE, PAGE_CACHE, TRANSFER_RATE, VOLUM
 use crate::storage::file::Filled;
 use plimsoll_bench_api::{Options, Prepared, WorkerCache};
 use plimsoll_machine::Root;
+use plimsoll_machine::storage::Medium;
 use plimsoll_machine::storage::{MountedFileSystem, Storage};
 use plimsoll_model::sample::{FailureCause, Sample, SampleAmount};
 use plimsoll_model::warning::Note;

@@ -12,16 +12,16 @@ use plimsoll_metal::uring::RingError;
 use crate::backing::regular_file::TestFile;
 use crate::device::busy::Busy;
 use crate::device::device_check::{DeviceCheck, DirectionBytes};
-use crate::engine::{Opened, open_on};
+use crate::engine::{AnyEngine, open_on};
 use crate::fact::{self, COUNT, ENGINE, FILE_BYTES, PAGE_CACHE, VOLUME};
 use crate::io::reached::{Reached, depth_missed, rate_missed};
 use crate::load::data::TestData;
-use crate::load::driver::{DriverError, EngineInfo, Portion};
+use crate::load::driver::{DriverError, EngineInfo};
 use crate::load::ledger::Ledger;
-use crate::load::pattern::{WalkExtent, derive};
+use crate::load::pattern::{BlockWalk, WalkExtent, derive};
 use crate::load::source::TransferSource;
 use crate::load::threads::{Count, DiskThreads};
-use crate::load::{self, CAP_NS, Directions, DiskLoad, LoadError, LoadOptions, StartSchedule, TransferTally};
+use crate::load::{self, CAP_NS, LoadError, LoadOptions, Portion, StartSchedule, TransferTally};
 use crate::metrics;
 use crate::storage::case_files::{CaseFiles, renewal};
 use crate::storage::file::memory_warning;
@@ -38,70 +38,6 @@ use plimsoll_model::sample::{
 use plimsoll_model::warning::Note;
 
 const DIRECT_UNIT_BYTES: u64 = 512;
-
-struct ThreadSetup {
-    job: DiskTransfers,
-    files: Vec<Arc<TestFile>>,
-    extent: WalkExtent,
-    seed: u64,
-    id: String,
-    thread: usize,
-    ledger: Option<Ledger>,
-    clock: TickClock,
-    until: Option<Instant>,
-}
-
-impl ThreadSetup {
-    /// Opens an I/O engine and creates the load that one thread runs; call it on that thread.
-    /// Returns the load and which engine it uses, with the reason if another was requested.
-    fn into_load(self) -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> {
-        let ThreadSetup { job, files, extent, seed, id, thread, ledger, clock, until } = self;
-        let own = format!("{id} thread {thread}");
-        let access = match job.order {
-            BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward => {
-                AccessOrder::Sequential
-            }
-            BlockOrder::Random
-            | BlockOrder::Strided
-            | BlockOrder::Same
-            | BlockOrder::Zipf(_)
-            | BlockOrder::Zoned(_) => AccessOrder::Random,
-        };
-        let discards = job.operation == DiskOperation::Trim && files.iter().any(|file| file.is_device());
-        let (kind, instead) = match job.engine {
-            DiskEngine::IoUring(_) if discards => {
-                (DiskEngine::Psync, Some("BLKDISCARD is a blocking call".to_owned()))
-            }
-            DiskEngine::Libaio if job.operation == DiskOperation::Trim => {
-                (DiskEngine::Psync, Some("libaio has no requests that trim".to_owned()))
-            }
-            kind => (kind, None),
-        };
-        let opened = opened(kind, &job, &files, access, clock)?;
-        let fell_back = instead.or(opened.fell_back);
-        let about = EngineInfo { kind: opened.engine.kind(), fell_back, remark: opened.engine.remark() };
-        let renew = files.first().and_then(|file| renewal(&job, file, extent, seed, thread));
-        let per_thread = |per_second: f64| per_second / job.threads as f64;
-        let schedule = job.open_loop.map(|o| {
-            StartSchedule::new(o.arrivals, per_thread(o.per_second), derive(seed, &format!("{own} arrivals")))
-        });
-        let tally = TransferTally::empty(Directions::of(job.operation));
-        let source = TransferSource::new(
-            job.operation,
-            job.through,
-            job.blocks,
-            job.order,
-            extent,
-            derive(seed, &own),
-        );
-        let manner = LoadOptions { flush: job.flush, schedule, renew, ledger, files, until };
-        Ok((load::create_load(opened.engine, source, TestData::new(seed, &own), manner, tally), about))
-    }
-}
-
-fn notes(of_files: Vec<FileWarning>, cx: &Context<'_>) -> impl Iterator<Item = Note> {
-    of_files.into_iter().chain(memory_warning(cx.machine.storage.as_ref())).map(Note::from)
-}
 
 /// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
 /// budget, but not below 0.05 s.
@@ -124,8 +60,9 @@ pub(crate) struct Probe {
 
 pub(crate) struct Transfers {
     team: DiskThreads,
-    kind: DiskEngine,
-    job: DiskTransfers,
+    /// Engine in use.
+    pub(crate) kind: DiskEngine,
+    pub(crate) job: DiskTransfers,
     busy: Busy,
     facts: Facts,
     known: bool,
@@ -133,8 +70,8 @@ pub(crate) struct Transfers {
     file: Option<Arc<TestFile>>,
     claimed: DirectionBytes,
     reached: Vec<Reached>,
-    cut: bool,
-    cut_after: f64,
+    /// Seconds after which the last sample was cut.
+    cut: Option<f64>,
     until: Option<Instant>,
     /// Start of a pause for reference tools, whose time is not the case's.
     paused: Option<Instant>,
@@ -155,11 +92,12 @@ impl Transfers {
         let each = case_files.extents.iter().map(|extent| extent.bytes);
         let bytes: u64 = if job.shared { each.max().unwrap_or_default() } else { each.sum() };
         let mut facts = Facts { achieved: case_files.place, ..Facts::default() };
-        facts.warnings.extend(notes(case_files.warnings, cx));
+        let warnings = case_files.warnings.into_iter().chain(memory_warning(cx.machine.storage.as_ref()));
+        facts.warnings.extend(warnings.map(Note::from));
         let first = case_files.files.first().and_then(|files| files.first());
         let shared = first.filter(|_| case_files.known).map(|file| file.proc_path());
         let past = job.blocks.unit().is_multiple_of(DIRECT_UNIT_BYTES)
-            && first.is_none_or(|file| file.file_system().medium != Some(Medium::Memory));
+            && first.is_none_or(|file| file.facts.file_system.medium != Some(Medium::Memory));
         let own = first.cloned();
         let device_check = first
             .map(|file| DeviceCheck::new(Root::live(), cx.machine.storage.as_ref(), Arc::clone(file), bytes));
@@ -168,25 +106,22 @@ impl Transfers {
         let clock = TickClock::fastest();
         let of_threads = case_files.files.into_iter().zip(case_files.extents).zip(ledgers);
         let makes = of_threads.enumerate().map(|(thread, ((files, extent), ledger))| {
-            let setup = ThreadSetup {
-                job: job.clone(),
-                files,
-                extent,
-                seed: cx.options.seed,
-                id: id.to_owned(),
-                thread,
-                ledger,
-                clock,
-                until: cx.options.until,
-            };
-            move || setup.into_load()
+            let (manner, source, noise) = prepare_load(&job, files, extent, ledger, (id, thread), cx);
+            let (tally, job) = (TransferTally::of(job.operation), job.clone());
+            move || {
+                let (engine, about) = open_engine(&job, &manner.files, clock)?;
+                Ok((load::create_load(engine, source, noise, manner, tally), about))
+            }
         });
         let path = crate::display::path_of(cx);
-        let (team, about) = DiskThreads::start(Directions::of(job.operation), makes)
+        let (team, about) = DiskThreads::start(TransferTally::of(job.operation), makes)
             .map_err(|error| failed(&error, &path, false))?;
-        let kind = about.kind;
+        let (kind, wanted) = (about.kind, job.engine);
         facts.achieved.set(&ENGINE, kind.word());
-        facts.warnings.extend(engine_warnings(job.engine, about));
+        let fell_back =
+            about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used: kind, why });
+        let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
+        facts.warnings.extend(fell_back.into_iter().chain(remark).map(Note::from));
         let is_buffered = job.cache != CacheMode::Direct;
         facts.warnings.extend(is_buffered.then(|| FileWarning::PageCache { avoidable: past }.into()));
         Ok(Transfers {
@@ -200,8 +135,7 @@ impl Transfers {
             file: own,
             claimed: DirectionBytes::default(),
             reached: Vec::new(),
-            cut: false,
-            cut_after: CAP_NS as f64 * 1e-9,
+            cut: None,
             until: cx.options.until,
             paused: None,
             warm: false,
@@ -213,21 +147,9 @@ impl Transfers {
         })
     }
 
-    pub(crate) fn depth(&self) -> u64 {
-        self.job.depth
-    }
-
     /// Returns the depth per thread that the engine supports: 1 if synchronous, else the job's.
     pub(crate) fn reachable_depth(&self) -> u64 {
         if self.kind.is_one_at_a_time() { 1 } else { self.job.depth }
-    }
-
-    pub(crate) fn engine(&self) -> &'static str {
-        self.kind.word()
-    }
-
-    pub(crate) fn threads(&self) -> u64 {
-        self.job.threads
     }
 
     /// Measures at `depth` transfers in flight per thread, for `amount` (shortened if the time
@@ -244,9 +166,8 @@ impl Transfers {
             work @ SampleAmount::Work(_) => work,
         };
         self.team.set_limit(depth as usize).map_err(environment)?;
-        let portions: Vec<Portion> =
-            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
-        let count = self.team.count(|thread| portions[thread as usize]).map_err(environment)?;
+        let portions = self.portions(amount);
+        let count = self.team.count(&portions).map_err(environment)?;
         let tally = count.tally;
         self.claimed.read += tally.read.bytes;
         self.claimed.written += tally.written.bytes;
@@ -263,19 +184,22 @@ impl Transfers {
         self.team.set_limit(depth as usize).map_err(|e| CannotMeasure::environment(e.to_string()))
     }
 
-    fn portion(&self, amount: SampleAmount, thread: u64) -> Portion {
+    fn portions(&self, amount: SampleAmount) -> Vec<Portion> {
         let ns = |seconds: f64| (seconds * 1e9) as u64;
-        let cap_ns = || CAP_NS.min(self.left_ns());
-        match (amount, transfers_of(&self.job, thread)) {
-            (SampleAmount::Seconds(seconds), None) => Portion::Time { ns: ns(seconds) },
-            (SampleAmount::Work(transfers), _) => Portion::Transfers { transfers, cap_ns: cap_ns() },
-            (SampleAmount::Seconds(_), Some(transfers)) if self.warm => {
-                Portion::Transfers { transfers, cap_ns: cap_ns() }
+        let portion = |thread: u64| {
+            let fixed = self.job.fixed_transfers();
+            let fixed = fixed.map(|all| thread_amount(self.job.scaling, all, self.job.threads, thread));
+            match (amount, fixed) {
+                (SampleAmount::Seconds(seconds), None) => Portion::Time(ns(seconds)),
+                (SampleAmount::Seconds(seconds), Some(transfers)) if !self.warm => {
+                    Portion::Transfers { transfers, cap_ns: ns(seconds) }
+                }
+                (SampleAmount::Work(transfers), _) | (SampleAmount::Seconds(_), Some(transfers)) => {
+                    Portion::Transfers { transfers, cap_ns: CAP_NS.min(self.left_ns()) }
+                }
             }
-            (SampleAmount::Seconds(seconds), Some(transfers)) => {
-                Portion::Transfers { transfers, cap_ns: ns(seconds) }
-            }
-        }
+        };
+        (0..self.job.threads).map(portion).collect()
     }
 
     /// Returns the ns left of the time budget, at least 0.2 s; `u64::MAX` without a budget.
@@ -295,9 +219,9 @@ impl Transfers {
         let bytes = asked * self.job.blocks.mean();
         facts.achieved.set(&COUNT, asked.round());
         facts.achieved.set(&VOLUME, bytes.round());
-        if self.cut {
+        if let Some(seconds) = self.cut {
             let wanted = wanted as f64 * self.job.blocks.mean();
-            let cut = TransferWarning::VolumeCut { seconds: self.cut_after, done: bytes, wanted };
+            let cut = TransferWarning::VolumeCut { seconds, done: bytes, wanted };
             facts.warnings.push(cut.into());
         }
     }
@@ -313,74 +237,90 @@ impl Transfers {
         if self.reached.is_empty() {
             return;
         }
-        if let Some(offered) = self.job.open_loop {
-            facts.achieved.set(&fact::TRANSFER_RATE, rate);
-            let missed = rate_missed(offered.per_second, self.job.threads, &self.reached);
-            facts.warnings.extend(missed.map(Note::from));
-        } else {
-            let missed = depth_missed(&self.job, self.kind, &self.reached);
-            facts.warnings.extend(missed.map(Note::from));
-        }
+        let missed = match self.job.open_loop {
+            Some(offered) => {
+                facts.achieved.set(&fact::TRANSFER_RATE, rate);
+                rate_missed(offered.per_second, self.job.threads, &self.reached)
+            }
+            None => depth_missed(&self.job, self.kind, &self.reached),
+        };
+        facts.warnings.extend(missed.map(Note::from));
     }
 }
 
-/// Opens a thread's engine of `kind`. If io_uring is refused (as in containers), direct transfers
-/// of depth 2 or more use libaio.
-fn opened(
-    kind: DiskEngine,
+/// Returns what the load of thread number `thread` of case `id` needs besides an engine.
+fn prepare_load(
+    job: &DiskTransfers,
+    files: Vec<Arc<TestFile>>,
+    extent: WalkExtent,
+    ledger: Option<Ledger>,
+    (id, thread): (&str, usize),
+    cx: &Context<'_>,
+) -> (LoadOptions, TransferSource, TestData) {
+    let (own, seed, until) = (format!("{id} thread {thread}"), cx.options.seed, cx.options.until);
+    let schedule = job.open_loop.map(|offered| {
+        let seed = derive(seed, &format!("{own} arrivals"));
+        StartSchedule::new(offered.arrivals, offered.per_second / job.threads as f64, seed)
+    });
+    let renew = files.first().and_then(|file| renewal(job, file, extent, seed, thread));
+    let manner = LoadOptions { flush: job.flush, schedule, renew, ledger, files, until };
+    let walk = BlockWalk::new(job.order, extent, derive(seed, &own));
+    let source = TransferSource::new(job.operation, job.through, job.blocks.clone(), walk);
+    (manner, source, TestData::new(seed, &own))
+}
+
+/// Opens the engine of a thread; call it on that thread. If io_uring is refused (as in containers),
+/// direct transfers of depth 2 or more use libaio. Returns also which engine it is, with the reason
+/// if another was requested.
+fn open_engine(
     job: &DiskTransfers,
     files: &[Arc<TestFile>],
-    access: AccessOrder,
     clock: TickClock,
-) -> Result<Opened, RingError> {
+) -> Result<(AnyEngine, EngineInfo), RingError> {
+    let in_order =
+        matches!(job.order, BlockOrder::Sequential | BlockOrder::SequentialEach | BlockOrder::Backward);
+    let access = if in_order { AccessOrder::Sequential } else { AccessOrder::Random };
+    let trims = job.operation == DiskOperation::Trim;
+    let instead = match job.engine {
+        DiskEngine::IoUring(_) if trims && files.iter().any(|file| file.is_device()) => {
+            Some("BLKDISCARD is a blocking call".to_owned())
+        }
+        DiskEngine::Libaio if trims => Some("libaio has no requests that trim".to_owned()),
+        _ => None,
+    };
+    let kind = if instead.is_some() { DiskEngine::Psync } else { job.engine };
     let (depth, block) = (job.depth as usize, job.blocks.largest() as usize);
-    let first = open_on(kind, files, depth, block, access, clock)?;
-    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && first.engine.kind() == DiskEngine::Psync;
-    if !is_refused || depth < 2 || job.cache != CacheMode::Direct || job.operation == DiskOperation::Trim {
-        return Ok(first);
+    let open = |kind| open_on(kind, files, depth, block, access, clock);
+    let mut opened = open(kind)?;
+    let is_refused = matches!(kind, DiskEngine::IoUring(_)) && opened.engine.kind() == DiskEngine::Psync;
+    if is_refused && depth >= 2 && job.cache == CacheMode::Direct && !trims {
+        let second = open(DiskEngine::Libaio)?;
+        if second.fell_back.is_none() {
+            opened.engine = second.engine;
+        }
     }
-    let second = open_on(DiskEngine::Libaio, files, depth, block, access, clock)?;
-    let is_other = second.fell_back.is_some();
-    Ok(if is_other { first } else { Opened { fell_back: first.fell_back, ..second } })
-}
-
-/// Returns how many transfers of a fixed amount `thread` does in a sample; `None` for a timed job.
-fn transfers_of(job: &DiskTransfers, thread: u64) -> Option<u64> {
-    job.fixed_transfers().map(|transfers| thread_amount(job.scaling, transfers, job.threads, thread))
-}
-
-/// Returns warnings if another engine than `wanted` is in use, or the kernel refused a feature.
-fn engine_warnings(wanted: DiskEngine, about: EngineInfo) -> impl Iterator<Item = Note> {
-    let used = about.kind;
-    let fell_back = about.fell_back.map(|why| TransferWarning::EngineFellBack { wanted, used, why });
-    let remark = about.remark.map(|why| TransferWarning::NotRegistered { why });
-    fell_back.into_iter().chain(remark).map(Note::from)
+    let (kind, remark) = (opened.engine.kind(), opened.engine.remark());
+    Ok((opened.engine, EngineInfo { kind, fell_back: instead.or(opened.fell_back), remark }))
 }
 
 /// Converts the failure of a load on `path` to that of a case. Wrong data is a wrong answer, unless
 /// `shared`: a reference tool may have written there.
 fn failed(error: &DriverError, path: &str, shared: bool) -> CannotMeasure {
+    let remark = match error {
+        DriverError::Load(LoadError::Examined(_)) if shared => {
+            "; a reference tool writes to the same place, which is filled anew after each of its turns"
+        }
+        DriverError::Load(LoadError::Examined(_)) => "; no reference tool was given this place to write to",
+        _ => "",
+    };
+    let text = format!("{error}{remark}");
     let wrong = match error {
-        DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong(),
+        DriverError::Load(LoadError::Examined(evidence)) if !shared => evidence.wrong,
         DriverError::Load(LoadError::Wrong(wrong)) if !shared => *wrong,
-        _ => return CannotMeasure::environment(describe_error(error, shared)),
+        _ => return CannotMeasure::environment(text),
     };
     let origin = WrongAnswerSource::Storage { path: path.to_owned(), offset: wrong.offset };
-    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(describe_error(error, shared)).into()
-}
-
-fn describe_error(error: &DriverError, shared: bool) -> String {
-    match error {
-        DriverError::Load(LoadError::Examined(_)) if shared => {
-            format!(
-                "{error}; a reference tool writes to the same place, which is filled anew after each of its turns"
-            )
-        }
-        DriverError::Load(LoadError::Examined(_)) => {
-            format!("{error}; no reference tool was given this place to write to")
-        }
-        error => error.to_string(),
-    }
+    WrongAnswer::new(origin, "verify", wrong.how.word()).detail(text).into()
 }
 
 /// Returns a ledger per extent (`None` without `--verify`). Fails if it needs too much memory.
@@ -412,21 +352,14 @@ impl Prepared for Transfers {
     }
 
     fn sample(&mut self, amount: SampleAmount) -> Result<Sample, CannotMeasure> {
-        let crowded = || self.file.as_ref().and_then(|file| file.facts().low_space_message(file));
+        let crowded = || self.file.as_ref().and_then(|file| file.facts.low_space_message(file));
         if let Some(why) = self.spoilt.clone().or_else(crowded) {
             return Err(CannotMeasure::environment(why));
         }
-        let portions: Vec<Portion> =
-            (0..self.job.threads).map(|thread| self.portion(amount, thread)).collect();
+        let portions = self.portions(amount);
         let begun = self.busy.now();
-        let portion = |thread: u64| portions.get(thread as usize).copied().unwrap_or(Portion::Time { ns: 0 });
-        let count = match self.team.count(portion) {
-            Ok(count) => count,
-            Err(error) => {
-                let shared = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
-                return Err(failed(&error, &self.path, shared));
-            }
-        };
+        let shared = self.tool_files.as_ref().is_some_and(ToolFiles::shares_case_file);
+        let count = self.team.count(&portions).map_err(|error| failed(&error, &self.path, shared))?;
         self.claimed.read += count.tally.read.bytes;
         self.claimed.written += count.tally.written.bytes;
         if self.warm || self.job.fixed_transfers().is_none() {
@@ -438,7 +371,7 @@ impl Prepared for Transfers {
                 flushed: count.tally.sync.mean().is_some(),
             });
             if count.tally.cut {
-                (self.cut, self.cut_after) = (true, count.elapsed);
+                self.cut = Some(count.elapsed);
             }
         }
         self.warm = true;
@@ -451,10 +384,9 @@ impl Prepared for Transfers {
         }
         if let Some(done) = begun.and_then(|begun| self.busy.since(begun)) {
             let moved = count.tally.read.bytes.saturating_add(count.tally.written.bytes);
-            let figures =
-                [(metrics::BUSY_METRIC, done.busy()), (metrics::AWAIT, done.request_seconds(moved))];
-            let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-            sample.values.extend(known);
+            let busy = done.busy().map(|share| (metrics::BUSY_METRIC.to_owned(), share));
+            let seconds = done.request_seconds(moved).map(|seconds| (metrics::AWAIT.to_owned(), seconds));
+            sample.values.extend(busy.into_iter().chain(seconds));
         }
         Ok(sample)
     }

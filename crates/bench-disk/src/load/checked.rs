@@ -6,6 +6,7 @@ use plimsoll_metal::uring::{RequestKind, WaitEnd};
 
 use super::{LoadError, Loop, TallyMode, Whole};
 use crate::engine::Engine;
+
 /// Longest final check of the whole file, in ns.
 const REREAD_NS: u64 = 60_000_000_000;
 
@@ -43,21 +44,13 @@ impl<E: Engine> Loop<E> {
     pub(super) fn check(&mut self, slot: usize) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = self.slots[slot].whole;
         let Some(ledger) = &mut self.manner.ledger else { return Ok(()) };
-        match op {
-            RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync => {
-                ledger.end_write(offset, len)
-            }
-            RequestKind::Read => {
-                let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len)) else {
-                    return Ok(());
-                };
-                let entered = self.slots[slot].entered;
-                if let Err(wrong) = ledger.check(&self.noise, buffer, offset, entered) {
-                    let transfer = self.slots[slot].whole;
-                    return Err(self.keep_suspect(slot, transfer, wrong));
-                }
-            }
-            RequestKind::DataSync | RequestKind::Sync | RequestKind::Trim => {}
+        if op.is_write() {
+            ledger.end_write(offset, len);
+        } else if op == RequestKind::Read
+            && let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..len))
+            && let Err(wrong) = ledger.check(&self.noise, buffer, offset, self.slots[slot].entered)
+        {
+            return Err(self.keep_suspect(slot, self.slots[slot].whole, wrong));
         }
         Ok(())
     }
@@ -65,7 +58,7 @@ impl<E: Engine> Loop<E> {
     /// Reads and verifies every block once, for at most [`REREAD_NS`] and roughly the time budget.
     pub(super) fn reread(&mut self) -> Result<(), LoadError> {
         let begun = self.engine.now_ns();
-        let extent = self.source.extent();
+        let extent = self.source.walk.extent;
         let end = extent.start + extent.bytes;
         let mut next = extent.start;
         let left = self.manner.until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -93,14 +86,14 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::{CAP_NS, Directions, DiskLoad, LoadOptions, TransferTally, create_load};
+    use super::super::{CAP_NS, DiskLoad, LoadOptions, Portion, TransferTally, create_load};
     use crate::backing::cache::PageCacheMode;
     use crate::backing::dir::check_dir;
     use crate::backing::regular_file::{AllocationEffect, TestFile};
     use crate::engine::open;
     use crate::load::data::{Seal, TestData};
     use crate::load::ledger::Ledger;
-    use crate::load::pattern::WalkExtent;
+    use crate::load::pattern::{BlockWalk, WalkExtent};
     use crate::load::source::TransferSource;
     use crate::storage::fill::{CHUNK, fill};
     use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
@@ -126,8 +119,13 @@ mod tests {
         let engine = open(kind, &file, 4, BLOCK).expect("open").engine;
         let extent = WalkExtent::of_blocks((CHUNK / BLOCK) as u64, BLOCK as u64);
         let blocks = BlockSizes::One(BLOCK as u64);
-        let source = TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 1);
-        let tally = TransferTally::empty(Directions::Together);
+        let source = TransferSource::new(
+            operation,
+            WriteThrough::No,
+            blocks,
+            BlockWalk::new(BlockOrder::Random, extent, 1),
+        );
+        let tally = TransferTally::default();
         let ledger = Ledger::new(0, CHUNK as u64, BLOCK as u64).expect("small");
         let manner =
             LoadOptions { ledger: Some(ledger), files: vec![Arc::clone(&file)], ..LoadOptions::default() };
@@ -136,7 +134,7 @@ mod tests {
     }
 
     fn amount(rig: &mut Rig, transfers: u64) -> Result<(), String> {
-        let done = rig.load.amount(transfers, CAP_NS, TransferTally::empty(Directions::Together));
+        let done = rig.load.count(Portion::Transfers { transfers, cap_ns: CAP_NS }, TransferTally::default());
         done.map(|_| ()).map_err(|error| error.to_string())
     }
 

@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
-use crate::load::{Directions, DiskLoad, LoadError, TransferTally};
+use crate::load::{DiskLoad, LoadError, Portion, TransferTally};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Idle ns after which a load ends: the parent may be stopped, and writes wear a disk.
@@ -36,36 +36,20 @@ pub enum DriverError {
 }
 
 /// Commands to the thread. Tallies are passed back and forth, so none is allocated while measuring.
-enum DriverCommand {
-    Interval { ns: u64, next: TransferTally },
-    Amount { transfers: u64, cap_ns: u64, next: TransferTally },
+pub(crate) enum DriverCommand {
+    Count(Portion, Box<TransferTally>),
+    /// Stops the load and limits its transfers in flight, from 1 to the engine's depth.
     Limit(usize),
+    /// Stops the load until the next count.
     Stop,
+    /// Stops the load and verifies the data.
     Check,
-}
-
-/// Amount to count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Portion {
-    /// Time; the load stays up. See [`DiskLoad::interval`].
-    Time {
-        /// Least duration in ns.
-        ns: u64,
-    },
-    /// Transfers; the load ends with them. See [`DiskLoad::amount`].
-    Transfers {
-        /// Number of transfers.
-        transfers: u64,
-        /// Longest duration in ns.
-        cap_ns: u64,
-    },
 }
 
 enum Reply {
     Ready(EngineInfo),
     Counted(Box<TransferTally>),
-    Stopped,
-    Checked,
+    Done,
 }
 
 /// Handle of the thread. Dropping it ends the load and the thread.
@@ -74,15 +58,13 @@ pub struct Driver {
     commands: Option<Sender<DriverCommand>>,
     replies: Receiver<Result<Reply, LoadError>>,
     thread: Option<JoinHandle<()>>,
-    directions: Directions,
-    spare: Option<TransferTally>,
+    spare: Option<Box<TransferTally>>,
 }
 
 impl Driver {
     /// Creates the load with `make` on a new thread; returns the handle and facts about its engine.
-    /// `directions`: whether reads and writes have separate latencies. Fails if the thread cannot
-    /// start or `make` fails.
-    pub fn start<F>(directions: Directions, make: F) -> Result<(Driver, EngineInfo), DriverError>
+    /// `spare` takes counts. Fails if the thread cannot start or `make` fails.
+    pub fn start<F>(spare: TransferTally, make: F) -> Result<(Driver, EngineInfo), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
     {
@@ -102,51 +84,32 @@ impl Driver {
         };
         let thread = std::thread::Builder::new().name("disk load".to_owned()).spawn(serve);
         let thread = Some(thread.map_err(DriverError::Thread)?);
-        let mut driver = Driver { commands: Some(commands), replies, thread, directions, spare: None };
+        let mut driver = Driver { commands: Some(commands), replies, thread, spare: Some(Box::new(spare)) };
         match driver.reply()? {
             Reply::Ready(about) => Ok((driver, about)),
-            Reply::Counted(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
+            Reply::Counted(_) | Reply::Done => Err(DriverError::Ended),
         }
     }
 
     /// Starts to count `portion` and returns at once; [`Driver::wait_count`] waits for the count.
     pub fn start_count(&mut self, portion: Portion) {
-        let next = self.spare.take().unwrap_or_else(|| TransferTally::empty(self.directions));
-        self.send(match portion {
-            Portion::Time { ns } => DriverCommand::Interval { ns, next },
-            Portion::Transfers { transfers, cap_ns } => DriverCommand::Amount { transfers, cap_ns, next },
-        });
+        let next = self.spare.take().unwrap_or_default();
+        self.send(DriverCommand::Count(portion, next));
     }
 
     /// Waits for the requested count and returns it. Fails with the first failed transfer.
     pub fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
-            Reply::Counted(tally) => Ok(self.spare.insert(*tally)),
-            Reply::Ready(_) | Reply::Stopped | Reply::Checked => Err(DriverError::Ended),
+            Reply::Counted(tally) => Ok(self.spare.insert(tally)),
+            Reply::Ready(_) | Reply::Done => Err(DriverError::Ended),
         }
     }
 
-    /// Stops the load and limits its transfers in flight to `limit`, from 1 to the engine's depth.
-    pub fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
-        self.ask(DriverCommand::Limit(limit)).map(|_| ())
-    }
-
-    /// Stops the load until the next count. Fails with the first failed transfer.
-    pub fn stop(&mut self) -> Result<(), DriverError> {
-        self.ask(DriverCommand::Stop).map(|_| ())
-    }
-
-    /// Stops the load and verifies the data. Fails with the first failed transfer or wrong sector.
-    pub fn verify(&mut self) -> Result<(), DriverError> {
-        match self.ask(DriverCommand::Check)? {
-            Reply::Checked => Ok(()),
-            Reply::Ready(_) | Reply::Counted(_) | Reply::Stopped => Err(DriverError::Ended),
-        }
-    }
-
-    fn ask(&mut self, command: DriverCommand) -> Result<Reply, DriverError> {
+    /// Executes `command` and waits until it is done. Fails with the first failed transfer or, after
+    /// a check, the first wrong sector.
+    pub(crate) fn ask(&mut self, command: DriverCommand) -> Result<(), DriverError> {
         self.send(command);
-        self.reply()
+        self.reply().map(drop)
     }
 
     /// Sends a command. If the thread has failed, the pending reply contains the failure.
@@ -179,23 +142,14 @@ fn serve(
 ) -> Result<(), LoadError> {
     while let Some(command) = next_command(load, inbox)? {
         let reply = match command {
-            DriverCommand::Interval { ns, next } => Reply::Counted(Box::new(load.interval(ns, next)?)),
-            DriverCommand::Amount { transfers, cap_ns, next } => {
-                Reply::Counted(Box::new(load.amount(transfers, cap_ns, next)?))
-            }
+            DriverCommand::Count(portion, next) => Reply::Counted(Box::new(load.count(portion, *next)?)),
             DriverCommand::Limit(limit) => {
                 load.stop()?;
                 load.set_limit(limit);
-                Reply::Stopped
+                Reply::Done
             }
-            DriverCommand::Stop => {
-                load.stop()?;
-                Reply::Stopped
-            }
-            DriverCommand::Check => {
-                load.verify()?;
-                Reply::Checked
-            }
+            DriverCommand::Stop => load.stop().map(|()| Reply::Done)?,
+            DriverCommand::Check => load.verify().map(|()| Reply::Done)?,
         };
         if outbox.send(Ok(reply)).is_err() {
             return Ok(());
@@ -242,7 +196,7 @@ mod tests {
     use crate::backing::regular_file::{AllocationEffect, TestFile};
     use crate::engine::open;
     use crate::load::data::TestData;
-    use crate::load::pattern::WalkExtent;
+    use crate::load::pattern::{BlockWalk, WalkExtent};
     use crate::load::source::TransferSource;
     use crate::load::{self, CAP_NS, LoadOptions};
     use crate::storage::fill::{CHUNK, fill};
@@ -267,25 +221,16 @@ mod tests {
         let engine = open(DiskEngine::Psync, file, 1, 4096)?.engine;
         let about = EngineInfo { kind: engine.kind(), fell_back: None, remark: engine.remark() };
         let extent = WalkExtent::of_blocks((CHUNK / 4096) as u64, 4096);
-        let source = TransferSource::new(
-            DiskOperation::Read,
-            WriteThrough::No,
-            BlockSizes::One(4096),
-            BlockOrder::Random,
-            extent,
-            1,
-        );
-        let tally = TransferTally::empty(Directions::Together);
-        Ok((
-            load::create_load(engine, source, TestData::new(1, "case"), LoadOptions::default(), tally),
-            about,
-        ))
+        let walk = BlockWalk::new(BlockOrder::Random, extent, 1);
+        let source = TransferSource::new(DiskOperation::Read, WriteThrough::No, BlockSizes::One(4096), walk);
+        let (noise, tally) = (TestData::new(1, "case"), TransferTally::default());
+        Ok((load::create_load(engine, source, noise, LoadOptions::default(), tally), about))
     }
 
     fn rig() -> Rig {
         let (file, dir) = filled();
         let theirs = Arc::clone(&file);
-        let (driver, about) = Driver::start(Directions::Together, move || make(&theirs)).expect("start");
+        let (driver, about) = Driver::start(TransferTally::default(), move || make(&theirs)).expect("start");
         assert_eq!(about, EngineInfo { kind: DiskEngine::Psync, fell_back: None, remark: None });
         Rig { driver, file, _dir: dir }
     }
@@ -297,7 +242,7 @@ mod tests {
         }
 
         fn interval(&mut self, ns: u64) -> Result<&TransferTally, DriverError> {
-            self.driver.start_count(Portion::Time { ns });
+            self.driver.start_count(Portion::Time(ns));
             self.driver.wait_count()
         }
     }
@@ -309,8 +254,8 @@ mod tests {
         for _ in 0..3 {
             let tally = rig.interval(1_000_000).expect("count");
             assert!(tally.transfers > 0 && tally.elapsed() >= 1e-3);
-            rig.driver.stop().expect("stop");
-            rig.driver.verify().expect("check");
+            rig.driver.ask(DriverCommand::Stop).expect("stop");
+            rig.driver.ask(DriverCommand::Check).expect("check");
         }
         assert_eq!(rig.amount(3).expect("count").transfers, 3);
     }
@@ -322,14 +267,14 @@ mod tests {
         rig.file.set_len(0).expect("cut");
         let error = rig.interval(60_000_000_000).map(|_| ()).expect_err("nothing left to read");
         assert!(error.to_string().contains("moved only 0 B of it"), "{error}");
-        assert!(matches!(rig.driver.stop(), Err(DriverError::Ended)));
+        assert!(matches!(rig.driver.ask(DriverCommand::Stop), Err(DriverError::Ended)));
         assert!(matches!(rig.interval(1), Err(DriverError::Ended)));
     }
 
     #[test]
     fn what_cannot_be_made_says_why() {
         let why = || LoadError::Fill("none".to_owned());
-        let failed = Driver::start(Directions::Together, move || Err(why())).map(|_| ());
+        let failed = Driver::start(TransferTally::default(), move || Err(why())).map(|_| ());
         assert!(matches!(failed, Err(DriverError::Load(LoadError::Fill(_)))));
     }
 
@@ -341,7 +286,7 @@ mod tests {
             !keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"),
             "it is not up before it is asked for"
         );
-        load.interval(1, TransferTally::empty(Directions::Together)).expect("count");
+        load.count(Portion::Time(1), TransferTally::default()).expect("count");
         assert!(keep_up_or_stop(load.as_mut(), u64::MAX).expect("tend"));
         assert!(load.unasked_ns().is_some());
         assert!(!keep_up_or_stop(load.as_mut(), 0).expect("tend"));

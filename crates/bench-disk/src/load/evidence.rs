@@ -53,7 +53,8 @@ impl fmt::Display for RereadResult {
 /// All evidence about a sector with wrong data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectorEvidence {
-    pub(super) wrong: WrongSector,
+    /// The first sector with wrong data.
+    pub(crate) wrong: WrongSector,
     pub(super) first: SectorContent,
     /// Read again in the same way.
     pub(super) again: RereadResult,
@@ -62,13 +63,6 @@ pub struct SectorEvidence {
     pub(super) mode: PageCacheMode,
     /// Number of plimsoll's last write there, if known, and whether it is complete.
     pub(super) last: Option<(u64, bool)>,
-}
-
-impl SectorEvidence {
-    /// Returns the first sector with wrong data: its offset and the kind of mismatch.
-    pub fn wrong(&self) -> WrongSector {
-        self.wrong
-    }
 }
 
 impl fmt::Display for SectorEvidence {
@@ -136,13 +130,12 @@ impl<E: Engine> Loop<E> {
         let again =
             self.looked(&bytes, transfer.op, wrong.offset, |load| load.read_again(transfer, wrong.offset));
         let file = self.manner.files.get(transfer.file).cloned();
-        let mode = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache()) {
+        let mode = match file.as_ref().map_or(PageCacheMode::Direct, |file| file.cache) {
             PageCacheMode::Direct => PageCacheMode::Buffered,
             PageCacheMode::Buffered => PageCacheMode::Direct,
         };
         let other = self.looked(&bytes, transfer.op, wrong.offset, |_| {
-            file.ok_or_else(|| "no other way is known".to_owned())
-                .and_then(|file| read_in_other_mode(&file, mode, wrong.offset))
+            read_in_other_mode(&file.ok_or("no other way is known")?, mode, wrong.offset)
         });
         let last = self.manner.ledger.as_ref().map(|ledger| ledger.last_write(wrong.offset));
         let first = self.noise.identify(&bytes, wrong.offset);
@@ -178,9 +171,8 @@ impl<E: Engine> Loop<E> {
         self.read_back(slot, transfer).map_err(|error| error.to_string())?;
         let at = usize::try_from(offset.saturating_sub(transfer.offset)).map_err(|e| e.to_string())?;
         let bytes = self.engine.buffer(slot).and_then(|buffer| buffer.get(at..transfer.len));
-        bytes
-            .map(|rest| rest.get(..SECTOR_BYTES).unwrap_or(rest).to_vec())
-            .ok_or_else(|| "no buffer".to_owned())
+        let rest = bytes.ok_or("no buffer")?;
+        Ok(rest.get(..SECTOR_BYTES).unwrap_or(rest).to_vec())
     }
 }
 
@@ -193,7 +185,7 @@ fn read_in_other_mode(file: &Arc<TestFile>, mode: PageCacheMode, offset: u64) ->
         }
         (other, _) => other.map_err(|e| e.to_string())?,
     };
-    if other.cache() == PageCacheMode::Buffered {
+    if other.cache == PageCacheMode::Buffered {
         // Only advice: dirty or locked pages stay.
         let _ = rustix::fs::fdatasync(&other);
         let _ = rustix::fs::fadvise(&other, 0, None, Advice::DontNeed);

@@ -24,16 +24,10 @@ pub struct TransferFault {
 pub enum FaultCause {
     /// Error of the kernel.
     Errno(Errno),
-    /// A short transfer that cannot be continued.
-    Short {
-        /// Bytes moved.
-        moved: usize,
-    },
-    /// More bytes than requested, so that no count of the kernel is reliable.
-    Excess {
-        /// Reported bytes.
-        moved: usize,
-    },
+    /// A short transfer that cannot be continued; the bytes moved.
+    Short(usize),
+    /// More bytes reported than requested, so that no count of the kernel is reliable.
+    Excess(usize),
 }
 
 /// Reason why a load ended.
@@ -64,8 +58,8 @@ impl fmt::Display for TransferFault {
         let Request { op, offset, start, len, .. } = self.request;
         // A short transfer is reported as a whole; other failures concern the requested rest.
         let (offset, len) = match self.what {
-            FaultCause::Errno(_) | FaultCause::Excess { .. } => (offset, len),
-            FaultCause::Short { .. } => (offset.saturating_sub(start as u64), start + len),
+            FaultCause::Errno(_) | FaultCause::Excess(_) => (offset, len),
+            FaultCause::Short(_) => (offset.saturating_sub(start as u64), start + len),
         };
         let op = match op {
             RequestKind::Read => "read",
@@ -77,11 +71,11 @@ impl fmt::Display for TransferFault {
         write!(f, "{op} of {} at offset {offset} ", human(len as u64))?;
         match self.what {
             FaultCause::Errno(errno) => write!(f, "failed: {errno}{}", hint(errno)),
-            FaultCause::Excess { moved } => {
+            FaultCause::Excess(moved) => {
                 let moved = human(moved as u64);
                 write!(f, "reports {moved}, more than that: the kernel, or a layer between, counts wrongly")
             }
-            FaultCause::Short { moved } => {
+            FaultCause::Short(moved) => {
                 let moved = human(moved as u64);
                 write!(f, "moved only {moved} of it; the file was cut, or the device is failing, see dmesg")
             }
@@ -96,10 +90,10 @@ pub fn remaining_request(completion: &Completion) -> Result<Option<Request>, Tra
     let request = completion.request;
     let fault = |what| Err(TransferFault { request, what });
     match completion.outcome {
-        Ok(moved) if moved > request.len => fault(FaultCause::Excess { moved }),
+        Ok(moved) if moved > request.len => fault(FaultCause::Excess(moved)),
         Ok(moved) if moved == request.len => Ok(None),
         // The end of the file, or a device that accepts no more.
-        Ok(0) => fault(FaultCause::Short { moved: request.start }),
+        Ok(0) => fault(FaultCause::Short(request.start)),
         Ok(moved) => Ok(Some(Request {
             offset: request.offset + moved as u64,
             start: request.start + moved,
@@ -108,7 +102,7 @@ pub fn remaining_request(completion: &Completion) -> Result<Option<Request>, Tra
         })),
         Err(Errno::INTR | Errno::AGAIN) if !request.op.is_sync() => Ok(Some(request)),
         // Direct I/O cannot continue at an unaligned offset.
-        Err(Errno::INVAL) if request.start > 0 => fault(FaultCause::Short { moved: request.start }),
+        Err(Errno::INVAL) if request.start > 0 => fault(FaultCause::Short(request.start)),
         Err(errno) => fault(FaultCause::Errno(errno)),
     }
 }

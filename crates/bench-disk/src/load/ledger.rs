@@ -97,7 +97,7 @@ impl Ledger {
     /// Returns the generations that a read may find at `offset` if the read started at ledger time
     /// `began`.
     pub fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
-        let Some(place) = self.index(offset).and_then(|index| self.places.get(index)) else { return 0..=0 };
+        let Some(place) = self.place(offset) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
         let oldest = if place.settled > began { 0 } else { place.oldest };
         oldest..=place.newest
@@ -105,14 +105,12 @@ impl Ledger {
 
     /// Whether a read that started at ledger time `began` may find a mixture of writes at `offset`.
     fn may_be_mixed(&self, offset: u64, began: u64) -> bool {
-        let place = self.index(offset).and_then(|index| self.places.get(index));
-        place.is_some_and(|place| place.mixed || place.writers > 0 || place.settled > began)
+        self.place(offset).is_some_and(|place| place.mixed || place.writers > 0 || place.settled > began)
     }
 
     /// Returns the generation of the last write at `offset` (0: none), and whether it is complete.
     pub fn last_write(&self, offset: u64) -> (u64, bool) {
-        let place = self.index(offset).and_then(|index| self.places.get(index));
-        place.map_or((0, true), |place| (place.newest, place.writers == 0))
+        self.place(offset).map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
     /// Verifies `read`, the data at `offset` of a read that started at ledger time `began`, against
@@ -134,6 +132,10 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    fn place(&self, offset: u64) -> Option<&BlockState> {
+        self.places.get(self.index(offset)?)
     }
 
     fn index(&self, offset: u64) -> Option<usize> {

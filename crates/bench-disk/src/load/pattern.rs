@@ -172,13 +172,14 @@ const AHEAD: u64 = 16;
 /// An endless walk over an extent.
 #[derive(Debug, Clone)]
 pub struct BlockWalk {
-    order: BlockOrder,
-    extent: WalkExtent,
+    pub(super) order: BlockOrder,
+    /// Range of the file that it visits.
+    pub(super) extent: WalkExtent,
     places: u64,
     /// Sequential and backward: bytes passed. Otherwise: places visited in this pass.
     next: u64,
     phase: u64,
-    seed: u64,
+    pub(super) seed: u64,
     pass: u64,
     permutation: Permutation,
     /// Random: places of the steps from `next / AHEAD * AHEAD` on.
@@ -208,11 +209,6 @@ impl BlockWalk {
             rng: SmallRng::seed_from_u64(derive(seed, "zipf")),
             ranks,
         }
-    }
-
-    /// Returns the range of the file that the walk visits.
-    pub fn extent(&self) -> WalkExtent {
-        self.extent
     }
 
     /// Returns the offset in the file of the next block of `len` bytes (at most `extent.largest`),

@@ -127,7 +127,7 @@ impl<E: Engine> Loop<E> {
         let more = match rest {
             None if self.halves && op == RequestKind::Read => {
                 of_slot.first_half_ns = completion.completed_ns;
-                let write = Whole { op: self.source.write(), file: 1, ..of_slot.whole };
+                let write = Whole { op: self.source.write, file: 1, ..of_slot.whole };
                 of_slot.whole = write;
                 Some(write.request(slot))
             }
@@ -154,20 +154,15 @@ impl<E: Engine> Loop<E> {
             traffic.bytes += len as u64;
             traffic.latency.iter_mut().for_each(|times| times.record(ns, 1));
         };
-        match (op, self.source.operation()) {
+        match (op, self.source.operation) {
             (RequestKind::Read, _) => one_way(&mut tally.read, latency_ns),
-            (
-                RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync,
-                DiskOperation::Copy,
-            ) => {
+            (op, DiskOperation::Copy) if op.is_write() => {
                 let read_ns = slot.first_half_ns.saturating_sub(from_ns);
                 one_way(&mut tally.read, read_ns);
                 one_way(&mut tally.written, latency_ns.saturating_sub(read_ns));
             }
-            (RequestKind::Write | RequestKind::WriteThrough | RequestKind::WriteSync, _) => {
-                one_way(&mut tally.written, latency_ns)
-            }
-            (RequestKind::DataSync | RequestKind::Sync | RequestKind::Trim, _) => {}
+            (op, _) if op.is_write() => one_way(&mut tally.written, latency_ns),
+            _ => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_metal::uring::RequestKind;
 
-use crate::load::pattern::{BlockWalk, WalkExtent, derive, mix};
+use crate::load::pattern::{BlockWalk, derive, mix};
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskOperation, WriteThrough};
 
 /// Returns the block size in bytes that the number `random` selects by weight.
@@ -38,28 +38,23 @@ pub struct Next {
 /// An endless sequence of transfers.
 #[derive(Debug, Clone)]
 pub struct TransferSource {
-    operation: DiskOperation,
+    /// Operation of the case, such as a mix of reads and writes.
+    pub(super) operation: DiskOperation,
     blocks: BlockSizes,
-    walk: BlockWalk,
+    pub(super) walk: BlockWalk,
     /// Walk of writes, if it is separate.
     writes: Option<BlockWalk>,
     /// Operation, unless mixed.
     op: RequestKind,
-    write: RequestKind,
+    /// Request of writes: plain, O_DSYNC or O_SYNC.
+    pub(super) write: RequestKind,
     random: u64,
 }
 
 impl TransferSource {
-    /// Creates a sequence of transfers over `extent`; `through`: whether writes are durable on
-    /// completion. Equal seeds give equal sequences.
-    pub fn new(
-        operation: DiskOperation,
-        through: WriteThrough,
-        blocks: BlockSizes,
-        order: BlockOrder,
-        extent: WalkExtent,
-        seed: u64,
-    ) -> Self {
+    /// Creates a sequence of transfers along `walk`; `through`: whether writes are durable on
+    /// completion. Equal walks give equal sequences.
+    pub fn new(operation: DiskOperation, through: WriteThrough, blocks: BlockSizes, walk: BlockWalk) -> Self {
         let write = match through {
             WriteThrough::No => RequestKind::Write,
             WriteThrough::Yes => RequestKind::WriteThrough,
@@ -70,26 +65,11 @@ impl TransferSource {
             DiskOperation::Write | DiskOperation::Append => write,
             DiskOperation::Trim => RequestKind::Trim,
         };
-        let walk = BlockWalk::new(order, extent, seed);
         let separate_walks =
-            order == BlockOrder::SequentialEach && matches!(operation, DiskOperation::Mixed { .. });
+            walk.order == BlockOrder::SequentialEach && matches!(operation, DiskOperation::Mixed { .. });
         let writes = separate_walks.then(|| walk.clone());
-        TransferSource { operation, blocks, walk, writes, op, write, random: derive(seed, "mix") }
-    }
-
-    /// Returns the operation of the case, such as a mix of reads and writes.
-    pub fn operation(&self) -> DiskOperation {
-        self.operation
-    }
-
-    /// Returns the range of the file that transfers touch.
-    pub fn extent(&self) -> WalkExtent {
-        self.walk.extent()
-    }
-
-    /// Returns the kind of request for writes: plain, O_DSYNC or O_SYNC.
-    pub fn write(&self) -> RequestKind {
-        self.write
+        let random = derive(walk.seed, "mix");
+        TransferSource { operation, blocks, walk, writes, op, write, random }
     }
 
     /// Draws the next transfer: kind, offset, length, and whether it starts another pass.
@@ -128,11 +108,17 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use plimsoll_units::quantity::parse_sizes;
+    use crate::load::pattern::WalkExtent;
+    use plimsoll_units::quantity::{SizeMix, parse_sizes};
 
     fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {
         let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };
-        TransferSource::new(operation, WriteThrough::No, blocks, BlockOrder::Random, extent, 3)
+        TransferSource::new(
+            operation,
+            WriteThrough::No,
+            blocks,
+            BlockWalk::new(BlockOrder::Random, extent, 3),
+        )
     }
 
     fn mixed(text: &str) -> BlockSizes {
@@ -171,14 +157,8 @@ mod tests {
     fn reads_and_writes_of_a_mix_can_ascend_each_on_their_own() {
         let extent = WalkExtent { start: 0, bytes: 1 << 20, unit: 4096, largest: 4096 };
         let operation = DiskOperation::Mixed { read_share: 50 };
-        let mut source = TransferSource::new(
-            operation,
-            WriteThrough::No,
-            BlockSizes::One(4096),
-            BlockOrder::SequentialEach,
-            extent,
-            3,
-        );
+        let walk = BlockWalk::new(BlockOrder::SequentialEach, extent, 3);
+        let mut source = TransferSource::new(operation, WriteThrough::No, BlockSizes::One(4096), walk);
         let mut next = HashMap::from([(RequestKind::Read, 0), (RequestKind::Write, 0)]);
         for _ in 0..1000 {
             let drawn = source.draw();

@@ -59,32 +59,11 @@ pub struct Parts {
     pub complete_ns: u64,
 }
 
-/// Separation of read and write times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Directions {
-    /// One direction, or transfers in both.
-    Together,
-    /// One distribution per direction.
-    Separate,
-}
-
-impl Directions {
-    /// Returns `Separate` (latencies per direction) for mixed loads and copies, else `Together`.
-    pub fn of(operation: DiskOperation) -> Self {
-        match operation {
-            DiskOperation::Mixed { .. } | DiskOperation::Copy => Self::Separate,
-            _ => Self::Together,
-        }
-    }
-}
-
 impl TransferTally {
-    /// Creates an empty tally; `directions`: whether reads and writes have latencies of their own.
-    pub fn empty(directions: Directions) -> Self {
-        let traffic = || Traffic {
-            latency: (directions == Directions::Separate).then(Times::default),
-            ..Traffic::default()
-        };
+    /// Creates an empty tally; reads and writes of mixed loads and copies have latencies of their own.
+    pub fn of(operation: DiskOperation) -> Self {
+        let is_separate = matches!(operation, DiskOperation::Mixed { .. } | DiskOperation::Copy);
+        let traffic = || Traffic { latency: is_separate.then(Times::default), ..Traffic::default() };
         TransferTally { read: traffic(), written: traffic(), ..TransferTally::default() }
     }
 

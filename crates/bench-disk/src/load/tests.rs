@@ -1,6 +1,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
@@ -9,7 +10,7 @@ use plimsoll_metal::uring::{Completion, RingError};
 use rustix::io::Errno;
 
 use super::*;
-use crate::load::pattern::WalkExtent;
+use crate::load::pattern::{BlockWalk, WalkExtent};
 use plimsoll_model::job::disk::{
     ArrivalProcess, BlockOrder, BlockSizes, DiskEngine, DiskOperation, Flush, SyncCall, WriteThrough,
 };
@@ -133,16 +134,16 @@ struct Rig {
 }
 
 fn tally() -> TransferTally {
-    TransferTally::empty(Directions::Separate)
+    TransferTally::of(DiskOperation::Copy)
 }
 
 impl Rig {
     fn done(&mut self, transfers: u64) -> Result<TransferTally, LoadError> {
-        self.load.amount(transfers, CAP_NS, tally())
+        self.load.count(Portion::Transfers { transfers, cap_ns: CAP_NS }, tally())
     }
 
     fn interval(&mut self, ns: u64) -> Result<TransferTally, LoadError> {
-        self.load.interval(ns, tally())
+        self.load.count(Portion::Time(ns), tally())
     }
 
     fn asked(&self, op: RequestKind) -> usize {
@@ -185,7 +186,8 @@ fn rig_of(depth: usize, blocks: u64, case: Case<'_>) -> Rig {
     let files = Rc::new(RefCell::new([bytes, other]));
     let engine = Scripted::new(depth, BLOCK, &files, case.script);
     let (deepest, asked) = (Rc::clone(&engine.deepest), Rc::clone(&engine.asked));
-    let source = TransferSource::new(case.operation, case.through, case.blocks, case.order, extent, 1);
+    let walk = BlockWalk::new(case.order, extent, 1);
+    let source = TransferSource::new(case.operation, case.through, case.blocks, walk);
     let load = Loop::new(engine, source, TestData::new(1, "case"), case.manner, tally());
     Rig { load, files, asked, deepest }
 }
@@ -269,7 +271,7 @@ fn more_bytes_than_requested_are_an_error() {
     for operation in [DiskOperation::Read, DiskOperation::Write] {
         let error = rig(operation, 1, 10, &[Act::Excess]).done(1).expect_err("fails");
         assert!(
-            matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Excess { .. }, .. })),
+            matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Excess(_), .. })),
             "{error:?}"
         );
     }
@@ -278,15 +280,12 @@ fn more_bytes_than_requested_are_an_error() {
 #[test]
 fn the_end_of_the_file_is_no_transfer_of_nothing() {
     let error = rig(DiskOperation::Read, 1, 10, &[Act::Part(0)]).done(1).expect_err("fails");
-    assert!(
-        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short { moved: 0 }, .. })),
-        "{error:?}"
-    );
+    assert!(matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short(0), .. })), "{error:?}");
     // If direct I/O cannot continue at an unaligned offset, the cause is the short transfer.
     let script = [Act::Part(100), Act::Fail(Errno::INVAL)];
     let error = rig(DiskOperation::Read, 1, 10, &script).done(1).expect_err("fails");
     assert!(
-        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short { moved: 100 }, .. })),
+        matches!(error, LoadError::Fault(TransferFault { what: FaultCause::Short(100), .. })),
         "{error:?}"
     );
 }
@@ -445,10 +444,10 @@ fn a_flush_waits_for_what_is_in_flight() {
 
 #[test]
 fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
-    let renewals = Rc::new(RefCell::new(0));
-    let counted = Rc::clone(&renewals);
+    let renewals = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&renewals);
     let renew: Renew = Box::new(move || {
-        *counted.borrow_mut() += 1;
+        counted.fetch_add(1, Ordering::Relaxed);
         let until = monotonic_ns() + 1_000_000;
         while monotonic_ns() < until {}
         Ok(())
@@ -458,7 +457,7 @@ fn a_file_that_is_used_up_is_begun_anew_and_that_time_is_set_aside() {
         Case { operation: DiskOperation::Append, order: BlockOrder::Sequential, manner, ..Case::default() };
     let mut rig = rig_of(2, 10, case);
     let tally = rig.done(35).expect("run");
-    assert_eq!((*renewals.borrow(), tally.transfers), (3, 35));
+    assert_eq!((renewals.load(Ordering::Relaxed), tally.transfers), (3, 35));
     assert!(tally.excluded_ns >= 3_000_000 && tally.excluded_cpu_ns > 0);
     assert!(tally.elapsed() <= (tally.to_ns - tally.from_ns) as f64 * 1e-9 - 3e-3);
     rig.load.verify().expect("check");
@@ -489,7 +488,10 @@ fn an_open_loop_begins_no_earlier_than_meant_and_counts_the_waiting() {
 #[test]
 fn a_sample_past_its_cap_is_cut_and_says_so() {
     let mut rig = rig(DiskOperation::Read, 2, 50, &[]);
-    let tally = rig.load.amount(u64::MAX / 2, 2_000_000, tally()).expect("run");
+    let tally = rig
+        .load
+        .count(Portion::Transfers { transfers: u64::MAX / 2, cap_ns: 2_000_000 }, tally())
+        .expect("run");
     assert!(tally.cut && tally.transfers > 0 && tally.elapsed() >= 2e-3);
     assert_eq!(tally.latency.count(), tally.transfers);
     assert!(!rig.done(10).expect("run").cut);

@@ -2,9 +2,9 @@
 
 use plimsoll_metal::usage::usage;
 
-use crate::load::driver::{Driver, DriverError, EngineInfo, Portion};
+use crate::load::driver::{Driver, DriverCommand, DriverError, EngineInfo};
 use crate::load::{
-    Directions, DiskLoad, LoadError, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
+    DiskLoad, LoadError, Portion, TransferTally, cpu_of_this_process_ns, cpu_of_this_thread_ns,
 };
 
 #[derive(Debug)]
@@ -53,34 +53,29 @@ pub(crate) struct DiskThreads {
 
 impl DiskThreads {
     /// Starts a thread per element of `makes`, each creating its load there; returns the threads
-    /// and the worst facts about an engine (a fallback).
+    /// and the worst facts about an engine (a fallback). `total` is an empty tally.
     pub(crate) fn start<F>(
-        directions: Directions,
+        total: TransferTally,
         makes: impl IntoIterator<Item = F>,
     ) -> Result<(DiskThreads, EngineInfo), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
     {
-        let started: Vec<(Driver, EngineInfo)> =
-            makes.into_iter().map(|make| Driver::start(directions, make)).collect::<Result<_, _>>()?;
-        let (drivers, abouts): (Vec<Driver>, Vec<EngineInfo>) = started.into_iter().unzip();
+        let started = makes.into_iter().map(|make| Driver::start(total.clone(), make));
+        let (drivers, abouts): (Vec<Driver>, Vec<EngineInfo>) = started.collect::<Result<_, _>>()?;
         // Report the worst: buffers of one thread may be registered, another's not.
         let worst = |about: &EngineInfo| {
             usize::from(about.fell_back.is_some()) * 2 + usize::from(about.remark.is_some())
         };
         let about = abouts.into_iter().max_by_key(worst).ok_or(DriverError::Ended)?;
-        Ok((DiskThreads { drivers, total: TransferTally::empty(directions), reported: None }, about))
+        Ok((DiskThreads { drivers, total, reported: None }, about))
     }
 
-    /// Measures `portion(thread)` on each thread at the same time; returns summed counts and rates.
-    pub(crate) fn count(&mut self, portion: impl Fn(u64) -> Portion) -> Result<Count<'_>, DriverError> {
+    /// Measures a portion on each thread at the same time; returns summed counts and rates.
+    pub(crate) fn count(&mut self, portions: &[Portion]) -> Result<Count<'_>, DriverError> {
         let before = self.reported.unwrap_or_else(Used::now);
-        let mut fixed = false;
-        for (thread, driver) in (0..).zip(&mut self.drivers) {
-            let portion = portion(thread);
-            fixed |= matches!(portion, Portion::Transfers { .. });
-            driver.start_count(portion);
-        }
+        let fixed = portions.iter().any(|portion| matches!(portion, Portion::Transfers { .. }));
+        self.drivers.iter_mut().zip(portions).for_each(|(driver, portion)| driver.start_count(*portion));
         self.total.clear();
         self.total.from_ns = u64::MAX;
         let (mut rate, mut throughput, mut depth, mut elapsed) = (0.0, 0.0, 0.0, 0.0_f64);
@@ -90,7 +85,7 @@ impl DiskThreads {
             let tally = match driver.wait_count() {
                 Ok(tally) => tally,
                 Err(error) => {
-                    failed = failed.or(Some(error));
+                    failed.get_or_insert(error);
                     continue;
                 }
             };
@@ -134,15 +129,15 @@ impl DiskThreads {
     /// Stops the load and limits the transfers in flight of each thread to `limit`.
     pub(crate) fn set_limit(&mut self, limit: usize) -> Result<(), DriverError> {
         self.reported = None;
-        self.drivers.iter_mut().try_for_each(|driver| driver.set_limit(limit))
+        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Limit(limit)))
     }
 
     pub(crate) fn stop(&mut self) -> Result<(), DriverError> {
         self.reported = None;
-        self.drivers.iter_mut().try_for_each(Driver::stop)
+        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Stop))
     }
 
     pub(crate) fn verify(&mut self) -> Result<(), DriverError> {
-        self.drivers.iter_mut().try_for_each(Driver::verify)
+        self.drivers.iter_mut().try_for_each(|driver| driver.ask(DriverCommand::Check))
     }
 }

@@ -9,14 +9,12 @@ use crate::display::human;
 use crate::load::data::TestData;
 use crate::load::pattern::WalkExtent;
 use crate::load::{LoadError, Renew};
-use crate::storage::file::{Filled, cannot_fill, cannot_use, drop_pages, requested_size};
+use crate::storage::file::{FileUse, Filled, cannot_fill, cannot_use, cool, drop_pages, requested_size};
 use crate::storage::fill::{CHUNK, refill};
 use crate::storage::precondition::precondition;
 use crate::storage::tool_files::ToolFiles;
 use crate::warning::FileWarning;
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::RawTarget;
-use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_model::job::disk::{CacheMode, DiskOperation, DiskTransfers};
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
@@ -36,25 +34,21 @@ impl CaseFiles {
     pub(crate) fn of(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
         match (&cx.options.target, job.operation) {
             (Some(_), DiskOperation::Append | DiskOperation::Copy) => {
-                return Err(CannotMeasure::not_here(
-                    "--op append and copy are not supported with --target: use --dir",
-                ));
+                let why = "--op append and copy are not supported with --target: use --dir";
+                return Err(CannotMeasure::not_here(why));
             }
             (Some(target), DiskOperation::Trim) => return CaseFiles::for_device_trims(job, cx, target),
             (None, operation) if operation.uses_up() => return CaseFiles::for_used_up_files(job, cx),
             _ => {}
         }
-        let filled = match job.verify {
-            true => Filled::sealed(cx, job.cache.into(), requested_size(job))?,
-            false => Filled::for_case(cx, job.cache.into(), requested_size(job))?,
-        };
+        let used = if job.verify { FileUse::Sealed } else { FileUse::Shared };
+        let filled = Filled::for_case(cx, job.cache.into(), requested_size(job), used)?;
         if job.cache == CacheMode::Cold {
-            filled.drop_cached_pages();
+            cool(&filled.file);
         }
         if job.verify && !filled.known {
-            return Err(CannotMeasure::not_here(
-                "--verify requires --destroy-data-on with --target: it checks what it has written",
-            ));
+            let why = "--verify requires --destroy-data-on with --target: it checks what it has written";
+            return Err(CannotMeasure::not_here(why));
         }
         let each = bytes_per_thread(job, &filled)?;
         let all = each * job.parts();
@@ -86,11 +80,10 @@ impl CaseFiles {
         target: &RawTarget,
     ) -> Result<CaseFiles, CannotMeasure> {
         crate::storage::trim::check_device(target, &job.blocks)?;
-        let filled = Filled::for_one_case(cx, job.cache.into(), requested_size(job))?;
+        let filled = Filled::for_case(cx, job.cache.into(), requested_size(job), FileUse::OneCase)?;
         if !filled.known {
-            return Err(CannotMeasure::refused(
-                "--op trim requires --destroy-data-on with --target: it destroys data",
-            ));
+            let why = "--op trim requires --destroy-data-on with --target: it destroys data";
+            return Err(CannotMeasure::refused(why));
         }
         let part = filled.bytes / job.threads;
         let part = part - part % CHUNK as u64;
@@ -116,20 +109,16 @@ impl CaseFiles {
 
     /// Creates a file per thread, to be used up (append, trim) and renewed.
     fn for_used_up_files(job: &DiskTransfers, cx: &Context<'_>) -> Result<CaseFiles, CannotMeasure> {
-        let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let facts = facts.within_memory(cx.machine);
-        let wanted =
-            facts.file_size(requested_size(job)).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-        let unit = job.blocks.unit();
+        let environment = |error: &dyn std::fmt::Display| CannotMeasure::environment(error.to_string());
+        let facts = check_dir(&cx.options.dir).map_err(|e| environment(&e))?.within_memory(cx.machine);
+        let wanted = facts.file_size(requested_size(job)).map_err(|e| environment(&e))?;
         let each = wanted.bytes / job.threads;
-        let each = each - each % unit;
+        let each = each - each % job.blocks.unit();
         if each < job.blocks.largest() {
             return Err(too_small(job, wanted.bytes));
         }
-        let make = || {
-            TestFile::create(&facts, job.cache.into()).map(|file| vec![Arc::new(file)]).map_err(cannot_use)
-        };
-        let files = (0..job.threads).map(|_| make()).collect::<Result<Vec<_>, _>>()?;
+        let make = |_| TestFile::create(&facts, job.cache.into()).map(|file| vec![Arc::new(file)]);
+        let files = (0..job.threads).map(make).collect::<Result<Vec<_>, _>>().map_err(cannot_use)?;
         if job.operation == DiskOperation::Trim {
             crate::storage::trim::check_dir_trims(cx)?;
             for (thread, files) in files.iter().enumerate() {

@@ -16,12 +16,10 @@ use crate::fact::{DEVICE, FILE_SYSTEM};
 use crate::load::data::{Seal, TestData};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within};
 use crate::warning::FileWarning;
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::RawTarget;
-use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::{Context, RawTarget, RequestedSize};
 use plimsoll_machine::disk::DiskKind;
 use plimsoll_machine::storage::{Medium, Storage};
-use plimsoll_machine::{Disk, Root};
+use plimsoll_machine::{Disk, Machine, Root};
 use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
@@ -64,19 +62,15 @@ const CLAIM: &str = "disk.device";
 /// Least share of the length that is allocated; less means compression or shared blocks.
 const WHOLE: f64 = 0.9;
 
-#[derive(Debug, Clone, Copy)]
-struct WantedFile {
-    cache: PageCacheMode,
-    size: RequestedSize,
-    seal: Seal,
-    until: Option<Instant>,
-}
-
-/// Whether the next case may use the filled data.
+/// Use of the filled data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasts {
-    Longer,
+pub enum FileUse {
+    /// The next case may use it, too.
+    Shared,
+    /// The case destroys it.
     OneCase,
+    /// Like `OneCase`, with sectors sealed in generation 0, for `--verify`.
+    Sealed,
 }
 
 /// A filled test file.
@@ -91,7 +85,6 @@ pub struct Filled {
     /// Warnings, such as a reduced size.
     pub warnings: Vec<FileWarning>,
     size: RequestedSize,
-    seal: Seal,
 }
 
 impl Filled {
@@ -101,37 +94,10 @@ impl Filled {
         cx: &Context<'_>,
         cache: PageCacheMode,
         size: RequestedSize,
-    ) -> Result<Filled, CannotMeasure> {
-        Filled::with(cx, cache, size, Seal::Open, Lasts::Longer)
-    }
-
-    /// Like [`Filled::for_case`], but no other case gets the file: the case destroys its contents.
-    pub fn for_one_case(
-        cx: &Context<'_>,
-        cache: PageCacheMode,
-        size: RequestedSize,
-    ) -> Result<Filled, CannotMeasure> {
-        Filled::with(cx, cache, size, Seal::Open, Lasts::OneCase)
-    }
-
-    /// Like [`Filled::for_one_case`], with sectors sealed in generation 0, for `--verify`.
-    pub fn sealed(
-        cx: &Context<'_>,
-        cache: PageCacheMode,
-        size: RequestedSize,
-    ) -> Result<Filled, CannotMeasure> {
-        Filled::with(cx, cache, size, Seal::Sealed, Lasts::OneCase)
-    }
-
-    fn with(
-        cx: &Context<'_>,
-        cache: PageCacheMode,
-        size: RequestedSize,
-        seal: Seal,
-        lasts: Lasts,
+        used: FileUse,
     ) -> Result<Filled, CannotMeasure> {
         // A file of another size goes first: its space may be needed.
-        let same = |kept: &Filled| kept.size == size && kept.seal == seal && lasts == Lasts::Longer;
+        let same = |kept: &Filled| kept.size == size && used == FileUse::Shared;
         let kept = cx.keep.take::<Filled>(KEPT_FILE_KEY).filter(same);
         if kept.is_none() {
             // The second file of earlier cases, too.
@@ -139,24 +105,21 @@ impl Filled {
         }
         let device = cx.options.target.as_ref().map(|target| claimed(cx, target, cache)).transpose()?;
         let facts = cx.options.target.is_none().then(|| check_test_dir(cx, cache)).transpose()?;
-        let noise = || TestData::new(cx.options.seed, "fill").with(seal);
-        let wanted = WantedFile { cache, size, seal, until: cx.options.until };
-        let filled = match (kept, &device, &facts) {
+        let seal = if used == FileUse::Sealed { Seal::Sealed } else { Seal::Open };
+        let mut noise = TestData::new(cx.options.seed, "fill").with(seal);
+        let until = cx.options.until;
+        let mut filled = match (kept, &device, &facts) {
             (Some(kept), ..) => kept,
-            (None, Some(device), _) => Filled::on_device(device, wanted, &mut noise())?,
-            (None, None, Some(facts)) => Filled::make(facts, wanted, &mut noise())?,
+            (None, Some(device), _) => Filled::on_device(device, cache, size, until, &mut noise)?,
+            (None, None, Some(facts)) => Filled::make(facts, cache, size, until, &mut noise)?,
             (None, None, None) => return Err(CannotMeasure::environment("there is no directory to test in")),
         };
-        if lasts == Lasts::Longer {
+        if used == FileUse::Shared {
             cx.keep.put(KEPT_FILE_KEY, filled.clone());
         }
-        let filled = match filled.file.cache() == cache {
-            true => filled,
-            false => {
-                let file = filled.file.reopened(cache).map_err(cannot_use)?;
-                Filled { file: Arc::new(file), ..filled }
-            }
-        };
+        if filled.file.cache != cache {
+            filled.file = Arc::new(filled.file.reopened(cache).map_err(cannot_use)?);
+        }
         match cache {
             PageCacheMode::Buffered => fill_page_cache(&filled.file, filled.bytes),
             PageCacheMode::Direct => cool(&filled.file),
@@ -164,14 +127,17 @@ impl Filled {
         Ok(filled)
     }
 
-    fn make(facts: &DirFacts, made: WantedFile, noise: &mut TestData) -> Result<Filled, CannotMeasure> {
-        let WantedFile { cache, size, seal, until } = made;
+    fn make(
+        facts: &DirFacts,
+        cache: PageCacheMode,
+        size: RequestedSize,
+        until: Option<Instant>,
+        noise: &mut TestData,
+    ) -> Result<Filled, CannotMeasure> {
         let wanted = facts.file_size(size).map_err(|e| CannotMeasure::environment(e.to_string()))?;
         let file = match (TestFile::create(facts, PageCacheMode::Direct), cache) {
             // If direct I/O is refused, the file is filled through the page cache.
-            (Err(TargetError::DirectRefused { .. }), PageCacheMode::Buffered) => {
-                TestFile::create(facts, cache)
-            }
+            (Err(TargetError::DirectRefused(..)), PageCacheMode::Buffered) => TestFile::create(facts, cache),
             (made, _) => made,
         };
         let file = Arc::new(file.map_err(cannot_use)?);
@@ -181,23 +147,23 @@ impl Filled {
         };
         file.allocate(bytes, AllocationEffect::Moves).map_err(cannot_use)?;
         let filled = filled_up(&file, Filling { from: 0, bytes, patience, until }, noise)?;
-        let mut warnings = Vec::new();
         let slow = || format!("filling was ended after {} s", MAX_FILL_TIME.as_secs());
         // An incomplete last chunk is left out.
         let why = if filled + CHUNK as u64 <= bytes { Some(slow()) } else { wanted.reduced };
-        warnings.extend(why.map(|why| FileWarning::Small { bytes: filled, why }));
-        warnings.extend(named_file_warning(&file));
-        warnings.extend(space_saved_warning(&file, filled));
-        Ok(Filled { file, bytes: filled, known: true, warnings, size, seal })
+        let small = why.map(|why| FileWarning::Small { bytes: filled, why });
+        let warnings = [small, named_file_warning(&file), space_saved_warning(&file, filled)];
+        let warnings = warnings.into_iter().flatten().collect();
+        Ok(Filled { file, bytes: filled, known: true, warnings, size })
     }
 
     /// Uses `device` as the file: filled if its data may be destroyed, else as it is.
     fn on_device(
         device: &Arc<RawDevice>,
-        made: WantedFile,
+        cache: PageCacheMode,
+        size: RequestedSize,
+        until: Option<Instant>,
         noise: &mut TestData,
     ) -> Result<Filled, CannotMeasure> {
-        let WantedFile { cache, size, seal, until } = made;
         let (name, has, access) = (&device.name, device.bytes, device.access);
         let file = Arc::new(TestFile::of_device(device, cache).map_err(cannot_use)?);
         let wanted = match size {
@@ -214,7 +180,7 @@ impl Filled {
         };
         if access == Access::Read {
             let warnings = vec![FileWarning::ContentsUnknown { device: name.clone() }];
-            return Ok(Filled { file, bytes: wanted, known: false, warnings, size, seal });
+            return Ok(Filled { file, bytes: wanted, known: false, warnings, size });
         }
         let patience = if matches!(size, RequestedSize::Exactly(_)) { Duration::MAX } else { MAX_FILL_TIME };
         let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
@@ -225,20 +191,15 @@ impl Filled {
                 human(CHUNK as u64)
             )));
         }
-        let warnings =
-            device.remarks().iter().cloned().map(|why| FileWarning::UsersUnknown { why }).collect();
-        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size, seal })
-    }
-
-    /// Drops the file from the page cache.
-    pub fn drop_cached_pages(&self) {
-        cool(&self.file);
+        let remarks = device.claim.iter().flat_map(|claim| claim.remarks.clone());
+        let warnings = remarks.map(|why| FileWarning::UsersUnknown { why }).collect();
+        Ok(Filled { file, bytes: filled.min(wanted), known: true, warnings, size })
     }
 
     /// Returns the file system and the devices below it (`dm-0 → nvme0n1`) as facts of the case.
     pub fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
-        place.set(&FILE_SYSTEM, self.file.file_system().to_string());
+        place.set(&FILE_SYSTEM, self.file.facts.file_system.to_string());
         if let Some(storage) = storage {
             let layers = storage.layers.iter().map(|layer| layer.name.clone());
             let disks: Vec<String> = storage.disks.iter().map(|disk| disk.name.clone()).collect();
@@ -286,7 +247,7 @@ fn fill_page_cache(file: &TestFile, bytes: u64) {
 }
 
 /// Drops the file from the page cache: direct transfers would have to drop pages one by one.
-fn cool(file: &TestFile) {
+pub(super) fn cool(file: &TestFile) {
     // A read-only file has no dirty data; the advice may be ignored.
     let _ = rustix::fs::fdatasync(file);
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
@@ -320,12 +281,20 @@ pub fn cannot_fill(error: FillError) -> CannotMeasure {
 /// Returns the facts of the test directory. Fails if unusable, or in memory with a direct `cache`.
 fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, CannotMeasure> {
     let facts = check_dir(&cx.options.dir).map_err(|e| CannotMeasure::environment(e.to_string()))?;
-    let facts = facts.within_memory(cx.machine);
     match (facts.file_system.medium, cache) {
         (Some(Medium::Memory), PageCacheMode::Direct) => {
             Err(in_memory_error(facts.file_system.name.unwrap_or("memory")))
         }
-        _ => Ok(facts),
+        _ => Ok(facts.within_memory(cx.machine)),
+    }
+}
+
+/// Fails if the test directory of `machine` is on a file system in memory.
+pub fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure> {
+    let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
+    match file_system.filter(|known| known.medium == Medium::Memory) {
+        Some(known) => Err(in_memory_error(&known.fs_type)),
+        None => Ok(()),
     }
 }
 
@@ -338,7 +307,7 @@ pub fn in_memory_error(file_system: &str) -> CannotMeasure {
 
 /// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
 pub fn named_file_warning(file: &TestFile) -> Option<FileWarning> {
-    file.named.then(|| FileWarning::Named { file_system: file.file_system().to_string() })
+    file.named.then(|| FileWarning::Named { file_system: file.facts.file_system.to_string() })
 }
 
 /// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
@@ -360,15 +329,15 @@ pub fn memory_warning(storage: Option<&Storage>) -> Option<FileWarning> {
 /// Returns a warning if a file of `bytes` incompressible bytes takes clearly less space.
 fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
     let taken = file.space_taken().filter(|taken| (*taken as f64) < WHOLE * bytes as f64)?;
-    Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.file_system().to_string() })
+    Some(FileWarning::SpaceSaved { bytes, taken, file_system: file.facts.file_system.to_string() })
 }
 
 /// Converts a failure of the test file to that of a case: `NotHere` if O_DIRECT is refused,
 /// `Unsafe` if another user could interfere, else `Environment`.
 pub fn cannot_use(error: TargetError) -> CannotMeasure {
     match error {
-        TargetError::DirectRefused { .. } => CannotMeasure::not_here(error.to_string()),
-        TargetError::Planted { .. } => CannotMeasure::refused(error.to_string()),
+        TargetError::DirectRefused(..) => CannotMeasure::not_here(error.to_string()),
+        TargetError::Planted(..) => CannotMeasure::refused(error.to_string()),
         TargetError::Failed { .. } => CannotMeasure::environment(error.to_string()),
     }
 }

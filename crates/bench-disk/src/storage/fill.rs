@@ -172,7 +172,7 @@ impl Pace {
 
     /// Syncs before the page cache holds more than the device writes in a moment.
     fn sync(&mut self, file: &TestFile) -> Result<(), FillError> {
-        if file.cache() == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
+        if file.cache == PageCacheMode::Direct || self.written - self.synced < self.sync_after {
             return Ok(());
         }
         let begun = Instant::now();
@@ -191,9 +191,9 @@ fn settle(file: &TestFile, completion: &Completion) -> Result<Option<Request>, F
     match remaining_request(completion) {
         // Some file systems refuse O_DIRECT only at the first transfer.
         Err(TransferFault { what: FaultCause::Errno(Errno::INVAL), .. })
-            if file.cache() == PageCacheMode::Direct =>
+            if file.cache == PageCacheMode::Direct =>
         {
-            Err(direct_refused(file.facts()).into())
+            Err(direct_refused(&file.facts).into())
         }
         Err(fault) => Err(LoadError::Fault(fault).into()),
         Ok(rest) => Ok(rest),

@@ -10,13 +10,12 @@ use plimsoll_metal::ticks::TickClock;
 
 use crate::engine::open_on;
 use crate::load::data::TestData;
-use crate::load::pattern::{WalkExtent, derive};
+use crate::load::pattern::{BlockWalk, WalkExtent, derive};
 use crate::load::source::TransferSource;
-use crate::load::{self, Directions, LoadError, LoadOptions, TransferTally};
+use crate::load::{self, LoadError, LoadOptions, Portion, TransferTally};
 use crate::storage::file::{Filled, requested_size};
 use crate::warning::FileWarning;
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::{Context, RequestedSize};
 use plimsoll_model::job::disk::{BlockOrder, DiskEngine, DiskOperation, DiskTransfers, WriteThrough};
 use plimsoll_model::sample::CannotMeasure;
 
@@ -37,9 +36,8 @@ pub(crate) fn precondition(
     bytes: u64,
 ) -> Result<Vec<FileWarning>, CannotMeasure> {
     if !filled.known {
-        return Err(CannotMeasure::not_here(
-            "--steady requires --destroy-data-on with --target: it writes first",
-        ));
+        let why = "--steady requires --destroy-data-on with --target: it writes first";
+        return Err(CannotMeasure::not_here(why));
     }
     let written = overwrite(job, cx, filled, bytes).map_err(|e| CannotMeasure::environment(e.to_string()))?;
     let disks = cx.machine.storage.as_ref().map_or(&[][..], |storage| &storage.disks);
@@ -54,34 +52,20 @@ pub(crate) fn precondition(
 fn overwrite(job: &DiskTransfers, cx: &Context<'_>, filled: &Filled, bytes: u64) -> Result<u64, LoadError> {
     let block = job.blocks.largest() as usize;
     let files = [Arc::clone(&filled.file)];
-    let engine = open_on(
-        DiskEngine::PLAIN,
-        &files,
-        PRECONDITION_DEPTH,
-        block,
-        AccessOrder::Random,
-        TickClock::system(),
-    )?
-    .engine;
+    let clock = TickClock::system();
+    let opened = open_on(DiskEngine::PLAIN, &files, PRECONDITION_DEPTH, block, AccessOrder::Random, clock)?;
     let extent = WalkExtent { start: 0, bytes, unit: job.blocks.unit(), largest: job.blocks.largest() };
     let seed = derive(cx.options.seed, "precondition");
-    let source = TransferSource::new(
-        DiskOperation::Write,
-        WriteThrough::No,
-        job.blocks.clone(),
-        BlockOrder::Random,
-        extent,
-        seed,
-    );
-    let tally = || TransferTally::empty(Directions::Together);
-    let noise = TestData::new(cx.options.seed, "precondition");
-    let mut load = load::create_load(engine, source, noise, LoadOptions::default(), tally());
-    let cap_ns =
-        if matches!(requested_size(job), RequestedSize::Exactly(_)) { u64::MAX } else { PATIENCE_NS };
+    let walk = BlockWalk::new(BlockOrder::Random, extent, seed);
+    let source = TransferSource::new(DiskOperation::Write, WriteThrough::No, job.blocks.clone(), walk);
+    let (noise, tally) = (TestData::new(cx.options.seed, "precondition"), TransferTally::default());
+    let mut load = load::create_load(opened.engine, source, noise, LoadOptions::default(), tally);
+    let is_exact = matches!(requested_size(job), RequestedSize::Exactly(_));
+    let cap_ns = if is_exact { u64::MAX } else { PATIENCE_NS };
     let left = cx.options.until.map(|until| until.saturating_duration_since(Instant::now()));
     let cap_ns = left.map_or(cap_ns, |left| u64::try_from(left.as_nanos()).unwrap_or(cap_ns).min(cap_ns));
     let transfers = (bytes as f64 / job.blocks.mean()).ceil() as u64;
-    let done = load.amount(transfers, cap_ns, tally())?;
+    let done = load.count(Portion::Transfers { transfers, cap_ns }, TransferTally::default())?;
     filled.file.sync()?;
     Ok(done.bytes.min(bytes))
 }

@@ -13,8 +13,7 @@ use crate::load::data::TestData;
 use crate::storage::file::{Filled, SecondFile, TOOL_FILE_KEY};
 use crate::storage::fill::{CHUNK, FillError, Filling, fill_within, refill};
 use crate::warning::FileWarning;
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::RequestedSize;
+use plimsoll_bench_api::{Context, RequestedSize};
 use plimsoll_machine::storage::Medium;
 use plimsoll_model::sample::Writable;
 
@@ -26,16 +25,10 @@ pub(crate) struct ToolFiles {
     all: u64,
     seed: u64,
     shelf: SecondFile,
-    tool_file: Option<ToolFile>,
+    /// Reason why a tool has the case's own file: lack of room.
+    shared: Option<String>,
     /// Samples of tools in the case's own file: each refill must differ.
     turns: u64,
-}
-
-enum ToolFile {
-    /// A second file, or an unused part of the device.
-    Second,
-    /// The case's own file, for lack of room.
-    Own { why: String },
 }
 
 impl ToolFiles {
@@ -44,7 +37,7 @@ impl ToolFiles {
         let shelf = cx.keep.take::<SecondFile>(TOOL_FILE_KEY).unwrap_or_default();
         cx.keep.put(TOOL_FILE_KEY, Rc::clone(&shelf));
         let own = Arc::clone(&filled.file);
-        ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, tool_file: None, turns: 0 }
+        ToolFiles { own, bytes, all: filled.bytes, seed: cx.options.seed, shelf, shared: None, turns: 0 }
     }
 
     /// Returns a filled file, or part of the device, for a tool. Takes at most half of the time
@@ -53,22 +46,16 @@ impl ToolFiles {
         let now = Instant::now();
         let until = until.map(|until| now + until.saturating_duration_since(now) / 2);
         let second = if self.own.is_device() { self.second_part(until) } else { self.second_file(until) };
-        let (tool_file, place) = match second? {
-            Ok(place) => (ToolFile::Second, place),
-            Err(why) => {
-                let place = Writable { file: self.own.proc_path(), offset: 0, bytes: self.bytes };
-                (ToolFile::Own { why }, place)
-            }
-        };
-        self.tool_file = Some(tool_file);
-        Ok(place)
+        let second = second?;
+        self.shared = second.as_ref().err().cloned();
+        Ok(second.unwrap_or_else(|_| Writable { file: self.own.proc_path(), offset: 0, bytes: self.bytes }))
     }
 
     /// Fills a second part of the device for a tool. Inner error: no room; outer error: a failure.
     fn second_part(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
         let from = self.bytes.next_multiple_of(CHUNK as u64);
         let whole = self.bytes.next_multiple_of(CHUNK as u64);
-        let has = self.own.facts().available;
+        let has = self.own.facts.available;
         if has < from.saturating_add(whole) {
             return Ok(Err(format!("the device has {}, not twice {}", human(has), human(self.bytes))));
         }
@@ -79,25 +66,24 @@ impl ToolFiles {
 
     /// Returns a second file, filled, for a tool. Inner error: no room; outer error: a failure.
     fn second_file(&self, until: Option<Instant>) -> Result<Result<Writable, String>, String> {
-        let place = |file: &TestFile| Writable { file: file.proc_path(), offset: 0, bytes: self.bytes };
         let kept = self.shelf.borrow_mut().take().filter(|(_, bytes)| *bytes == self.bytes);
         let (file, bytes) = match kept {
             Some(kept) => kept,
             None => {
-                if self.own.file_system().medium == Some(Medium::Memory) {
+                if self.own.facts.file_system.medium == Some(Medium::Memory) {
                     return Ok(Err("the test file is in memory".to_owned()));
                 }
-                let facts = check_dir(&self.own.facts().path).map_err(|e| e.to_string())?;
+                let facts = check_dir(&self.own.facts.path).map_err(|e| e.to_string())?;
                 if let Err(no_space) = facts.file_size(RequestedSize::Exactly(self.bytes)) {
                     return Ok(Err(no_space.to_string()));
                 }
-                let file = TestFile::create(&facts, self.own.cache()).map_err(|e| e.to_string())?;
+                let file = TestFile::create(&facts, self.own.cache).map_err(|e| e.to_string())?;
                 let file = Arc::new(file);
                 refill(&file, 0, self.bytes, until, &mut TestData::new(self.seed, "lent")).map_err(cannot)?;
                 (file, self.bytes)
             }
         };
-        let place = place(&file);
+        let place = Writable { file: file.proc_path(), offset: 0, bytes: self.bytes };
         *self.shelf.borrow_mut() = Some((file, bytes));
         Ok(Ok(place))
     }
@@ -111,7 +97,7 @@ impl ToolFiles {
         let mut noise = TestData::new(self.seed, &format!("fill after turn {}", self.turns));
         let whole = self.all.next_multiple_of(CHUNK as u64);
         if self.own.is_device() {
-            let has = self.own.facts().available;
+            let has = self.own.facts.available;
             let most = has - has % CHUNK as u64;
             let filling = Filling { until, ..Filling::of(whole.min(most)) };
             return fill_within(&self.own, filling, &mut noise).map(|_| ());
@@ -121,12 +107,11 @@ impl ToolFiles {
 
     /// Whether tools write to the case's own file, for lack of room.
     pub(crate) fn shares_case_file(&self) -> bool {
-        matches!(self.tool_file, Some(ToolFile::Own { .. }))
+        self.shared.is_some()
     }
 
     pub(crate) fn warning(&self) -> Option<FileWarning> {
-        let Some(ToolFile::Own { why }) = &self.tool_file else { return None };
-        Some(FileWarning::SharedWithTool { why: why.clone() })
+        self.shared.clone().map(|why| FileWarning::SharedWithTool { why })
     }
 }
 
@@ -146,13 +131,13 @@ mod tests {
         let own = Arc::new(TestFile::create(&facts, PageCacheMode::Buffered).expect("file"));
         let bytes = 4 * CHUNK as u64;
         let shelf = SecondFile::default();
-        let mut tool_files = ToolFiles { own, bytes, all: bytes, seed: 1, shelf, tool_file: None, turns: 0 };
+        let mut tool_files = ToolFiles { own, bytes, all: bytes, seed: 1, shelf, shared: None, turns: 0 };
         let over = Some(Instant::now());
-        if tool_files.own.file_system().medium != Some(Medium::Memory) {
+        if tool_files.own.facts.file_system.medium != Some(Medium::Memory) {
             let why = tool_files.provide_file(over).expect_err("no time");
             assert!(why.contains("the budget ended"), "{why}");
         }
-        tool_files.tool_file = Some(ToolFile::Own { why: String::new() });
+        tool_files.shared = Some(String::new());
         assert!(matches!(tool_files.take_back(over), Err(FillError::Late { .. })));
         assert!(tool_files.take_back(None).is_ok());
     }

@@ -3,8 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::display::human;
-use plimsoll_bench_api::Context;
-use plimsoll_bench_api::RawTarget;
+use plimsoll_bench_api::{Context, RawTarget};
 use plimsoll_machine::Root;
 use plimsoll_machine::disk::users;
 use plimsoll_machine::mounts::DeviceNumber;
@@ -17,10 +16,7 @@ use plimsoll_units::text::shown_path;
 pub(crate) fn check_dir_trims(cx: &Context<'_>) -> Result<(), CannotMeasure> {
     let Some(storage) = cx.machine.storage.as_ref() else { return Ok(()) };
     let most = storage.device.as_deref().and_then(max_trim_bytes);
-    match refusal(storage, most) {
-        Some(reason) => Err(CannotMeasure::not_here(reason)),
-        None => Ok(()),
-    }
+    refusal(storage, most).map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
 
 /// Fails, with what is missing, unless the device supports trims of these block sizes.
@@ -30,10 +26,8 @@ pub(crate) fn check_device(target: &RawTarget, blocks: &BlockSizes) -> Result<()
         .map_err(|error| CannotMeasure::environment(format!("{name} cannot be checked: {error}")))?;
     let number = DeviceNumber::from_raw(about.rdev());
     let of = |file: &str| users::queue_number(&Root::live(), number, file);
-    match device_refusal(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity")) {
-        Some(reason) => Err(CannotMeasure::not_here(reason)),
-        None => Ok(()),
-    }
+    let reason = device_refusal(&name, blocks.unit(), of("discard_max_bytes"), of("discard_granularity"));
+    reason.map_or(Ok(()), |reason| Err(CannotMeasure::not_here(reason)))
 }
 
 /// Explains why device `name` would ignore trims of multiples of `unit` bytes: `most` is its
@@ -59,12 +53,10 @@ fn refusal(storage: &Storage, most: Option<u64>) -> Option<String> {
     }
     let file_system = storage.file_system.as_ref()?;
     let passes_on = |option: &String| option == "discard" || option.starts_with("discard=");
-    (!file_system.options.iter().any(passes_on)).then(|| {
-        format!(
-            "the {} on {device} does not pass trims to the device; mount it with -o discard",
-            file_system.fs_type
-        )
-    })
+    let kind = &file_system.fs_type;
+    let why =
+        || format!("the {kind} on {device} does not pass trims to the device; mount it with -o discard");
+    (!file_system.options.iter().any(passes_on)).then(why)
 }
 
 /// Returns the largest trim of `device` (for `sda1`, of its disk) in bytes; `None` if unknown.

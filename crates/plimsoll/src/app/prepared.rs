@@ -292,7 +292,7 @@ fn without_files(planned: &mut [Planned], refusal: &plimsoll_bench_disk::Refusal
 
 fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
     match refusal {
-        plimsoll_bench_disk::Refusal::Dir(DirError::NotTrusted { .. }) => {
+        plimsoll_bench_disk::Refusal::Dir(DirError { is_unsafe: true, .. }) => {
             Failure { line: refusal.to_string(), code: code::REFUSED }
         }
         _ => Failure::usage(refusal.to_string()),

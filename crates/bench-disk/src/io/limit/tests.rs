@@ -1,4 +1,5 @@
 use super::*;
+use plimsoll_machine::storage::Storage;
 use plimsoll_machine::storage::{DeviceLayer, MountedFileSystem};
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::case::Case;
