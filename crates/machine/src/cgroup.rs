@@ -114,20 +114,14 @@ impl Cgroup {
     }
 }
 
-/// Returns the groups of this process that control its CPU time; `None` if none or unreadable.
-pub(super) fn cpu_groups(root: &Root) -> Option<Groups> {
-    Groups::of(root, "cpu").ok().flatten()
-}
-
 /// Returns the sum of the groups' throttling counters; `None` if no group has them.
 pub(super) fn throttling(root: &Root, groups: &Groups) -> Option<Throttling> {
     let mut sum: Option<Throttling> = None;
     for dir in &groups.dirs {
         let Ok(text) = root.text(dir.join("cpu.stat")) else { continue };
-        let value = |key: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
-        };
+        let number =
+            |line: &str, key: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok();
+        let value = |key: &str| text.lines().find_map(|line| number(line, key));
         let (Some(periods), Some(throttled)) = (value("nr_periods"), value("nr_throttled")) else { continue };
         let time_us = match groups.version {
             Version::V2 => value("throttled_usec"),
@@ -155,15 +149,11 @@ fn quota_in(root: &Root, groups: &Groups, dir: &Path) -> Result<Option<CpuQuota>
 }
 
 fn cpu_quota(s: &mut Survey, groups: &Groups) -> Option<CpuQuota> {
-    let mut tightest: Option<CpuQuota> = None;
-    for dir in &groups.dirs {
+    let quotas = groups.dirs.iter().filter_map(|dir| {
         let found = quota_in(s.root, groups, dir);
-        let Some(quota) = s.keep("cgroup.cpu_quota", found).flatten() else { continue };
-        if tightest.as_ref().is_none_or(|t| quota.cpus() < t.cpus()) {
-            tightest = Some(quota);
-        }
-    }
-    tightest
+        s.keep("cgroup.cpu_quota", found).flatten()
+    });
+    quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()))
 }
 
 /// Reads `cpu.max` of the group `dir` (version 2): `50000 100000` in µs. `None` for `max 100000` or
@@ -202,15 +192,11 @@ fn quota_of(dir: &Path, quota_us: u64, period_us: u64) -> Option<CpuQuota> {
 }
 
 fn memory_limit(s: &mut Survey, groups: &Groups) -> Option<MemoryLimit> {
-    let mut tightest: Option<MemoryLimit> = None;
-    for dir in &groups.dirs {
+    let limits = groups.dirs.iter().filter_map(|dir| {
         let found = limit_of(s.root, groups.version, dir);
-        let Some(limit) = s.keep("cgroup.memory_limit", found).flatten() else { continue };
-        if tightest.as_ref().is_none_or(|t| limit.available_bytes() < t.available_bytes()) {
-            tightest = Some(limit);
-        }
-    }
-    tightest
+        s.keep("cgroup.memory_limit", found).flatten()
+    });
+    limits.min_by_key(MemoryLimit::available_bytes)
 }
 
 fn limit_of(root: &Root, version: Version, dir: &Path) -> Result<Option<MemoryLimit>, ReadError> {

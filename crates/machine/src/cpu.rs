@@ -268,12 +268,15 @@ impl Cpu {
         }
         let first = allowed.first().or(online.first()).unwrap_or(0);
         let kinds = kinds(s, &info, &online);
-        if !kinds.is_empty() {
-            rank_by_firmware(s, &mut logical);
+        if !kinds.is_empty() && logical.iter().all(|cpu| cpu.capacity.is_none()) {
+            for cpu in &mut logical {
+                let path = sys_cpu(cpu.id).join("acpi_cppc/highest_perf");
+                cpu.capacity = s.root.parse(path, "a performance").ok();
+            }
         }
         if let Some(answers) = cpuid.of(first) {
             info.take(answers);
-            info.feature_words().for_each(|what| s.forget(what));
+            info.known_facts().for_each(|what| s.forget(what));
         }
         let mut caches = cache::discover(s, &online);
         if caches.is_empty() {
@@ -283,24 +286,15 @@ impl Cpu {
             arm: cpuinfo::arm_id(s, &info, first),
             kinds,
             caches,
-            effective_cache: None,
-            hidden_siblings: Vec::new(),
-            capabilities: Vec::new(),
-            clock: CpuClock::discover(s, &allowed, info.model_name.as_deref()),
+            clock: CpuClock::discover(s, &allowed, info.cpu.model_name.as_deref()),
             threads: online.len(),
-            model_name: info.model_name,
-            vendor: info.vendor,
-            family: info.family,
-            model: info.model,
-            stepping: info.stepping,
-            microcode: info.microcode,
-            flags: info.flags,
             online,
             allowed,
             sockets,
             cores,
             logical,
             cpuid,
+            ..info.cpu
         }
     }
 }
@@ -310,12 +304,9 @@ impl Logical {
         let topology = sys_cpu(id).join("topology");
         // An Arm kernel writes -1 if the firmware gives no number, which does not parse.
         let number = |name: &str| s.root.parse::<u32>(topology.join(name), "a number").ok();
-        let siblings = s
-            .root
-            .parse::<CpuSet>(topology.join("core_cpus_list"), "a CPU list")
-            .or_else(|_| s.root.parse(topology.join("thread_siblings_list"), "a CPU list"))
-            .ok()
-            .filter(|set| set.contains(id));
+        let list = |name: &str| s.root.parse::<CpuSet>(topology.join(name), "a CPU list").ok();
+        let siblings = list("core_cpus_list").or_else(|| list("thread_siblings_list"));
+        let siblings = siblings.filter(|set| set.contains(id));
         Self {
             id,
             core: number("core_id"),
@@ -328,33 +319,18 @@ impl Logical {
     }
 }
 
-fn rank_by_firmware(s: &Survey, logical: &mut [Logical]) {
-    if logical.iter().any(|cpu| cpu.capacity.is_some()) {
-        return;
-    }
-    for cpu in logical {
-        cpu.capacity = s.root.parse(sys_cpu(cpu.id).join("acpi_cppc/highest_perf"), "a performance").ok();
-    }
-}
-
 fn sys_cpu(id: usize) -> PathBuf {
     PathBuf::from(format!("sys/devices/system/cpu/cpu{id}"))
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum CoreIdentity<'a> {
-    Siblings(&'a CpuSet),
-    Numbers { package: u32, core: u32 },
-}
-
 /// Returns the number of physical cores of `cpus`; `None` if unknown for one of them.
 fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> {
-    let cores: Option<BTreeSet<CoreIdentity<'_>>> = cpus
-        .map(|cpu| match cpu.siblings.is_empty() {
-            false => Some(CoreIdentity::Siblings(&cpu.siblings)),
-            true => Some(CoreIdentity::Numbers { package: cpu.package?, core: cpu.core? }),
-        })
-        .collect();
+    // By siblings, else by package and core.
+    let identity = |cpu: &'a Logical| match cpu.siblings.is_empty() {
+        false => Some((Some(&cpu.siblings), None)),
+        true => Some((None, Some((cpu.package?, cpu.core?)))),
+    };
+    let cores: Option<BTreeSet<_>> = cpus.map(identity).collect();
     cores.map(|set| set.len()).filter(|&n| n > 0)
 }
 
@@ -362,17 +338,14 @@ fn distinct_cores<'a>(cpus: impl Iterator<Item = &'a Logical>) -> Option<usize> 
 fn present_and_online(s: &mut Survey, listed: &CpuSet) -> (CpuSet, CpuSet) {
     let read = |name: &str| s.root.parse::<CpuSet>(format!("sys/devices/system/cpu/{name}"), "a CPU list");
     let (present, online) = (read("present"), read("online"));
-    let online = match online {
-        Ok(set) if !set.is_empty() => set,
-        other => {
-            let why =
-                other.err().unwrap_or_else(|| garbled("sys/devices/system/cpu/online", "", "a CPU list"));
-            if listed.is_empty() {
-                s.note("cpu.online", why);
-            }
-            listed.clone()
+    let none = || garbled("sys/devices/system/cpu/online", "", "a CPU list");
+    let online = online.and_then(|set| if set.is_empty() { Err(none()) } else { Ok(set) });
+    let online = online.unwrap_or_else(|why| {
+        if listed.is_empty() {
+            s.note("cpu.online", why);
         }
-    };
+        listed.clone()
+    });
     let present = present.unwrap_or_default().iter().chain(online.iter()).collect();
     (present, online)
 }
@@ -411,12 +384,11 @@ fn allowed(s: &mut Survey, online: &CpuSet) -> CpuSet {
 }
 
 fn kinds(s: &Survey, info: &cpuinfo::CpuInfo, online: &CpuSet) -> Vec<CoreKind> {
-    let mut kinds: Vec<CoreKind> = Vec::new();
-    for name in ["cpu_core", "cpu_atom", "cpu_lowpower"] {
-        if let Ok(cpus) = s.root.parse::<CpuSet>(format!("sys/devices/{name}/cpus"), "a CPU list") {
-            kinds.push(CoreKind { name: name.into(), cpus: cpus.common(online) });
-        }
-    }
+    let named = ["cpu_core", "cpu_atom", "cpu_lowpower"].into_iter().filter_map(|name| {
+        let cpus: CpuSet = s.root.parse(format!("sys/devices/{name}/cpus"), "a CPU list").ok()?;
+        Some(CoreKind { name: name.into(), cpus: cpus.common(online) })
+    });
+    let mut kinds: Vec<CoreKind> = named.collect();
     for id in online.iter() {
         let Some(midr) = cpuinfo::midr(s.root, id).or_else(|| info.midr_of(id)) else { continue };
         let name = cpuinfo::midr_name(midr);

@@ -8,7 +8,7 @@ mod text;
 
 #[cfg(any(test, feature = "testing"))]
 pub use fixture::with_features;
-pub use meaning::{Geometry, Signature, is_identifying_feature};
+pub use meaning::{Signature, is_identifying_feature};
 pub use text::{BadText, parse, write};
 
 use super::{CpuSet, Survey};
@@ -80,7 +80,7 @@ impl Cpuid {
 
     /// Queries the processor on the `allowed` CPUs, or reads a saved machine's CPUID file, if any.
     pub(super) fn discover(s: &mut Survey, allowed: &CpuSet) -> Self {
-        let replaced = if s.root.is_live() { std::env::var_os(OVERRIDE) } else { None };
+        let replaced = std::env::var_os(OVERRIDE).filter(|_| s.root.is_live());
         let text = match replaced {
             None if s.root.is_live() => return Self::ask(allowed),
             Some(path) => s.root.bytes(Path::new(&path), FILE_CAP),
@@ -121,49 +121,34 @@ impl Cpuid {
 /// Most groups kept: a hypervisor that numbers caches by CPU gives each CPU its own.
 const MOST_KINDS: usize = 1024;
 
-const MOST_SUBLEAVES: u32 = 16;
+/// Returns the numbers of the identifying leaves in ascending order.
+fn identifying_leaves() -> impl Iterator<Item = u32> {
+    let ranges = [0..=0x24, 0x4000_0000..=0x4000_0001, 0x8000_0000..=0x8000_0021];
+    ranges.into_iter().flatten().filter(|leaf| subleaves(*leaf) > 0)
+}
 
-const CPUID_LEAVES: [(u32, u32); 26] = [
-    (0x0, 1),
-    (0x1, 1),
-    (0x2, 1),
-    (0x4, MOST_SUBLEAVES),
-    (0x5, 1),
-    (0x6, 1),
-    (0x7, 3),
-    (0x15, 1),
-    (0x16, 1),
-    (0x1a, 1),
-    (0x1d, 2),
-    (0x1e, 2),
-    (0x24, 2),
-    (0x4000_0000, 1),
-    (0x4000_0001, 1),
-    (0x8000_0000, 1),
-    (0x8000_0001, 1),
-    (0x8000_0002, 1),
-    (0x8000_0003, 1),
-    (0x8000_0004, 1),
-    (0x8000_0006, 1),
-    (0x8000_0007, 1),
-    (0x8000_0008, 1),
-    (0x8000_001a, 1),
-    (0x8000_001d, MOST_SUBLEAVES),
-    (0x8000_0021, 1),
-];
+/// Returns the number of subleaves of an identifying leaf, 0 for another leaf.
+fn subleaves(leaf: u32) -> u32 {
+    match leaf {
+        0x4 | 0x8000_001d => 16,
+        0x7 => 3,
+        0x1d | 0x1e | 0x24 => 2,
+        0x0..=0x2 | 0x5 | 0x6 | 0x15 | 0x16 | 0x1a | 0x4000_0000 | 0x4000_0001 => 1,
+        0x8000_0000..=0x8000_0004 | 0x8000_0006..=0x8000_0008 | 0x8000_001a | 0x8000_0021 => 1,
+        _ => 0,
+    }
+}
 
 /// Returns an identifying leaf without bits of a CPU or the kernel; `None` for any other leaf.
 fn identifying_part(leaf: Leaf) -> Option<Leaf> {
     let mut registers = leaf.registers;
-    CPUID_LEAVES.iter().find(|(number, subleaves)| leaf.leaf == *number && leaf.subleaf < *subleaves)?;
     if let (0x1, [_, ebx, ecx, _]) = (leaf.leaf, &mut registers) {
         // EBX[31:24] is the CPU's APIC ID; ECX[27], OSXSAVE, is a setting of the kernel.
         *ebx &= 0x00ff_ffff;
         *ecx &= !(1 << 27);
     }
-    let is_end =
-        matches!(leaf.leaf, 0x4 | 0x8000_001d) && registers.first().is_some_and(|eax| eax & 0x1f == 0);
-    (!is_end).then_some(Leaf { registers, ..leaf })
+    let is_end = matches!(leaf.leaf, 0x4 | 0x8000_001d) && registers[0] & 0x1f == 0;
+    (!is_end && leaf.subleaf < subleaves(leaf.leaf)).then_some(Leaf { registers, ..leaf })
 }
 
 /// Queries the leaves of CPU `number`; empty if a thread cannot be pinned to it.
@@ -182,7 +167,7 @@ fn query_this_cpu() -> Vec<Leaf> {
         Some(Leaf { leaf, subleaf, registers: [r.eax, r.ebx, r.ecx, r.edx] })
     };
     let asked =
-        CPUID_LEAVES.iter().flat_map(|(leaf, subleaves)| (0..*subleaves).filter_map(|sub| ask(*leaf, sub)));
+        identifying_leaves().flat_map(|leaf| (0..subleaves(leaf)).filter_map(move |sub| ask(leaf, sub)));
     let found = bounded(asked.filter_map(identifying_part).collect());
     found.into_iter().filter(|leaf| leaf.subleaf == 0 || leaf.registers != [0; 4]).collect()
 }
@@ -193,17 +178,13 @@ fn bounded(leaves: Vec<Leaf>) -> Vec<Leaf> {
     const RANGE: u32 = 0xc000_0000;
     let highest = |range: u32| leaves.iter().find(|leaf| leaf.leaf == range).map(|leaf| leaf.registers[0]);
     let bounds = [0, 0x4000_0000, 0x8000_0000].map(|range| (range, highest(range)));
-    let is_there = |leaf: &Leaf| {
-        let of_range = bounds.iter().find(|(range, _)| leaf.leaf & RANGE == *range);
-        of_range
-            .and_then(|(range, last)| Some((*range, (*last)?)))
-            // An old KVM gives its name and 0 as its highest leaf.
-            .is_none_or(|(range, last)| {
-                let names_itself = last == 0 && leaf.leaf == range;
-                names_itself || last & RANGE == range && leaf.leaf <= last
-            })
+    let is_there = |leaf: &&Leaf| match bounds.iter().find(|(range, _)| leaf.leaf & RANGE == *range) {
+        // An old KVM gives its name and 0 as its highest leaf.
+        Some((range, Some(0))) if leaf.leaf == *range => true,
+        Some((range, Some(last))) => last & RANGE == *range && leaf.leaf <= *last,
+        _ => true,
     };
-    leaves.iter().filter(|leaf| is_there(leaf)).copied().collect()
+    leaves.iter().filter(is_there).copied().collect()
 }
 
 #[cfg(test)]

@@ -140,9 +140,8 @@ impl DiskKind {
         if let Some((_, kind)) = by_name.iter().find(|(prefix, _)| name.starts_with(prefix)) {
             return *kind;
         }
-        let above = |prefix: &str| {
-            place.components().any(|c| c.as_os_str().to_str().is_some_and(|c| numbered(c, prefix)))
-        };
+        let parts = || place.components().filter_map(|part| part.as_os_str().to_str());
+        let above = |prefix: &str| parts().any(|part| numbered(part, prefix));
         match () {
             () if above("usb") => Self::Usb,
             () if above("ata") => Self::Sata,
@@ -163,20 +162,14 @@ pub(super) fn discover(s: &mut Survey) -> Vec<Disk> {
     let names = s.keep("disks", found).unwrap_or_default();
     let mut disks = Vec::new();
     for name in names.iter().take(MAX_DISKS) {
-        match s.root.resolve(Path::new("sys/block").join(name)) {
-            Ok(place) => {
-                let disk = Disk::at(s.root, &place);
-                let empty = disk.size_bytes.is_none_or(|bytes| bytes == 0);
-                if !(empty
-                    && matches!(
-                        disk.kind,
-                        DiskKind::Loop | DiskKind::Ram | DiskKind::Zram | DiskKind::Network
-                    ))
-                {
-                    disks.push(disk);
-                }
-            }
-            Err(why) => s.note(&format!("disks.{name}"), why),
+        let found = s.root.resolve(Path::new("sys/block").join(name));
+        let Some(place) = s.keep(&format!("disks.{name}"), found) else { continue };
+        let disk = Disk::at(s.root, &place);
+        let is_empty = disk.size_bytes.is_none_or(|bytes| bytes == 0);
+        let is_spare =
+            [DiskKind::Loop, DiskKind::Ram, DiskKind::Zram, DiskKind::Network].contains(&disk.kind);
+        if !is_empty || !is_spare {
+            disks.push(disk);
         }
     }
     disks
@@ -188,7 +181,7 @@ impl Disk {
         let name = place.file_name().map(|n| shown_bytes(n.as_bytes())).unwrap_or_default();
         let kind = DiskKind::of(&name, place);
         let number = |path: &str| root.number(place.join(path)).ok();
-        let flag = |path: &str| number(path).and_then(|n| if n <= 1 { Some(n == 1) } else { None });
+        let flag = |path: &str| number(path).filter(|n| *n <= 1).map(|n| n == 1);
         let sector = |path: &str| number(path).filter(|n| n.is_power_of_two() && (512..=1 << 20).contains(n));
         let scheduler = root.text(place.join("queue/scheduler")).ok();
         Self {
@@ -203,7 +196,7 @@ impl Disk {
             queue_requests: number("queue/nr_requests"),
             max_request_bytes: number("queue/max_sectors_kb").and_then(|kib| kib.checked_mul(1024)),
             read_only: flag("ro"),
-            numa_node: numa_node(root, place),
+            numa_node: place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok()),
             link: DeviceLink::of(root, kind, place),
             name,
             kind,
@@ -226,10 +219,6 @@ fn chosen(list: &str) -> Option<String> {
     let bracketed = list.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let only = Some(list.trim()).filter(|one| !one.is_empty() && !one.contains(char::is_whitespace));
     bracketed.or(only).filter(|name| !name.is_empty()).map(shown)
-}
-
-fn numa_node(root: &Root, place: &Path) -> Option<usize> {
-    place.ancestors().find_map(|dir| root.parse(dir.join("numa_node"), "a node").ok())
 }
 
 /// Returns the resolved sysfs directory of the disk or partition with this device number.

@@ -103,7 +103,7 @@ pub struct MountTable {
 }
 
 /// Mount tables of all namespaces, this program's own first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tables {
     /// One table per namespace.
     pub all: Vec<MountTable>,
@@ -160,20 +160,14 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let each = |list: &[u8]| -> Vec<String> {
         list.split(|&b| b == b',').filter(|o| !o.is_empty()).map(|o| shown_bytes(&unescape(o))).collect()
     };
-    let mut all = each(options);
+    let mut options = each(options);
     for option in each(super_options) {
-        if !all.contains(&option) {
-            all.push(option);
+        if !options.contains(&option) {
+            options.push(option);
         }
     }
-    Some(Mount {
-        device,
-        root: path(root),
-        point: path(point),
-        fs_type: shown_bytes(fs_type),
-        source: path(source),
-        options: all,
-    })
+    let (root, point, source, fs_type) = (path(root), path(point), path(source), shown_bytes(fs_type));
+    Some(Mount { device, root, point, fs_type, source, options })
 }
 
 pub(super) fn path(field: &[u8]) -> PathBuf {

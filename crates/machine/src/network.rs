@@ -84,29 +84,21 @@ impl Nic {
             kind,
         }
     }
-}
 
-impl Nic {
     /// Returns whether this is hardware or a hypervisor's device, so that the speed is real.
     pub fn has_line(&self) -> bool {
-        match self.kind {
-            NicKind::Physical | NicKind::Paravirtual => true,
-            NicKind::Loopback | NicKind::Virtual => false,
-        }
+        matches!(self.kind, NicKind::Physical | NicKind::Paravirtual)
     }
-}
 
-const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
-/// Drivers of cards emulated by hypervisors, with the speed of the real card.
-const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci"];
-
-impl Nic {
     /// Returns the line rate in bit/s; `None` if unknown or fictitious. `is_virtual` is whether
     /// this machine is a guest, if known.
     pub fn line_rate(&self, is_virtual: Option<bool>) -> Option<u64> {
+        const NOMINAL: [&str; 2] = ["vmxnet3", "hv_netvsc"];
+        /// Drivers of cards emulated by hypervisors, with the speed of the real card.
+        const IMITATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci"];
         let driver = self.driver.as_deref().unwrap_or_default();
-        let is_made_up =
-            NOMINAL.contains(&driver) || (is_virtual == Some(true) && IMITATED.contains(&driver));
+        let is_imitated = is_virtual == Some(true) && IMITATED.contains(&driver);
+        let is_made_up = is_imitated || NOMINAL.contains(&driver);
         self.speed_bit_per_s.filter(|_| self.has_line() && !is_made_up)
     }
 }

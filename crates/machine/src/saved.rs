@@ -15,73 +15,32 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Saved files; `*` matches any name in its directory.
-const SAVED: &[&str] = &[
-    "proc/cpuinfo",
-    "proc/meminfo",
-    "proc/pressure/cpu",
-    "proc/pressure/io",
-    "proc/pressure/memory",
-    "proc/device-tree/model",
-    "proc/device-tree/hypervisor/compatible",
-    "proc/sys/kernel/arch",
-    "proc/sys/kernel/osrelease",
-    "proc/sys/kernel/version",
-    "run/systemd/container",
-    "sys/bus/virtio/devices/*/modalias",
-    "sys/class/dmi/id/bios_vendor",
-    "sys/class/dmi/id/board_vendor",
-    "sys/class/dmi/id/product_name",
-    "sys/class/dmi/id/sys_vendor",
-    "sys/class/powercap/*/energy_uj",
-    "sys/class/powercap/*/max_energy_range_uj",
-    "sys/class/powercap/*/name",
-    "sys/devices/cpu_atom/cpus",
-    "sys/devices/cpu_core/cpus",
-    "sys/devices/cpu_lowpower/cpus",
-    "sys/devices/system/clocksource/clocksource0/available_clocksource",
-    "sys/devices/system/cpu/cpu*/acpi_cppc/highest_perf",
-    "sys/devices/system/cpu/cpu*/acpi_cppc/nominal_freq",
-    "sys/devices/system/cpu/cpu*/cache/index*/coherency_line_size",
-    "sys/devices/system/cpu/cpu*/cache/index*/level",
-    "sys/devices/system/cpu/cpu*/cache/index*/shared_cpu_list",
-    "sys/devices/system/cpu/cpu*/cache/index*/size",
-    "sys/devices/system/cpu/cpu*/cache/index*/type",
-    "sys/devices/system/cpu/cpu*/cache/index*/ways_of_associativity",
-    "sys/devices/system/cpu/cpu*/cpu_capacity",
-    "sys/devices/system/cpu/cpu*/cpufreq/base_frequency",
-    "sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq",
-    "sys/devices/system/cpu/cpu*/cpufreq/scaling_driver",
-    "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
-    "sys/devices/system/cpu/cpu*/cpufreq/scaling_min_freq",
-    "sys/devices/system/cpu/cpu*/microcode/version",
-    "sys/devices/system/cpu/cpu*/online",
-    "sys/devices/system/cpu/cpu*/regs/identification/midr_el1",
-    "sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
-    "sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count",
-    "sys/devices/system/cpu/cpu*/topology/cluster_id",
-    "sys/devices/system/cpu/cpu*/topology/core_cpus_list",
-    "sys/devices/system/cpu/cpu*/topology/core_id",
-    "sys/devices/system/cpu/cpu*/topology/physical_package_id",
-    "sys/devices/system/cpu/cpu*/topology/thread_siblings_list",
-    "sys/devices/system/cpu/cpufreq/boost",
-    "sys/devices/system/cpu/intel_pstate/no_turbo",
-    "sys/devices/system/cpu/online",
-    "sys/devices/system/cpu/present",
-    "sys/devices/system/cpu/vulnerabilities/*",
-    "sys/devices/system/edac/mc/mc*/ce_count",
-    "sys/devices/system/edac/mc/mc*/ue_count",
-    "sys/devices/system/node/node*/cpulist",
-    "sys/devices/system/node/node*/distance",
-    "sys/devices/system/node/node*/hugepages/*/free_hugepages",
-    "sys/devices/system/node/node*/hugepages/*/nr_hugepages",
-    "sys/devices/system/node/node*/meminfo",
-    "sys/hypervisor/type",
-    "sys/kernel/mm/hugepages/*/free_hugepages",
-    "sys/kernel/mm/hugepages/*/nr_hugepages",
-    "sys/kernel/mm/transparent_hugepage/defrag",
-    "sys/kernel/mm/transparent_hugepage/enabled",
-    "sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+/// Saved files by directory; `*` matches any name in its directory.
+const SAVED: &[(&str, &str)] = &[
+    ("proc", "cpuinfo meminfo pressure/cpu pressure/io pressure/memory device-tree/model"),
+    ("proc", "device-tree/hypervisor/compatible sys/kernel/arch sys/kernel/osrelease sys/kernel/version"),
+    ("run/systemd", "container"),
+    ("sys/bus/virtio/devices/*", "modalias"),
+    ("sys/class/dmi/id", "bios_vendor board_vendor product_name sys_vendor"),
+    ("sys/class/powercap/*", "energy_uj max_energy_range_uj name"),
+    ("sys/devices", "cpu_atom/cpus cpu_core/cpus cpu_lowpower/cpus"),
+    ("sys/devices/system/clocksource/clocksource0", "available_clocksource"),
+    ("sys/devices/system/cpu", "cpufreq/boost intel_pstate/no_turbo online present vulnerabilities/*"),
+    ("sys/devices/system/cpu/cpu*", "cpu_capacity microcode/version online regs/identification/midr_el1"),
+    ("sys/devices/system/cpu/cpu*/acpi_cppc", "highest_perf nominal_freq"),
+    ("sys/devices/system/cpu/cpu*/cache/index*", "coherency_line_size level shared_cpu_list size type"),
+    ("sys/devices/system/cpu/cpu*/cache/index*", "ways_of_associativity"),
+    ("sys/devices/system/cpu/cpu*/cpufreq", "base_frequency cpuinfo_max_freq scaling_driver"),
+    ("sys/devices/system/cpu/cpu*/cpufreq", "scaling_governor scaling_min_freq"),
+    ("sys/devices/system/cpu/cpu*/thermal_throttle", "core_throttle_count package_throttle_count"),
+    ("sys/devices/system/cpu/cpu*/topology", "cluster_id core_cpus_list core_id physical_package_id"),
+    ("sys/devices/system/cpu/cpu*/topology", "thread_siblings_list"),
+    ("sys/devices/system/edac/mc/mc*", "ce_count ue_count"),
+    ("sys/devices/system/node/node*", "cpulist distance meminfo"),
+    ("sys/devices/system/node/node*/hugepages/*", "free_hugepages nr_hugepages"),
+    ("sys/hypervisor", "type"),
+    ("sys/kernel/mm/hugepages/*", "free_hugepages nr_hugepages"),
+    ("sys/kernel/mm/transparent_hugepage", "defrag enabled hpage_pmd_size"),
 ];
 
 /// Ends of names of archives that are not written.
@@ -178,19 +137,22 @@ fn below(path: &Path) -> PathBuf {
 
 fn content(root: &Root, machine: &Machine) -> SavedContent {
     let mut content = SavedContent::default();
-    for pattern in SAVED {
+    let patterns =
+        SAVED.iter().flat_map(|(dir, names)| names.split(' ').map(move |name| format!("{dir}/{name}")));
+    for pattern in patterns {
         let mut places = vec![PathBuf::new()];
         for part in pattern.split('/') {
             places = places.into_iter().flat_map(|place| matching(root, &place, part)).collect();
         }
         for place in places {
-            if let Ok(bytes) = root.bytes(&place, FILE_CAP) {
-                content.file(place, bytes);
-            }
+            content.copy(root, &place, &place);
         }
     }
     if let Ok(text) = root.bytes(Path::new("proc/cpuinfo"), CPUINFO_CAP) {
-        content.file("proc/cpuinfo", without_serial(&text));
+        // Some Arm kernels show the board's serial number.
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let kept = lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial"));
+        content.file("proc/cpuinfo", kept.flatten().copied().collect());
     }
     for table in TABLES {
         let place = Path::new("sys/firmware/acpi/tables").join(table);
@@ -260,12 +222,6 @@ fn matching(root: &Root, place: &Path, part: &str) -> Vec<PathBuf> {
     names.into_iter().filter(is_one).map(|name| place.join(name)).collect()
 }
 
-/// Returns `/proc/cpuinfo` without the line with the board's serial number (some Arm kernels).
-fn without_serial(text: &[u8]) -> Vec<u8> {
-    let lines = text.split_inclusive(|byte| *byte == b'\n');
-    lines.filter(|line| !line.to_ascii_lowercase().starts_with(b"serial")).flatten().copied().collect()
-}
-
 /// Saves `machine`, discovered below `root`, as a directory or `.tar.gz`. Fails if `to` exists.
 pub fn save(root: &Root, machine: &Machine, to: &Path) -> Result<(), SavedError> {
     let content = content(root, machine);
@@ -311,10 +267,8 @@ pub fn open(from: &Path) -> Result<Root, SavedError> {
     if root.is_live() {
         return refused("it is this system's root");
     }
-    match MARKS_OF_A_MACHINE.iter().any(|name| root.exists(name)) {
-        true => Ok(root),
-        false => refused("it has none of sys, proc and cpuid.txt"),
-    }
+    let is_machine = MARKS_OF_A_MACHINE.iter().any(|name| root.exists(name));
+    if is_machine { Ok(root) } else { refused("it has none of sys, proc and cpuid.txt") }
 }
 
 const MARKS_OF_A_MACHINE: [&str; 3] = ["sys", "proc", cpuid::CPUID_FILE];

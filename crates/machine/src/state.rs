@@ -84,7 +84,7 @@ const PRESSURE: [&str; 3] = ["proc/pressure/cpu", "proc/pressure/memory", "proc/
 impl StateWatch {
     /// Locates this process's control groups; snapshots are read below `root`.
     pub fn new(root: &Root) -> Self {
-        Self { root: root.clone(), groups: cgroup::cpu_groups(root) }
+        Self { root: root.clone(), groups: cgroup::Groups::of(root, "cpu").ok().flatten() }
     }
 
     /// Returns the current CPU quota of this process's groups in CPUs; `None` without any.

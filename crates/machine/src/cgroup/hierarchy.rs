@@ -18,14 +18,10 @@ pub enum Version {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub(super) version: Version,
-    pub(super) dirs: Vec<PathBuf>,
+    pub(crate) dirs: Vec<PathBuf>,
 }
 
 impl Groups {
-    pub(crate) fn dirs(&self) -> &[PathBuf] {
-        &self.dirs
-    }
-
     /// Finds this process's groups for a `controller` such as `cpu`; `Ok(None)` without any.
     pub(crate) fn of(root: &Root, controller: &str) -> Result<Option<Self>, ReadError> {
         let table = root.text("proc/self/cgroup")?;

@@ -24,9 +24,10 @@ impl EffectiveCache {
         let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
         Self {
             bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
-            fill_rate: match same(self.fill_rate, earlier.fill_rate) {
-                true => earlier.fill_rate,
-                false => self.fill_rate,
+            fill_rate: if same(self.fill_rate, earlier.fill_rate) {
+                earlier.fill_rate
+            } else {
+                self.fill_rate
             },
         }
     }
@@ -145,16 +146,7 @@ pub(super) fn of_cpuid(cpuid: &Cpuid, online: &CpuSet) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for cpu in online.iter() {
         for found in cpuid.of(cpu).map(|answers| answers.caches()).unwrap_or_default() {
-            let cache = CpuCache {
-                level: found.level,
-                kind: found.kind,
-                size_bytes: Some(found.bytes),
-                line_bytes: Some(found.line_bytes),
-                ways: Some(found.ways),
-                instances: Vec::new(),
-                sharing_unknown: CpuSet::default(),
-            };
-            add(&mut caches, cache, cpu, None);
+            add(&mut caches, found, cpu, None);
         }
     }
     caches
@@ -189,14 +181,8 @@ fn one(s: &mut Survey, cpu: usize, index: usize) -> Option<(CpuCache, Option<Cpu
 }
 
 fn add(caches: &mut Vec<CpuCache>, found: CpuCache, cpu: usize, sharers: Option<CpuSet>) {
-    let alike = |c: &CpuCache| {
-        let same_place = c.level == found.level && c.kind == found.kind;
-        same_place
-            && c.size_bytes == found.size_bytes
-            && c.line_bytes == found.line_bytes
-            && c.ways == found.ways
-    };
-    let place = caches.iter().position(alike).unwrap_or_else(|| {
+    let key = |c: &CpuCache| (c.level, c.kind, c.size_bytes, c.line_bytes, c.ways);
+    let place = caches.iter().position(|c| key(c) == key(&found)).unwrap_or_else(|| {
         caches.push(found);
         caches.len() - 1
     });

@@ -1,9 +1,8 @@
 use crate::cpuid::CpuidLeaves;
 use crate::root::CPUINFO_CAP;
-use crate::{CpuSet, Root, Survey};
+use crate::{Cpu, CpuSet, Root, Survey};
 use plimsoll_units::text::{shown, shown_within};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::path::Path;
 
 const CPUINFO: &str = "proc/cpuinfo";
@@ -24,17 +23,12 @@ pub struct ArmId {
     pub midr: Option<u64>,
 }
 
+/// Contents of cpuinfo.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo {
     pub(super) processors: CpuSet,
-    pub(super) model_name: Option<String>,
-    pub(super) vendor: Option<String>,
-    pub(super) family: Option<u32>,
-    pub(super) model: Option<u32>,
-    pub(super) stepping: Option<u32>,
-    pub(super) microcode: Option<String>,
-    pub(super) flags: BTreeSet<String>,
-    arm: Option<ArmId>,
+    /// Only with facts that are the same for all CPUs.
+    pub(super) cpu: Cpu,
     midrs: Vec<(usize, u64)>,
 }
 
@@ -66,28 +60,32 @@ impl CpuInfo {
 
     /// Replaces the kernel's values by CPUID, except a list of flags: the kernel may hide some.
     pub(super) fn take(&mut self, answers: &CpuidLeaves) {
+        let cpu = &mut self.cpu;
         if let Some(signature) = answers.signature() {
-            self.vendor = Some(signature.vendor);
-            self.family = Some(signature.family);
-            self.model = Some(signature.model);
-            self.stepping = Some(signature.stepping);
+            (cpu.vendor, cpu.family) = (Some(signature.vendor), Some(signature.family));
+            (cpu.model, cpu.stepping) = (Some(signature.model), Some(signature.stepping));
         }
-        self.model_name = answers.name().or(self.model_name.take());
-        if self.flags.is_empty() {
-            self.flags = answers.features().map(str::to_owned).collect();
+        cpu.model_name = answers.name().or(cpu.model_name.take());
+        if cpu.flags.is_empty() {
+            cpu.flags = answers.features().map(str::to_owned).collect();
         }
     }
 
+    /// Returns the facts about an x86 processor: name, key in cpuinfo, and whether it is known.
+    fn facts(&self) -> [(&'static str, &'static str, bool); 4] {
+        let cpu = &self.cpu;
+        [
+            ("cpu.model_name", "model name", cpu.model_name.is_some()),
+            ("cpu.vendor", "vendor_id", cpu.vendor.is_some()),
+            ("cpu.family", "cpu family", cpu.family.is_some()),
+            ("cpu.model", "model", cpu.model.is_some()),
+        ]
+    }
+
     /// Returns the names of the known facts about an x86 processor, such as `cpu.vendor`.
-    pub(super) fn feature_words(&self) -> impl Iterator<Item = &'static str> {
-        let facts = [
-            ("cpu.model_name", self.model_name.is_some()),
-            ("cpu.vendor", self.vendor.is_some()),
-            ("cpu.family", self.family.is_some()),
-            ("cpu.model", self.model.is_some()),
-            ("cpu.flags", !self.flags.is_empty()),
-        ];
-        facts.into_iter().filter(|(_, is_known)| *is_known).map(|(what, _)| what)
+    pub(super) fn known_facts(&self) -> impl Iterator<Item = &'static str> {
+        let known = self.facts().into_iter().filter(|(.., is_known)| *is_known).map(|(what, ..)| what);
+        known.chain((!self.cpu.flags.is_empty()).then_some("cpu.flags"))
     }
 }
 
@@ -102,20 +100,12 @@ pub(super) fn read(s: &mut Survey) -> CpuInfo {
         }
     };
     let info = parse(&text);
-    if info.arm.is_none() {
-        let x86 = [
-            ("cpu.model_name", info.model_name.is_some(), "model name"),
-            ("cpu.vendor", info.vendor.is_some(), "vendor_id"),
-            ("cpu.family", info.family.is_some(), "cpu family"),
-            ("cpu.model", info.model.is_some(), "model"),
-        ];
-        for (what, known, key) in x86 {
-            if !known {
-                s.note(what, format_args!("/{CPUINFO} has no usable \"{key}\""));
-            }
+    if info.cpu.arm.is_none() {
+        for (what, key, _) in info.facts().into_iter().filter(|(.., is_known)| !is_known) {
+            s.note(what, format_args!("/{CPUINFO} has no usable \"{key}\""));
         }
     }
-    if info.flags.is_empty() {
+    if info.cpu.flags.is_empty() {
         s.note("cpu.flags", format_args!("/{CPUINFO} has no \"flags\" or \"Features\""));
     }
     info
@@ -133,21 +123,15 @@ fn parse(text: &str) -> CpuInfo {
     let number = |key: &str| first(key).and_then(parse_number);
     let line = |key: &str| first(key).filter(|v| !v.is_empty()).map(shown);
     let flags = first("flags").or_else(|| first("Features")).unwrap_or_default();
-    let arm = match (number("CPU implementer"), number("CPU part")) {
-        (Some(implementer), Some(part)) => Some(ArmId {
-            implementer,
-            part,
-            variant: number("CPU variant").unwrap_or(0),
-            revision: number("CPU revision").unwrap_or(0),
-            midr: None,
-        }),
-        _ => None,
-    };
-    CpuInfo {
-        processors: pairs()
-            .filter(|(key, _)| *key == "processor")
-            .filter_map(|(_, value)| value.parse::<usize>().ok())
-            .collect(),
+    let arm = number("CPU implementer").zip(number("CPU part")).map(|(implementer, part)| ArmId {
+        implementer,
+        part,
+        variant: number("CPU variant").unwrap_or(0),
+        revision: number("CPU revision").unwrap_or(0),
+        midr: None,
+    });
+    let ids = pairs().filter(|(key, _)| *key == "processor");
+    let cpu = Cpu {
         model_name: line("model name"),
         vendor: line("vendor_id"),
         family: number("cpu family"),
@@ -156,8 +140,10 @@ fn parse(text: &str) -> CpuInfo {
         microcode: line("microcode"),
         flags: flags.split_whitespace().take(MAX_FLAGS).map(|flag| shown_within(flag, 32)).collect(),
         arm,
-        midrs: midrs(text),
-    }
+        ..Cpu::default()
+    };
+    let processors = ids.filter_map(|(_, value)| value.parse::<usize>().ok()).collect();
+    CpuInfo { processors, cpu, midrs: midrs(text) }
 }
 
 /// Parses a decimal or `0x` hexadecimal number; cpuinfo mixes them.
@@ -171,11 +157,8 @@ fn parse_number(text: &str) -> Option<u32> {
 /// Returns the identification of an Arm CPU, from its register or cpuinfo; `None` on other
 /// machines.
 pub(super) fn arm_id(s: &Survey, info: &CpuInfo, cpu: usize) -> Option<ArmId> {
-    let Some(midr) = midr(s.root, cpu) else {
-        let listed = info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
-        return listed.or_else(|| info.arm.clone());
-    };
-    Some(ArmId::of(midr))
+    let listed = || info.midr_of(cpu).map(ArmId::of).map(|id| ArmId { midr: None, ..id });
+    midr(s.root, cpu).map(ArmId::of).or_else(listed).or_else(|| info.cpu.arm.clone())
 }
 
 /// Returns the number of each Arm CPU in the text of cpuinfo, with its MIDR value.

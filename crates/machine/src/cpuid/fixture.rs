@@ -1,14 +1,14 @@
 //! Fixtures for tests with CPUID.
 
 use super::Leaf;
-use super::meaning::FEATURES;
+use super::meaning;
 
 /// Makes CPUID leaves with these features (Linux names), for tests; panics if a name is unknown.
 #[allow(clippy::panic)]
 pub fn with_features<'a>(features: impl Iterator<Item = &'a str>) -> Vec<Leaf> {
     let mut leaves: Vec<Leaf> = Vec::new();
     for name in features {
-        let Some(&(leaf, subleaf, register, bit, _)) = FEATURES.iter().find(|f| f.4 == name) else {
+        let Some((leaf, subleaf, register, bit, _)) = meaning::features().find(|f| f.4 == name) else {
             panic!("no feature {name}")
         };
         let place = match leaves.iter().position(|l| (l.leaf, l.subleaf) == (leaf, subleaf)) {

@@ -1,5 +1,6 @@
 use super::CpuidLeaves;
-use crate::cpu::CacheKind;
+use crate::CpuSet;
+use crate::cpu::{CacheKind, CpuCache};
 use plimsoll_units::text::shown;
 
 /// Vendor, family, model and stepping, extended parts included.
@@ -15,103 +16,41 @@ pub struct Signature {
     pub stepping: u32,
 }
 
-/// Properties of a cache from CPUID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Level; 1 is nearest to the core.
-    pub level: u8,
-    /// Contents of the cache.
-    pub kind: CacheKind,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Associativity.
-    pub ways: u32,
-    /// Line size in bytes.
-    pub line_bytes: u32,
-}
-
 const EAX: usize = 0;
 const EBX: usize = 1;
 const ECX: usize = 2;
 const EDX: usize = 3;
 
-/// Features that identify chips: leaf, subleaf, register, bit and Linux name; without those that a
-/// hypervisor emulates or sets itself (x2apic, umip, erms, arch_capabilities).
-pub(super) const FEATURES: &[(u32, u32, usize, u32, &str)] = &[
-    (0x1, 0, ECX, 12, "fma"),
-    (0x1, 0, ECX, 19, "sse4_1"),
-    (0x1, 0, ECX, 20, "sse4_2"),
-    (0x1, 0, ECX, 22, "movbe"),
-    (0x1, 0, ECX, 25, "aes"),
-    (0x1, 0, ECX, 28, "avx"),
-    (0x1, 0, ECX, 29, "f16c"),
-    (0x1, 0, ECX, 30, "rdrand"),
-    (0x1, 0, ECX, 31, "hypervisor"),
-    (0x7, 0, EBX, 3, "bmi1"),
-    (0x7, 0, EBX, 4, "hle"),
-    (0x7, 0, EBX, 5, "avx2"),
-    (0x7, 0, EBX, 8, "bmi2"),
-    (0x7, 0, EBX, 11, "rtm"),
-    (0x7, 0, EBX, 14, "mpx"),
-    (0x7, 0, EBX, 16, "avx512f"),
-    (0x7, 0, EBX, 17, "avx512dq"),
-    (0x7, 0, EBX, 18, "rdseed"),
-    (0x7, 0, EBX, 19, "adx"),
-    (0x7, 0, EBX, 21, "avx512ifma"),
-    (0x7, 0, EBX, 23, "clflushopt"),
-    (0x7, 0, EBX, 24, "clwb"),
-    (0x7, 0, EBX, 26, "avx512pf"),
-    (0x7, 0, EBX, 27, "avx512er"),
-    (0x7, 0, EBX, 28, "avx512cd"),
-    (0x7, 0, EBX, 29, "sha_ni"),
-    (0x7, 0, EBX, 30, "avx512bw"),
-    (0x7, 0, EBX, 31, "avx512vl"),
-    (0x7, 0, ECX, 1, "avx512vbmi"),
-    (0x7, 0, ECX, 3, "pku"),
-    (0x7, 0, ECX, 5, "waitpkg"),
-    (0x7, 0, ECX, 6, "avx512_vbmi2"),
-    (0x7, 0, ECX, 8, "gfni"),
-    (0x7, 0, ECX, 9, "vaes"),
-    (0x7, 0, ECX, 10, "vpclmulqdq"),
-    (0x7, 0, ECX, 11, "avx512_vnni"),
-    (0x7, 0, ECX, 12, "avx512_bitalg"),
-    (0x7, 0, ECX, 14, "avx512_vpopcntdq"),
-    (0x7, 0, ECX, 22, "rdpid"),
-    (0x7, 0, ECX, 25, "cldemote"),
-    (0x7, 0, ECX, 27, "movdiri"),
-    (0x7, 0, ECX, 28, "movdir64b"),
-    (0x7, 0, EDX, 8, "avx512_vp2intersect"),
-    (0x7, 0, EDX, 14, "serialize"),
-    (0x7, 0, EDX, 15, "hybrid_cpu"),
-    (0x7, 0, EDX, 16, "tsxldtrk"),
-    (0x7, 0, EDX, 22, "amx_bf16"),
-    (0x7, 0, EDX, 23, "avx512_fp16"),
-    (0x7, 0, EDX, 24, "amx_tile"),
-    (0x7, 0, EDX, 25, "amx_int8"),
-    (0x7, 1, EAX, 0, "sha512"),
-    (0x7, 1, EAX, 1, "sm3"),
-    (0x7, 1, EAX, 2, "sm4"),
-    (0x7, 1, EAX, 4, "avx_vnni"),
-    (0x7, 1, EAX, 5, "avx512_bf16"),
-    (0x7, 1, EAX, 7, "cmpccxadd"),
-    (0x7, 1, EAX, 21, "amx_fp16"),
-    (0x7, 1, EAX, 23, "avx_ifma"),
-    (0x7, 1, EDX, 4, "avx_vnni_int8"),
-    (0x7, 1, EDX, 5, "avx_ne_convert"),
-    (0x7, 1, EDX, 8, "amx_complex"),
-    (0x7, 1, EDX, 10, "avx_vnni_int16"),
-    (0x7, 1, EDX, 14, "prefetchi"),
-    (0x7, 1, EDX, 19, "avx10"),
-    (0x7, 1, EDX, 21, "apx_f"),
-    (0x8000_0001, 0, ECX, 6, "sse4a"),
-    (0x8000_0001, 0, ECX, 16, "fma4"),
-    (0x8000_0008, 0, EBX, 0, "clzero"),
+/// Features that identify chips: leaf, subleaf, register, and Linux names with their bits; without
+/// those that a hypervisor emulates or sets itself (x2apic, umip, erms, arch_capabilities).
+const FEATURES: &[(u32, u32, usize, &str)] = &[
+    (0x1, 0, ECX, "fma:12 sse4_1:19 sse4_2:20 movbe:22 aes:25 avx:28 f16c:29 rdrand:30 hypervisor:31"),
+    (0x7, 0, EBX, "bmi1:3 hle:4 avx2:5 bmi2:8 rtm:11 mpx:14 avx512f:16 avx512dq:17 rdseed:18 adx:19"),
+    (0x7, 0, EBX, "avx512ifma:21 clflushopt:23 clwb:24 avx512pf:26 avx512er:27 avx512cd:28 sha_ni:29"),
+    (0x7, 0, EBX, "avx512bw:30 avx512vl:31"),
+    (0x7, 0, ECX, "avx512vbmi:1 pku:3 waitpkg:5 avx512_vbmi2:6 gfni:8 vaes:9 vpclmulqdq:10 avx512_vnni:11"),
+    (0x7, 0, ECX, "avx512_bitalg:12 avx512_vpopcntdq:14 rdpid:22 cldemote:25 movdiri:27 movdir64b:28"),
+    (0x7, 0, EDX, "avx512_vp2intersect:8 serialize:14 hybrid_cpu:15 tsxldtrk:16 amx_bf16:22"),
+    (0x7, 0, EDX, "avx512_fp16:23 amx_tile:24 amx_int8:25"),
+    (0x7, 1, EAX, "sha512:0 sm3:1 sm4:2 avx_vnni:4 avx512_bf16:5 cmpccxadd:7 amx_fp16:21 avx_ifma:23"),
+    (0x7, 1, EDX, "avx_vnni_int8:4 avx_ne_convert:5 amx_complex:8 avx_vnni_int16:10 prefetchi:14 avx10:19"),
+    (0x7, 1, EDX, "apx_f:21"),
+    (0x8000_0001, 0, ECX, "sse4a:6 fma4:16"),
+    (0x8000_0008, 0, EBX, "clzero:0"),
 ];
+
+/// Returns leaf, subleaf, register, bit and Linux name of each identifying feature.
+pub(super) fn features() -> impl Iterator<Item = (u32, u32, usize, u32, &'static str)> {
+    FEATURES.iter().flat_map(|&(leaf, subleaf, register, bits)| {
+        let bits = bits.split(' ').filter_map(|word| word.split_once(':'));
+        bits.filter_map(move |(name, bit)| Some((leaf, subleaf, register, bit.parse().ok()?, name)))
+    })
+}
 
 /// Returns whether `name`, a Linux name such as `avx2`, is one of the x86 features by which chips
 /// are identified; those that a hypervisor emulates or sets itself are not.
 pub fn is_identifying_feature(name: &str) -> bool {
-    FEATURES.iter().any(|feature| feature.4 == name)
+    features().any(|feature| feature.4 == name)
 }
 
 impl CpuidLeaves {
@@ -122,8 +61,7 @@ impl CpuidLeaves {
 
     /// Returns the Linux names of the identifying features that these CPUs have.
     pub fn features(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let has = |f: &&(u32, u32, usize, u32, &'static str)| self.bit(f.0, f.1, f.2, f.3);
-        FEATURES.iter().filter(has).map(|feature| feature.4)
+        features().filter(|f| self.bit(f.0, f.1, f.2, f.3)).map(|feature| feature.4)
     }
 
     /// Returns whether the chip has several kinds of core (leaf 7, EDX bit 15); false if unknown.
@@ -186,18 +124,19 @@ impl CpuidLeaves {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel); empty without both.
-    pub fn caches(&self) -> Vec<Geometry> {
+    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel), without the CPUs that
+    /// share them; empty without both leaves.
+    pub fn caches(&self) -> Vec<CpuCache> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };
-        self.leaves.iter().filter(|l| l.leaf == leaf).filter_map(|l| geometry(l.registers)).collect()
+        self.leaves.iter().filter(|l| l.leaf == leaf).filter_map(|l| cache(l.registers)).collect()
     }
 }
 
 /// Largest plausible cache in bytes: larger ones are invented by a hypervisor.
 const MAX_CACHE_BYTES: u64 = 1 << 40;
 
-fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
+fn cache([eax, ebx, ecx, _]: [u32; 4]) -> Option<CpuCache> {
     let field = |value: u32, shift: u32, bits: u32| value >> shift & ((1 << bits) - 1);
     let kind = match field(eax, 0, 5) {
         1 => CacheKind::Data,
@@ -208,5 +147,13 @@ fn geometry([eax, ebx, ecx, _]: [u32; 4]) -> Option<Geometry> {
     let (ways, partitions, line) = (field(ebx, 22, 10) + 1, field(ebx, 12, 10) + 1, field(ebx, 0, 12) + 1);
     let bytes = (u64::from(ways) * u64::from(partitions) * u64::from(line)).checked_mul(u64::from(ecx) + 1);
     let bytes = bytes.filter(|&bytes| bytes <= MAX_CACHE_BYTES)?;
-    Some(Geometry { level: u8::try_from(field(eax, 5, 3)).ok()?, kind, bytes, ways, line_bytes: line })
+    Some(CpuCache {
+        level: u8::try_from(field(eax, 5, 3)).ok()?,
+        kind,
+        size_bytes: Some(bytes),
+        line_bytes: Some(line),
+        ways: Some(ways),
+        instances: Vec::new(),
+        sharing_unknown: CpuSet::default(),
+    })
 }

@@ -69,13 +69,6 @@ impl DeviceLink {
         }
     }
 
-    fn transfers_per_s(&self) -> Option<u64> {
-        match *self {
-            Self::Pcie { transfers_per_s, .. } => Some(transfers_per_s),
-            _ => None,
-        }
-    }
-
     /// Returns whether both directions have the full rate at once; SATA and USB before 3.0 do not.
     pub fn is_duplex(&self) -> bool {
         match *self {
@@ -126,7 +119,9 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
         }
         // A Thunderbolt or USB4 tunnel always reports 2.5 GT/s (linux-pci, November 2023).
         let is_slowest = transfers_per_s == 2_500_000_000 && speed("max_link_speed") == Some(transfers_per_s);
-        if is_slowest && slowest.as_ref().is_some_and(|below| below.transfers_per_s() > Some(transfers_per_s))
+        if is_slowest
+            && let Some(DeviceLink::Pcie { transfers_per_s: below, .. }) = slowest
+            && below > transfers_per_s
         {
             continue;
         }
@@ -141,30 +136,24 @@ pub(crate) fn pcie(root: &Root, place: &Path) -> Option<DeviceLink> {
 
 /// Parses `8.0 GT/s PCIe` or (older kernels) `8 GT/s` to transfers per second; else `None`.
 pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
-    match text.split_once(" GT/s")?.0 {
-        "2.5" => Some(2_500_000_000),
-        "5" | "5.0" => Some(5_000_000_000),
-        "8" | "8.0" => Some(8_000_000_000),
-        "16" | "16.0" => Some(16_000_000_000),
-        "32" | "32.0" => Some(32_000_000_000),
-        "64" | "64.0" => Some(64_000_000_000),
-        _ => None,
-    }
+    known_rate(text.split_once(" GT/s")?.0, "", &[2.5, 5.0, 8.0, 16.0, 32.0, 64.0])
+}
+
+/// Parses a rate with this unit, such as `6.0 Gbps`, to bit/s; `None` unless it is one of the `known`
+/// ones in Gbit/s.
+fn known_rate(text: &str, unit: &str, known: &[f64]) -> Option<u64> {
+    let gbit: f64 = text.strip_suffix(unit)?.parse().ok()?;
+    known.contains(&gbit).then_some((gbit * 1e9) as u64)
 }
 
 /// Reads libata's port above the disk: `ata3/link3/ata_link/link3/sata_spd` = `6.0 Gbps`.
 fn sata(root: &Root, place: &Path) -> Option<DeviceLink> {
-    let port = place.ancestors().find(|dir| name_is(dir, "ata"))?;
-    let number = port.file_name()?.to_str()?.strip_prefix("ata")?;
-    let link = format!("link{number}");
+    let name = |dir: &'_ Path| dir.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let is_port = |dir: &&Path| name(dir).is_some_and(|name| super::numbered(&name, "ata"));
+    let port = place.ancestors().find(is_port)?;
+    let link = format!("link{}", name(port)?.strip_prefix("ata")?);
     let text = root.text(port.join(&link).join("ata_link").join(&link).join("sata_spd")).ok()?;
-    let line_bit_per_s = match text.as_str() {
-        "1.5 Gbps" => 1_500_000_000,
-        "3.0 Gbps" => 3_000_000_000,
-        "6.0 Gbps" => 6_000_000_000,
-        _ => return None,
-    };
-    Some(DeviceLink::Sata { line_bit_per_s })
+    Some(DeviceLink::Sata { line_bit_per_s: known_rate(&text, " Gbps", &[1.5, 3.0, 6.0])? })
 }
 
 /// Reads the SAS port above the disk: `port-0:0/phy-0:0/sas_phy/phy-0:0/negotiated_linkrate`.
@@ -175,33 +164,18 @@ fn sas(root: &Root, place: &Path) -> Option<DeviceLink> {
     let names = root.names(port).ok()?;
     let rate = |phy: &String| {
         let text = root.text(port.join(phy).join("sas_phy").join(phy).join("negotiated_linkrate")).ok()?;
-        match text.as_str() {
-            "1.5 Gbit" => Some(1_500_000_000),
-            "3.0 Gbit" => Some(3_000_000_000),
-            "6.0 Gbit" => Some(6_000_000_000),
-            "12.0 Gbit" => Some(12_000_000_000),
-            "22.5 Gbit" => Some(22_500_000_000),
-            _ => None,
-        }
+        known_rate(&text, " Gbit", &[1.5, 3.0, 6.0, 12.0, 22.5])
     };
-    let rates =
-        names.iter().filter(|name| name.starts_with("phy-")).map(rate).collect::<Option<Vec<u64>>>()?;
-    let line_bit_per_s = rates.iter().copied().min()?;
-    Some(DeviceLink::Sas {
-        line_bit_per_s,
-        lanes: u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)?,
-    })
+    let phys = names.iter().filter(|name| name.starts_with("phy-"));
+    let rates: Vec<u64> = phys.map(rate).collect::<Option<_>>()?;
+    let lanes = u32::try_from(rates.len()).ok().filter(|lanes| *lanes <= 128)?;
+    Some(DeviceLink::Sas { line_bit_per_s: rates.iter().copied().min()?, lanes })
 }
 
 /// Reads the link of the nearest USB device above the disk: `speed` in Mbit/s.
 fn usb(root: &Root, place: &Path) -> Option<DeviceLink> {
     let mbit = place.ancestors().find_map(|dir| root.number(dir.join("speed")).ok())?;
-    let line_bit_per_s = Some(mbit).filter(|m| (1..=80_000).contains(m))? * 1_000_000;
-    Some(DeviceLink::Usb { line_bit_per_s })
-}
-
-fn name_is(dir: &Path, prefix: &str) -> bool {
-    dir.file_name().and_then(|n| n.to_str()).is_some_and(|n| super::numbered(n, prefix))
+    (1..=80_000).contains(&mbit).then(|| DeviceLink::Usb { line_bit_per_s: mbit * 1_000_000 })
 }
 
 #[cfg(test)]
@@ -255,7 +229,10 @@ mod tests {
                 + &bridge(&format!("{root}/0000:03:00.0"), "8.0", "8.0")
                 + &bridge(&drive, own, "8.0");
             let fixture = crate::fixture::Fixture::unpack(&tree).unwrap();
-            pcie(&fixture.root, &Path::new("/").join(&drive)).and_then(|link| link.transfers_per_s())
+            pcie(&fixture.root, &Path::new("/").join(&drive)).and_then(|link| match link {
+                DeviceLink::Pcie { transfers_per_s, .. } => Some(transfers_per_s),
+                _ => None,
+            })
         };
         assert_eq!(at(("2.5", "2.5"), "8.0"), Some(8_000_000_000));
         assert_eq!(at(("2.5", "8.0"), "8.0"), Some(2_500_000_000));

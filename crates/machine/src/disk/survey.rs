@@ -25,20 +25,9 @@ pub(super) struct DiskSurvey<'a> {
 impl<'a> DiskSurvey<'a> {
     /// Surveys the machine; adds a phrase on each unreadable part to `phrases`.
     pub(super) fn of(root: &'a Root, phrases: &mut Vec<String>) -> DiskSurvey<'a> {
-        let mut keep =
-            |what: &str, why: ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
-        let tables = mounts::read_all_namespaces(root).unwrap_or_else(|why| {
-            keep("mounts", why);
-            Tables { all: Vec::new(), unseen: 0 }
-        });
-        let loops = loops::all(root).unwrap_or_else(|why| {
-            keep("loop devices", why);
-            Vec::new()
-        });
-        let swaps = swaps(root).unwrap_or_else(|why| {
-            keep("swap areas", why);
-            Vec::new()
-        });
+        let tables = or_phrase(mounts::read_all_namespaces(root), "mounts", phrases);
+        let loops = or_phrase(loops::all(root), "loop devices", phrases);
+        let swaps = or_phrase(swaps(root), "swap areas", phrases);
         let sources = tables.all.iter().map(|table| sources(root, table)).collect();
         let images = tables.all.iter().flat_map(|table| {
             let all = table.mounts.iter().filter(|mount| images::is_one(mount));
@@ -95,23 +84,19 @@ impl<'a> DiskSurvey<'a> {
         for one in self.loops.iter().filter(|one| !left_out(&one.name)) {
             match (one.backing, thing) {
                 (Some(backing), _) if self.same(backing, thing) => {
-                    phrases.push(format!(
-                        "is what {} reads from{}",
-                        one.name,
-                        self.use_phrase(&one.name, MAX_HOLDERS_NAMED)
-                    ));
+                    let used = self.use_phrase(&one.name, MAX_HOLDERS_NAMED);
+                    phrases.push(format!("is what {} reads from{used}", one.name));
                 }
                 (None, FileOrDevice::File(_)) => {
-                    phrases
-                        .push(format!("may be what {} reads from, whose file cannot be looked at", one.name));
+                    let name = &one.name;
+                    phrases.push(format!("may be what {name} reads from, whose file cannot be looked at"));
                 }
                 _ => {}
             }
         }
         let by_others = self.others.iter().filter(|other| !other.by.as_deref().is_some_and(left_out));
-        phrases.extend(
-            by_others.filter(|other| self.same(other.thing, thing)).map(|other| other.phrases.clone()),
-        );
+        let by_others = by_others.filter(|other| self.same(other.thing, thing));
+        phrases.extend(by_others.map(|other| other.phrases.clone()));
         phrases
     }
 
@@ -121,11 +106,7 @@ impl<'a> DiskSurvey<'a> {
             Err(why) => return vec![format!("has holders that cannot be read: {why}")],
         };
         let named = holders.iter().filter(|holder| !left_out(holder));
-        let mut phrases: Vec<String> = named
-            .map(|holder| {
-                format!("is part of {}{}", self.described(holder), self.use_phrase(holder, MAX_HOLDERS_NAMED))
-            })
-            .collect();
+        let mut phrases: Vec<String> = named.map(|holder| self.part_of(holder, MAX_HOLDERS_NAMED)).collect();
         let name = name_of(place);
         if self.root.exists(place.join("bcache")) && !name.starts_with("bcache") && holders.is_empty() {
             phrases.push("is registered with bcache".to_owned());
@@ -133,12 +114,11 @@ impl<'a> DiskSurvey<'a> {
         phrases
     }
 
-    fn described(&self, holder: &str) -> String {
+    fn part_of(&self, holder: &str, deeper: usize) -> String {
         let line = |file: &str| self.root.line(Path::new("sys/class/block").join(holder).join(file)).ok();
-        match line("dm/name").or_else(|| line("md/level")) {
-            Some(known) => shown(&format!("{holder} ({known})")),
-            None => shown(holder),
-        }
+        let known = line("dm/name").or_else(|| line("md/level"));
+        let described = known.map_or(shown(holder), |known| shown(&format!("{holder} ({known})")));
+        format!("is part of {described}{}", self.use_phrase(holder, deeper))
     }
 
     /// Returns a phrase on the use of a device, ` (dm-0 is mounted on /)`, or of devices built on
@@ -147,18 +127,14 @@ impl<'a> DiskSurvey<'a> {
         let place = self.root.resolve(Path::new("sys/class/block").join(name));
         let place = place.or_else(|_| self.root.resolve(Path::new("sys/block").join(name)));
         let number = |place: &PathBuf| self.root.line(place.join("dev")).ok()?.parse().ok();
-        let Some((place, number)) = place.ok().and_then(|place| Some((place.clone(), number(&place)?)))
-        else {
-            return String::new();
-        };
+        let found = place.ok().and_then(|place| Some((number(&place)?, place)));
+        let Some((number, place)) = found else { return String::new() };
         let thing = FileOrDevice::Block(number);
         let mut used = self.mounted(thing, Some(&place));
         if used.is_none() && deeper > 0 {
             let holder = self.root.names(place.join("holders")).unwrap_or_default().into_iter().next();
             let looped = self.loops.iter().find(|one| one.backing == Some(thing)).map(|one| one.name.clone());
-            let above = holder.map(|name| {
-                format!("is part of {}{}", self.described(&name), self.use_phrase(&name, deeper - 1))
-            });
+            let above = holder.map(|name| self.part_of(&name, deeper - 1));
             used = above.or_else(|| {
                 looped.map(|name| format!("is what {name} reads from{}", self.use_phrase(&name, deeper - 1)))
             });
@@ -196,10 +172,14 @@ impl<'a> DiskSurvey<'a> {
         let name = name_of(place);
         let links = || self.root.names(dir).unwrap_or_default().into_iter();
         self.root.exists(dir.join(&name))
-            || links().any(|member| {
-                self.root.resolve(dir.join(member).join("block")).is_ok_and(|block| block == place)
-            })
+            || links().any(|name| self.root.resolve(dir.join(name).join("block")).as_deref() == Ok(place))
     }
+}
+
+/// Returns `found`; if it cannot be read, nothing, and adds a phrase on it to `phrases`.
+fn or_phrase<T: Default>(found: Result<T, ReadError>, what: &str, phrases: &mut Vec<String>) -> T {
+    let unread = |why: &ReadError| phrases.push(format!("has {what} that cannot be read: {why}"));
+    found.inspect_err(unread).unwrap_or_default()
 }
 
 struct OtherUse {
@@ -267,18 +247,13 @@ fn other_kernel_uses(root: &Root) -> Vec<OtherUse> {
     for backend in below(&config.join("target/core")).iter().flat_map(|adapter| below(adapter)) {
         add(backend.join("udev_path"), None, "is exported by the SCSI target".to_owned());
     }
-    for function in
-        below(&config.join("usb_gadget")).iter().flat_map(|gadget| below(&gadget.join("functions")))
-    {
-        for unit in below(&function) {
-            add(unit.join("file"), None, "is exported by the USB gadget".to_owned());
-        }
+    let gadgets = below(&config.join("usb_gadget"));
+    let functions = gadgets.iter().flat_map(|gadget| below(&gadget.join("functions")));
+    for unit in functions.flat_map(|function| below(&function)) {
+        add(unit.join("file"), None, "is exported by the USB gadget".to_owned());
     }
-    add(
-        "sys/module/pstore_blk/parameters/blkdev".into(),
-        None,
-        "is where pstore keeps kernel messages".to_owned(),
-    );
+    let pstore = "is where pstore keeps kernel messages".to_owned();
+    add("sys/module/pstore_blk/parameters/blkdev".into(), None, pstore);
     for exported in below(Path::new("sys/class/rnbd-server/ctl/devices")) {
         let number = root.line(exported.join("block_dev/dev")).ok().and_then(|dev| dev.parse().ok());
         let phrases = "is exported by the RNBD server".to_owned();

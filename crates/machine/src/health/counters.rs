@@ -94,11 +94,8 @@ impl HealthChange {
 
     /// Returns the numbers of corrected and of uncorrected memory errors.
     pub fn memory_errors(&self) -> [u64; 2] {
-        self.controllers.iter().fold([0, 0], |[corrected, uncorrected], controller| {
-            [
-                corrected.saturating_add(controller.corrected),
-                uncorrected.saturating_add(controller.uncorrected),
-            ]
+        self.controllers.iter().fold([0, 0], |[corrected, uncorrected]: [u64; 2], one| {
+            [corrected.saturating_add(one.corrected), uncorrected.saturating_add(one.uncorrected)]
         })
     }
 }
@@ -115,14 +112,14 @@ impl HealthCounters {
         let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
             throttled.map(|(now, then)| rises(of(then), of(now))).unwrap_or_default()
         };
-        let controllers = self.controllers.iter().filter_map(|now| {
-            let then = before.controllers.iter().find(|one| one.name == now.name)?;
-            now.since(then)
-        });
-        let interfaces = self.interfaces.iter().filter_map(|now| {
-            let then = before.interfaces.iter().find(|one| one.name == now.name)?;
-            now.since(then)
-        });
+        let controllers = self
+            .controllers
+            .iter()
+            .filter_map(|now| now.since(before.controllers.iter().find(|one| one.name == now.name)?));
+        let interfaces = self
+            .interfaces
+            .iter()
+            .filter_map(|now| now.since(before.interfaces.iter().find(|one| one.name == now.name)?));
         HealthChange {
             cores_throttled: rises(|all| &all.cores),
             packages_throttled: rises(|all| &all.packages),
@@ -201,7 +198,7 @@ impl CounterFiles {
     }
 
     pub(super) fn find_all(root: &Root) -> Self {
-        let (cores, packages) = throttle_counts(root);
+        let [cores, packages] = throttle_counts(root);
         let controllers = root.names(EDAC).unwrap_or_default();
         let controllers = controllers.into_iter().filter(|name| numbered(name, "mc")).take(MAX_CONTROLLERS);
         let interfaces = root.names(NET).unwrap_or_default();
@@ -218,13 +215,18 @@ impl CounterFiles {
 
     /// Reads all counters; unreadable counters are absent.
     pub fn counters(&self) -> HealthCounters {
+        let controller = |name: &str, dir: &Path| {
+            let [corrected, uncorrected] =
+                ["ce_count", "ue_count"].map(|file| self.root.number(dir.join(file)).ok());
+            Some(Controller {
+                name: shown_within(name, 16),
+                corrected: corrected?,
+                uncorrected: uncorrected?,
+            })
+        };
         HealthCounters {
             throttled: self.throttled(),
-            controllers: self
-                .controllers
-                .iter()
-                .filter_map(|(name, dir)| self.controller(name, dir))
-                .collect(),
+            controllers: self.controllers.iter().filter_map(|(name, dir)| controller(name, dir)).collect(),
             energy: self.energy(),
             interfaces: self.interfaces(),
         }
@@ -254,12 +256,6 @@ impl CounterFiles {
         is_counted.then(|| Throttled { cores: read(&self.cores), packages: read(&self.packages) })
     }
 
-    fn controller(&self, name: &str, dir: &Path) -> Option<Controller> {
-        let corrected = self.root.number(dir.join("ce_count")).ok()?;
-        let uncorrected = self.root.number(dir.join("ue_count")).ok()?;
-        Some(Controller { name: shown_within(name, 16), corrected, uncorrected })
-    }
-
     fn interfaces(&self) -> Vec<Interface> {
         if self.interfaces.is_empty() {
             return Vec::new();
@@ -271,10 +267,8 @@ impl CounterFiles {
     }
 }
 
-type ThrottleFiles = Vec<(String, PathBuf)>;
-
 /// Returns name (`0:3`, `0`) and file of the throttling counters of cores, and of packages.
-fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
+fn throttle_counts(root: &Root) -> [Vec<(String, PathBuf)>; 2] {
     let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
     for id in root.names(CPU_DIRECTORY).unwrap_or_default() {
         let dir = Path::new(CPU_DIRECTORY).join(&id);
@@ -294,7 +288,7 @@ fn throttle_counts(root: &Root) -> (ThrottleFiles, ThrottleFiles) {
             }
         }
     }
-    (cores.into_iter().collect(), packages.into_iter().collect())
+    [cores, packages].map(|files| files.into_iter().collect())
 }
 
 #[cfg(test)]

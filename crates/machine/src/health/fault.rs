@@ -86,13 +86,10 @@ pub enum HardwareFault {
 
 pub(super) fn of(health: &Health) -> Vec<HardwareFault> {
     let mut faults = Vec::new();
-    let uncorrected = health.counters.controllers.iter().filter(|one| one.uncorrected > 0);
-    faults.extend(
-        uncorrected.map(|one| HardwareFault::EdacUncorrected {
-            controller: one.name.clone(),
-            count: one.uncorrected,
-        }),
-    );
+    for one in health.counters.controllers.iter().filter(|one| one.uncorrected > 0) {
+        let (controller, count) = (one.name.clone(), one.uncorrected);
+        faults.push(HardwareFault::EdacUncorrected { controller, count });
+    }
     for drive in &health.drives {
         let (name, smart) = (|| drive.name.clone(), &drive.smart);
         if smart.critical_warning != 0 {
@@ -112,16 +109,10 @@ pub(super) fn of(health: &Health) -> Vec<HardwareFault> {
     }));
     for link in &health.links {
         let (what, device) = (link.what.clone(), link.device.clone());
-        let (now, possible) = (link.now, link.possible);
+        let (now, possible, saves_power) = (link.now, link.possible, link.saves_power);
         if link.is_narrow() {
-            faults.push(HardwareFault::PcieLink {
-                what,
-                device,
-                now,
-                possible,
-                saves_power: link.saves_power,
-            });
-        } else if !link.saves_power {
+            faults.push(HardwareFault::PcieLink { what, device, now, possible, saves_power });
+        } else if !saves_power {
             faults.push(HardwareFault::PcieSpeed { what, device, now, possible });
         }
     }
@@ -209,10 +200,7 @@ impl fmt::Display for HardwareFault {
             Self::NvmeCriticalWarning { drive, bits } => {
                 let set = (0..8_u32).filter(|bit| bits >> bit & 1 == 1);
                 let first = set.clone().next().and_then(|bit| WARNINGS.get(bit as usize));
-                let more = match set.count() {
-                    0 | 1 => "",
-                    _ => " and more",
-                };
+                let more = if set.count() > 1 { " and more" } else { "" };
                 write!(f, "{drive}: critical warning {bits:#04x}: {}{more}", first.unwrap_or(&"reserved"))
             }
             Self::NvmeMediaErrors { drive, count } => write!(f, "{drive}: media errors: {count}"),

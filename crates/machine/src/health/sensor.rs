@@ -83,36 +83,25 @@ fn of_chip(root: &Root, dir: &Path, found: &mut Vec<Sensor>) {
     for number in numbers.take(MAX_SENSORS) {
         let file = |what: &str| dir.join(format!("temp{number}_{what}"));
         let Some(celsius) = celsius(root, &file("input"), &BELIEVED) else { continue };
-        found.push(Sensor {
-            chip: shown_within(&chip, MAX_SENSOR_NAME_CHARACTERS),
-            label: root
-                .line(file("label"))
-                .ok()
-                .map(|label| shown_within(&label, MAX_SENSOR_NAME_CHARACTERS)),
-            celsius,
-            critical: celsius_critical(root, &file("crit")),
-        });
+        let short = |text: &str| shown_within(text, MAX_SENSOR_NAME_CHARACTERS);
+        let label = root.line(file("label")).ok().map(|label| short(&label));
+        let critical = self::celsius(root, &file("crit"), &CRITICAL);
+        found.push(Sensor { chip: short(&chip), label, celsius, critical });
     }
 }
 
 fn of_zone(root: &Root, dir: &Path) -> Option<Sensor> {
     let files = root.names(dir).unwrap_or_default();
     let trips = files.iter().filter_map(|name| name.strip_prefix("trip_point_")?.strip_suffix("_type"));
-    let critical = trips.filter(|trip| {
-        root.line(dir.join(format!("trip_point_{trip}_type"))).is_ok_and(|kind| kind == "critical")
-    });
-    let critical =
-        critical.filter_map(|trip| celsius_critical(root, &dir.join(format!("trip_point_{trip}_temp"))));
+    let file = |trip: &str, what: &str| dir.join(format!("trip_point_{trip}_{what}"));
+    let critical = trips.filter(|trip| root.line(file(trip, "type")).as_deref() == Ok("critical"));
+    let critical = critical.filter_map(|trip| celsius(root, &file(trip, "temp"), &CRITICAL));
     Some(Sensor {
         chip: shown_within(&root.line(dir.join("type")).ok()?, MAX_SENSOR_NAME_CHARACTERS),
         label: None,
         celsius: celsius(root, &dir.join("temp"), &BELIEVED)?,
         critical: critical.reduce(f64::min),
     })
-}
-
-fn celsius_critical(root: &Root, file: &Path) -> Option<f64> {
-    celsius(root, file, &CRITICAL)
 }
 
 /// Reads a temperature in °C (the kernel writes m°C); `None` if unreadable or not in `believed`.

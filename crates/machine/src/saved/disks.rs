@@ -3,27 +3,13 @@ use std::path::{Path, PathBuf};
 use super::SavedContent;
 use super::rename::NumberedNames;
 use crate::Machine;
+use crate::disk::numbered;
 use crate::root::Root;
 
-const OF_DEVICE: [&str; 15] = [
-    "dev",
-    "device/model",
-    "device/name",
-    "device/vendor",
-    "md/level",
-    "partition",
-    "queue/logical_block_size",
-    "queue/max_sectors_kb",
-    "queue/nr_requests",
-    "queue/physical_block_size",
-    "queue/rotational",
-    "queue/scheduler",
-    "queue/write_cache",
-    "ro",
-    "size",
-];
-const ABOVE: [&str; 6] =
-    ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "numa_node", "speed"];
+const OF_DEVICE: &str = "dev device/model device/name device/vendor md/level partition \
+     queue/logical_block_size queue/max_sectors_kb queue/nr_requests queue/physical_block_size \
+     queue/rotational queue/scheduler queue/write_cache ro size";
+const ABOVE: &str = "current_link_speed current_link_width max_link_speed max_link_width numa_node speed";
 const MOST_PARTS: usize = 256;
 
 pub(super) fn add(root: &Root, machine: &Machine, names: &mut NumberedNames, content: &mut SavedContent) {
@@ -60,13 +46,12 @@ fn btrfs(root: &Root, names: &mut NumberedNames, content: &mut SavedContent) {
 /// Adds the device or partition with sysfs directory `place`; returns its saved path.
 fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) -> PathBuf {
     let to = names.sysfs_path(place);
-    for file in OF_DEVICE {
+    for file in OF_DEVICE.split(' ') {
         content.copy(root, place.join(file), to.join(file));
     }
     // The type of a mapped device; the rest identifies the volume.
-    if let Some(kind) =
-        root.line(place.join("dm/uuid")).ok().as_deref().and_then(|uuid| uuid.split('-').next())
-    {
+    if let Ok(uuid) = root.line(place.join("dm/uuid")) {
+        let kind = uuid.split('-').next().unwrap_or_default();
         content.file(to.join("dm/uuid"), format!("{kind}-\n").into_bytes());
     }
     for member in root.names(place.join("slaves")).unwrap_or_default().into_iter().take(MOST_PARTS) {
@@ -87,7 +72,7 @@ fn device(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sa
 fn above(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut SavedContent) {
     for dir in place.ancestors().filter(|dir| dir.starts_with("/sys/devices")) {
         let to = names.sysfs_path(dir);
-        for file in ABOVE {
+        for file in ABOVE.split(' ') {
             content.copy(root, dir.join(file), to.join(file));
         }
         let Some(name) = dir.file_name().and_then(|name| name.to_str()) else { continue };
@@ -112,11 +97,7 @@ fn paths(root: &Root, place: &Path, names: &mut NumberedNames, content: &mut Sav
         return;
     };
     for name in root.names(subsystem).unwrap_or_default().into_iter().take(MOST_PARTS) {
-        let number = name.strip_prefix("nvme").unwrap_or_default();
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        if let Ok(controller) = root.resolve(subsystem.join(&name)) {
+        if let (true, Ok(controller)) = (numbered(&name, "nvme"), root.resolve(subsystem.join(&name))) {
             above(root, &controller, names, content);
             let to = names.sysfs_path(&controller);
             content.copy(root, controller.join("model"), to.join("model"));

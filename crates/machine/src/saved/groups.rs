@@ -9,21 +9,9 @@ use crate::mounts::{self, Mount};
 use crate::root::Root;
 use crate::storage::{Medium, device_by_source};
 
-const OF_GROUP: [&str; 13] = [
-    "cpu.cfs_period_us",
-    "cpu.cfs_quota_us",
-    "cpu.max",
-    "cpu.stat",
-    "cpuset.cpus",
-    "cpuset.cpus.effective",
-    "cpuset.effective_cpus",
-    "memory.current",
-    "memory.high",
-    "memory.limit_in_bytes",
-    "memory.max",
-    "memory.stat",
-    "memory.usage_in_bytes",
-];
+const OF_GROUP: &str = "cpu.cfs_period_us cpu.cfs_quota_us cpu.max cpu.stat cpuset.cpus \
+     cpuset.cpus.effective cpuset.effective_cpus memory.current memory.high memory.limit_in_bytes \
+     memory.max memory.stat memory.usage_in_bytes";
 /// Most mounts saved: container hosts have tens of thousands of similar ones.
 const MOST_MOUNTS: usize = 256;
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
@@ -40,8 +28,8 @@ pub(super) fn add(root: &Root, names: &mut NumberedNames, content: &mut SavedCon
     }
     for controller in CONTROLLERS {
         let Ok(Some(groups)) = Groups::of(root, controller) else { continue };
-        for dir in groups.dirs() {
-            for name in OF_GROUP {
+        for dir in &groups.dirs {
+            for name in OF_GROUP.split(' ') {
                 content.copy(root, dir.join(name), names.path(dir).join(name));
             }
         }
@@ -79,8 +67,7 @@ fn is_wanted(mount: &Mount) -> bool {
 fn line(root: &Root, mount: &Mount, names: &mut NumberedNames) -> String {
     let source = match sysfs_directory(root, mount.device).or_else(|_| device_by_source(root, mount)) {
         Ok(place) => {
-            let name = place.file_name().unwrap_or_default().to_string_lossy();
-            format!("/dev/{}", names.device(&name))
+            format!("/dev/{}", names.device(&place.file_name().unwrap_or_default().to_string_lossy()))
         }
         Err(_) => mount.fs_type.clone(),
     };

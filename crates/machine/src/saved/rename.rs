@@ -1,43 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-const IMPERSONAL_WORDS: &[&str] = &[
-    "boot",
-    "burstable",
-    "besteffort",
-    "cgroup",
-    "cpu",
-    "cpuacct",
-    "cpu,cpuacct",
-    "cpuset",
-    "data",
-    "dev",
-    "efi",
-    "etc",
-    "fs",
-    "home",
-    "init.scope",
-    "lib",
-    "log",
-    "machine.slice",
-    "media",
-    "memory",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "shm",
-    "srv",
-    "sys",
-    "system.slice",
-    "tmp",
-    "unified",
-    "user.slice",
-    "usr",
-    "var",
-    "wal",
-];
+const IMPERSONAL_WORDS: &str = "boot burstable besteffort cgroup cpu cpuacct cpu,cpuacct cpuset data dev \
+     efi etc fs home init.scope lib log machine.slice media memory mnt opt proc root run shm srv sys \
+     system.slice tmp unified user.slice usr var wal";
 const CONTAINERS: [&str; 5] = ["kubepods", "docker", "libpod", "lxc", "garden"];
 /// Hexadecimal digits from which a word identifies a single thing: a GUID, a world-wide name.
 const IDENTIFYING: usize = 12;
@@ -59,7 +25,7 @@ impl NumberedNames {
     }
 
     fn word(&mut self, word: &str) -> String {
-        if IMPERSONAL_WORDS.contains(&word) {
+        if IMPERSONAL_WORDS.split(' ').any(|known| known == word) {
             return word.to_owned();
         }
         let kind = CONTAINERS.into_iter().find(|kind| word.contains(kind)).unwrap_or("name");

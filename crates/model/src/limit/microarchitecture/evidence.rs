@@ -49,18 +49,15 @@ impl CacheSizes {
     fn of(cpu: &Cpu, number: usize) -> Self {
         let mut found = Self::default();
         let of_cpuid = cpu.cpuid.of(number).map(|answers| answers.caches()).unwrap_or_default();
-        let reported = of_cpuid.iter().map(|c| (c.level, c.kind, Some(c.bytes), Some(c.ways)));
-        let shown = cpu.caches.iter().filter(|c| c.serves(number));
-        let shown = shown.map(|c| (c.level, c.kind, c.size_bytes, c.ways));
-        for (level, kind, bytes, ways) in reported.chain(shown) {
-            let place = match (level, kind) {
+        for cache in of_cpuid.iter().chain(cpu.caches.iter().filter(|cache| cache.serves(number))) {
+            let place = match (cache.level, cache.kind) {
                 (1, CacheKind::Data) => &mut found.l1d,
                 (1, CacheKind::Instruction) => &mut found.l1i,
                 (2, CacheKind::Unified) => &mut found.l2,
                 (3, CacheKind::Unified) => &mut found.l3,
                 _ => continue,
             };
-            *place = place.or(bytes.map(|bytes| Size { bytes, ways }));
+            *place = place.or(cache.size_bytes.map(|bytes| Size { bytes, ways: cache.ways }));
         }
         found
     }
