@@ -21,14 +21,11 @@ pub struct ConditionDifference {
 
 /// Returns the facts that differ between the sides, with partial runs per side if there are any.
 pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
-    let one = |fact: &ConditionFact| {
-        let values: Vec<BTreeSet<String>> = sides.iter().map(|side| values(side, fact.read)).collect();
+    let one = |(code, what, read): ConditionFact| {
+        let values = sides.iter().map(|side| side.runs.iter().map(read).collect());
+        let values: Vec<BTreeSet<String>> = values.collect();
         let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
-        differ.then(|| ConditionDifference {
-            code: fact.code,
-            what: fact.what,
-            values: values.iter().map(listed).collect(),
-        })
+        differ.then(|| ConditionDifference { code, what, values: values.iter().map(listed).collect() })
     };
     let is_partial = |run: &&Run| run.status == RunStatus::Partial;
     let partial = |side: &ComparedSide| {
@@ -40,45 +37,30 @@ pub(super) fn differences(sides: &[ComparedSide]) -> Vec<ConditionDifference> {
         what: "partial runs",
         values: sides.iter().map(partial).collect(),
     });
-    FACTS.iter().filter_map(one).chain(partial).collect()
+    FACTS.into_iter().filter_map(one).chain(partial).collect()
 }
 
-struct ConditionFact {
-    code: &'static str,
-    what: &'static str,
-    read: fn(&Run) -> String,
-}
+/// Code, description, and the value in a run.
+type ConditionFact = (&'static str, &'static str, fn(&Run) -> String);
 
-const FACTS: &[ConditionFact] = &[
-    ConditionFact { code: "machine", what: "different machines", read: machine },
-    ConditionFact {
-        code: "version",
-        what: "different versions of plimsoll, whose kernels may measure otherwise",
-        read: |run| run.version.clone(),
-    },
-    ConditionFact {
-        code: "kernel",
-        what: "different operating system kernels",
-        read: |run| run.machine.kernel.release.clone().unwrap_or_else(|| "unknown".to_owned()),
-    },
-    ConditionFact {
-        code: "microcode",
-        what: "different microcode",
-        read: |run| run.machine.cpu.microcode.clone().unwrap_or_else(|| "unknown".to_owned()),
-    },
-    ConditionFact {
-        code: "cpus",
-        what: "different CPUs allowed",
-        read: |run| run.machine.cpu.allowed.to_string(),
-    },
-    ConditionFact { code: "quota", what: "different CPU quotas", read: quota },
-    ConditionFact { code: "turbo", what: "turbo differs", read: |run| switch(run.machine.state.turbo) },
-    ConditionFact {
-        code: "sampling",
-        what: "different lengths of a sample",
-        read: |run| format!("{} s", run.plan.sample_time),
-    },
+const FACTS: [ConditionFact; 8] = [
+    ("machine", "different machines", machine),
+    ("version", "different versions of plimsoll, whose kernels may measure otherwise", |run| {
+        run.version.clone()
+    }),
+    ("kernel", "different operating system kernels", |run| or_unknown(run.machine.kernel.release.as_deref())),
+    ("microcode", "different microcode", |run| or_unknown(run.machine.cpu.microcode.as_deref())),
+    ("cpus", "different CPUs allowed", |run| run.machine.cpu.allowed.to_string()),
+    ("quota", "different CPU quotas", quota),
+    ("turbo", "turbo differs", |run| {
+        or_unknown(run.machine.state.turbo.map(|on| if on { "on" } else { "off" }))
+    }),
+    ("sampling", "different lengths of a sample", |run| format!("{} s", run.plan.sample_time)),
 ];
+
+fn or_unknown(text: Option<&str>) -> String {
+    text.unwrap_or("unknown").to_owned()
+}
 
 fn machine(run: &Run) -> String {
     let model = run.machine.cpu.model_name.as_deref().unwrap_or("unknown processor");
@@ -90,19 +72,6 @@ fn quota(run: &Run) -> String {
         None => "none".to_owned(),
         Some(quota) => format!("{:.2} CPUs", quota.cpus()),
     }
-}
-
-fn switch(on: Option<bool>) -> String {
-    match on {
-        None => "unknown",
-        Some(true) => "on",
-        Some(false) => "off",
-    }
-    .to_owned()
-}
-
-fn values(side: &ComparedSide, read: fn(&Run) -> String) -> BTreeSet<String> {
-    side.runs.iter().map(read).collect()
 }
 
 fn listed(values: &BTreeSet<String>) -> String {

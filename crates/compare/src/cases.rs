@@ -131,13 +131,7 @@ impl<'a> SideFigures<'a> {
     }
 
     pub(super) fn metrics(&self) -> Vec<&'a MetricResult> {
-        let mut found: Vec<&'a MetricResult> = Vec::new();
-        for metric in self.all.iter().flat_map(|taken| &taken.measurement.metrics) {
-            if !found.iter().any(|known| known.name == metric.name) {
-                found.push(metric);
-            }
-        }
-        found
+        distinct_metrics(self.all.iter().flat_map(|taken| &taken.measurement.metrics))
     }
 
     /// Returns the median core-to-core latency over the runs that recorded it, if any.
@@ -176,6 +170,12 @@ fn all_cpus(side: &[SideFigures<'_>]) -> Option<usize> {
     let cpus = same(|taken| taken.cpus);
     let is_there = side.iter().any(|figures| Some(figures.case.threads()) == cpus);
     if is_there { cpus } else { same(|taken| taken.most) }
+}
+
+/// Returns the first metric of each name.
+pub(super) fn distinct_metrics<'a>(all: impl Iterator<Item = &'a MetricResult>) -> Vec<&'a MetricResult> {
+    let mut names = HashSet::new();
+    all.filter(|metric| names.insert(metric.name.as_str())).collect()
 }
 
 pub(super) struct CasePair<'f, 'r> {

@@ -6,7 +6,7 @@ use plimsoll_bench::Better;
 use plimsoll_units::quantity::percent;
 use serde::Serialize;
 
-use super::{ComparedMetric, DifferenceVerdict, Uncompared, UncomparedKind, Undecided};
+use super::{ComparedMetric, DifferenceVerdict, Uncompared, UncomparedKind, Undecided, regressions};
 
 /// Number of judged metrics per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -157,10 +157,7 @@ impl FailOnResult {
         let unseen: Option<Vec<f64>> = blind.iter().map(|c| unseen(c)).chain(without_figure).collect();
         Self {
             fail_on,
-            failed: compared
-                .iter()
-                .filter(|c| c.verdict == DifferenceVerdict::Regression && c.loss() > fail_on)
-                .count(),
+            failed: regressions(compared, fail_on).count(),
             of: compared.iter().filter(|c| c.verdict != DifferenceVerdict::Informative).count() + interrupted,
             blind: blind.len() + interrupted,
             causes,
@@ -170,34 +167,28 @@ impl FailOnResult {
 
     /// Describes what the gate cannot detect, why, and the remedy; `None` if it detects everything.
     pub fn blindness(&self) -> Option<String> {
-        let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2));
-        let share = share.replace(' ', "");
+        let (blind, of, share) = (self.blind, self.of, percent(self.fail_on, 2).replace(' ', ""));
         let size =
             self.up_to.map_or("of any size".to_owned(), |up_to| format!("of up to {}", percent(up_to, 2)));
-        let causes: Vec<String> = self.causes.iter().map(UnjudgedMetrics::describe).collect();
-        (blind > 0).then(|| {
-            format!(
-                "undetectable: regressions {size} in {blind} of {of} metrics pass --fail-on {share}: {}",
-                causes.join("; ")
-            )
-        })
+        let causes = self.causes.iter().map(UnjudgedMetrics::describe).collect::<Vec<_>>().join("; ");
+        let text = "undetectable: regressions";
+        (blind > 0)
+            .then(|| format!("{text} {size} in {blind} of {of} metrics pass --fail-on {share}: {causes}"))
     }
 }
 
 impl UnjudgedMetrics {
     fn describe(&self) -> String {
-        let n = self.count;
-        match self.doubt {
-            Undecided::Noise => format!("{n} too noisy (run plimsoll doctor, or compare more runs)"),
-            Undecided::Unknown => format!("{n} without a known noise floor (run plimsoll doctor)"),
-            Undecided::Interval => format!("{n} with too wide a CI (take more samples)"),
-            Undecided::Many => format!("{n} not significant among so many metrics (compare more runs)"),
-            Undecided::Interrupted => {
-                format!("{n} interrupted by other work (measure again on an idle machine)")
-            }
-            Undecided::Migrated => format!("{n} with vCPUs that the hypervisor migrated (measure again)"),
-            Undecided::Zero => format!("{n} with 0 on one side, so no ratio (give a bound with --require)"),
-        }
+        let cause = match self.doubt {
+            Undecided::Noise => "too noisy (run plimsoll doctor, or compare more runs)",
+            Undecided::Unknown => "without a known noise floor (run plimsoll doctor)",
+            Undecided::Interval => "with too wide a CI (take more samples)",
+            Undecided::Many => "not significant among so many metrics (compare more runs)",
+            Undecided::Interrupted => "interrupted by other work (measure again on an idle machine)",
+            Undecided::Migrated => "with vCPUs that the hypervisor migrated (measure again)",
+            Undecided::Zero => "with 0 on one side, so no ratio (give a bound with --require)",
+        };
+        format!("{} {cause}", self.count)
     }
 }
 

@@ -239,8 +239,12 @@ impl Comparison {
 
     /// Returns the regressions with a loss above `share` (0.05 is 5 %).
     pub fn worse_than(&self, share: f64) -> impl Iterator<Item = &ComparedMetric> {
-        self.compared.iter().filter(move |c| c.verdict == DifferenceVerdict::Regression && c.loss() > share)
+        regressions(&self.compared, share)
     }
+}
+
+fn regressions(compared: &[ComparedMetric], share: f64) -> impl Iterator<Item = &ComparedMetric> {
+    compared.iter().filter(move |c| c.verdict == DifferenceVerdict::Regression && c.loss() > share)
 }
 
 impl ComparedMetric {

@@ -11,7 +11,7 @@ use plimsoll_bench::{CpuDistance, subsystem_of};
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_model::measurement::{Measurement, Status};
-use plimsoll_model::sample::Conditions;
+
 use plimsoll_result::document::Run;
 use plimsoll_stats::without_outliers;
 
@@ -195,30 +195,25 @@ pub struct Floors {
 impl Floors {
     /// Computes the noise from `runs` of one plan on one machine, without disturbed measurements.
     pub fn of(runs: &[Run]) -> Self {
-        let settled = QuietMeasurements::of(runs);
-        let mut figures: BTreeMap<NamedNoise, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
-        let mut order: Vec<NamedNoise> = Vec::new();
-        let all = || runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok);
-        for measurement in all().filter(|m| settled.has(m)) {
+        let is_quiet = quiet_measurements(runs);
+        let mut figures: Vec<([&str; 2], BTreeMap<String, Vec<f64>>)> = Vec::new();
+        for measurement in measured(runs).filter(|m| is_quiet(m)) {
             for metric in &measurement.metrics {
-                let named = NamedNoise {
-                    benchmark: measurement.case.benchmark().to_owned(),
-                    metric: metric.name.clone(),
-                };
-                if !figures.contains_key(&named) {
-                    order.push(named.clone());
-                }
-                let cases = figures.entry(named).or_default();
-                let case = measurement.case.id().as_str().to_owned();
-                cases.entry(case).or_default().push(metric.summary.median);
+                let named = [measurement.case.benchmark(), metric.name.as_str()];
+                let at = figures.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
+                    figures.push((named, BTreeMap::new()));
+                    figures.len() - 1
+                });
+                let cases = &mut figures[at].1;
+                cases.entry(measurement.case.id().to_string()).or_default().push(metric.summary.median);
             }
         }
         Self {
             machine: runs.first().map(|run| run.machine.id.clone()).unwrap_or_default(),
             made: runs.last().map(|run| run.started.clone()).unwrap_or_default(),
             rounds: runs.len(),
-            left_out: all().filter(|m| !settled.has(m)).count(),
-            floors: order.iter().flat_map(|named| named.floors(&figures[named])).collect(),
+            left_out: measured(runs).filter(|m| !is_quiet(m)).count(),
+            floors: figures.iter().flat_map(|(named, cases)| floors(*named, cases)).collect(),
         }
     }
 
@@ -234,83 +229,50 @@ impl Floors {
     }
 }
 
-struct QuietMeasurements {
-    cases: BTreeMap<String, CpuPlace>,
-    cpus: usize,
+fn measured(runs: &[Run]) -> impl Iterator<Item = &Measurement> {
+    runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok)
 }
 
-#[derive(Default)]
-struct CpuPlace {
-    look: Option<CpuDistance>,
-    picks: bool,
-}
-
-#[derive(Clone, Copy)]
-struct On<'a> {
-    case: &'a Case,
-    cpus: usize,
-}
-
-impl CpuPlace {
-    fn has(&self, on: On<'_>, conditions: &Conditions) -> bool {
-        let distances = CpuDistance::of(conditions).zip(self.look);
-        let moved =
-            distances.is_some_and(|(here, mostly)| subsystem_of(on.case).topology.has_moved(here, mostly));
-        conditions.disturbed(on.case, on.cpus) <= DISTURBED && !moved
+/// Returns a function that tells whether a measurement counts: of a case with at least
+/// [`LEAST_ROUNDS`] undisturbed measurements only these, of another case all.
+fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
+    let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
+    let is_quiet = move |measurement: &Measurement, usual: Option<CpuDistance>| {
+        let Measurement { case, conditions, .. } = measurement;
+        let distances = CpuDistance::of(conditions).zip(usual);
+        let topology = &subsystem_of(case).topology;
+        let moved = distances.is_some_and(|(here, usual)| topology.has_moved(here, usual));
+        conditions.disturbed(case, cpus) <= DISTURBED && !moved
+    };
+    let mut cases: BTreeMap<String, Vec<&Measurement>> = BTreeMap::new();
+    for measurement in measured(runs) {
+        cases.entry(measurement.case.id().to_string()).or_default().push(measurement);
     }
+    let with_usual = |(id, all): (String, Vec<&Measurement>)| {
+        let usual = CpuDistance::median(all.iter().map(|m| &m.conditions));
+        (all.iter().filter(|m| is_quiet(m, usual)).count() >= LEAST_ROUNDS).then_some((id, usual))
+    };
+    let cases: BTreeMap<String, Option<CpuDistance>> = cases.into_iter().filter_map(with_usual).collect();
+    move |m| cases.get(m.case.id().as_str()).is_none_or(|usual| is_quiet(m, *usual))
 }
 
-impl QuietMeasurements {
-    fn of(runs: &[Run]) -> Self {
-        let mut cases: BTreeMap<String, (&Case, Vec<&Conditions>)> = BTreeMap::new();
-        for measurement in runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok) {
-            let blank = || (&measurement.case, Vec::new());
-            let (_, all) = cases.entry(measurement.case.id().as_str().to_owned()).or_insert_with(blank);
-            all.push(&measurement.conditions);
-        }
-        let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
-        let place = |case: &Case, all: Vec<&Conditions>| {
-            let mut place = CpuPlace { look: CpuDistance::median(all.iter().copied()), picks: false };
-            place.picks = all.iter().filter(|c| place.has(On { case, cpus }, c)).count() >= LEAST_ROUNDS;
-            place
-        };
-        let cases = cases.into_iter().map(|(id, (case, all))| (id, place(case, all))).collect();
-        Self { cases, cpus }
-    }
-
-    fn has(&self, measurement: &Measurement) -> bool {
-        let place = self.cases.get(measurement.case.id().as_str());
-        let on = On { case: &measurement.case, cpus: self.cpus };
-        place.is_none_or(|place| !place.picks || place.has(on, &measurement.conditions))
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct NamedNoise {
-    benchmark: String,
-    metric: String,
-}
-
-impl NamedNoise {
-    /// Returns the noise floor over all cases, if there are enough cases, then one per case.
-    /// `cases` has the results of each case by its id.
-    fn floors(&self, cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
-        let floor = |case: Option<&String>, noise| NoiseFloor {
-            benchmark: self.benchmark.clone(),
-            metric: self.metric.clone(),
-            case: case.cloned(),
-            noise,
-        };
-        let own = |values: &Vec<f64>| RunNoise::of([values.as_slice()]);
-        let typical = RunNoise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
-        let of_all = typical.and_then(|_| RunNoise::of(cases.values().map(Vec::as_slice)));
-        let of_all = of_all.map(|noise| floor(None, noise));
-        let of_case = |(case, values): (&String, &Vec<f64>)| {
-            let noise = own(values)?;
-            Some(floor(Some(case), typical.map_or(noise, |typical| noise.moderated(&typical))))
-        };
-        of_all.into_iter().chain(cases.iter().filter_map(of_case)).collect()
-    }
+/// Returns the noise floor of a metric over all cases, if there are enough cases, then one per case.
+/// `cases` has the results of each case by its id.
+fn floors([benchmark, metric]: [&str; 2], cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
+    let floor = |case: Option<&String>, noise| NoiseFloor {
+        benchmark: benchmark.to_owned(),
+        metric: metric.to_owned(),
+        case: case.cloned(),
+        noise,
+    };
+    let own = |values: &Vec<f64>| RunNoise::of([values.as_slice()]);
+    let typical = RunNoise::typical(&cases.values().filter_map(own).collect::<Vec<_>>());
+    let of_all = typical.and_then(|_| RunNoise::of(cases.values().map(Vec::as_slice)));
+    let of_case = |(case, values): (&String, &Vec<f64>)| {
+        let noise = own(values)?;
+        Some(floor(Some(case), typical.map_or(noise, |typical| noise.moderated(&typical))))
+    };
+    of_all.map(|noise| floor(None, noise)).into_iter().chain(cases.iter().filter_map(of_case)).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use plimsoll_model::measurement::MetricResult;
 use plimsoll_units::quantity::Unit;
 use serde::Serialize;
 
-use super::cases::{CasePair, MatchedCase, SideFigures};
+use super::cases::{CasePair, MatchedCase, SideFigures, distinct_metrics};
 use super::{
     ComparedMetric, DifferenceVerdict, Floors, JudgedDifference, RunMetric, RunNoise, SideLogarithm,
     Undecided,
@@ -117,12 +117,7 @@ impl<'f, 'r> RankedMetric<'f, 'r> {
         prices: Option<&[f64]>,
         fail_on: Option<f64>,
     ) -> Vec<Self> {
-        let mut results: Vec<&'r MetricResult> = Vec::new();
-        for metric in members.iter().flat_map(|(_, figures)| figures.metrics()) {
-            if !results.iter().any(|known| known.name == metric.name) {
-                results.push(metric);
-            }
-        }
+        let results = distinct_metrics(members.iter().flat_map(|(_, figures)| figures.metrics()));
         let first = members.iter().flat_map(|(_, figures)| &figures.all).next();
         let headline = first.and_then(|taken| taken.measurement.metrics.first());
         let one = |result: &'r MetricResult| {
@@ -277,21 +272,14 @@ impl RankEntry<'_, '_> {
 
 /// Returns the best and worst possible rank (from 1) of a side among `of` sides.
 fn ranks(compared: &[ComparedMetric], side: usize, of: usize) -> [usize; 2] {
-    let is_better = |one: &ComparedMetric| {
-        let second = match one.sides {
-            [a, _] if a == side => false,
-            [_, b] if b == side => true,
-            _ => return None,
+    let count = |of_a: DifferenceVerdict, of_b: DifferenceVerdict| {
+        let is = |one: &&ComparedMetric| {
+            one.sides[0] == side && one.verdict == of_a || one.sides[1] == side && one.verdict == of_b
         };
-        match one.verdict {
-            DifferenceVerdict::Improvement => Some(second),
-            DifferenceVerdict::Regression => Some(!second),
-            _ => None,
-        }
+        compared.iter().filter(is).count()
     };
-    let (better, worse): (Vec<bool>, Vec<bool>) =
-        compared.iter().filter_map(is_better).partition(|better| *better);
-    [1 + worse.len(), of - better.len()]
+    let (improved, regressed) = (DifferenceVerdict::Improvement, DifferenceVerdict::Regression);
+    [1 + count(improved, regressed), of - count(regressed, improved)]
 }
 
 const NOT_ALL: &str = "not all sides have it";

@@ -25,13 +25,9 @@ pub struct Requirement {
     bound: RequiredBound,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    AtLeast,
-    AtMost,
-    Above,
-    Below,
-}
+type Relation = fn(&f64, &f64) -> bool;
+
+const RELATIONS: [(&str, Relation); 4] = [(">=", f64::ge), ("<=", f64::le), (">", f64::gt), ("<", f64::lt)];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RequiredBound {
@@ -81,18 +77,15 @@ impl Requirement {
         let (Some(pattern), Some(metric), Some(relation)) = (words.next(), words.next(), words.next()) else {
             return Err(wrong("it must be cases, a metric, a relation and a bound"));
         };
-        let relation = match relation {
-            ">=" => Relation::AtLeast,
-            "<=" => Relation::AtMost,
-            ">" => Relation::Above,
-            "<" => Relation::Below,
-            _ if [">=", "<=", ">", "<"].contains(&metric) => {
-                return Err(wrong(match pattern.contains(':') {
-                    true => "cases and metric must have a blank between them, not ':'",
-                    false => "the metric is missing before the relation",
-                }));
-            }
-            _ => return Err(wrong("'>=', '<=', '>' or '<' is missing")),
+        let known = |word: &str| RELATIONS.iter().find(|(name, _)| *name == word).map(|(_, holds)| *holds);
+        let Some(relation) = known(relation) else {
+            return Err(wrong(match known(metric) {
+                Some(_) if pattern.contains(':') => {
+                    "cases and metric must have a blank between them, not ':'"
+                }
+                Some(_) => "the metric is missing before the relation",
+                None => "'>=', '<=', '>' or '<' is missing",
+            }));
         };
         let rest: Vec<&str> = words.collect();
         let bound = bound(&rest.join(" ")).map_err(|why| wrong(&why))?;
@@ -118,8 +111,7 @@ impl Requirement {
             return Some(Err("within must be followed by a share, such as 5%".to_owned()));
         };
         let bound = RequiredBound::OfMachines(percent / 100.0);
-        let made =
-            |pattern| Self { text: shown.to_owned(), pattern, metric, relation: Relation::AtMost, bound };
+        let made = |pattern| Self { text: shown.to_owned(), pattern, metric, relation: f64::le, bound };
         Some(Pattern::parse(pattern).map(made))
     }
 
@@ -152,15 +144,12 @@ impl Requirement {
             let (benchmark, names) = (plimsoll_units::text::shown(first.benchmark()), names.join(", "));
             return Err(wrong(format!("{benchmark} has no metric '{name}'; it has {names}")));
         }
-        if let RequiredBound::Figure(_, Some(unit)) = self.bound
-            && let Some(row) = rows.iter().find(|row| row.unit != unit)
+        if let RequiredBound::Figure(value, unit) = self.bound
+            && let Some(row) = rows.iter().find(|row| row.unit != unit.unwrap_or(Unit::One))
         {
-            return Err(wrong(format!("{name} must be given in {}: {unit} is another unit", row.unit)));
-        }
-        if let RequiredBound::Figure(value, None) = self.bound
-            && let Some(row) = rows.iter().find(|row| row.unit != Unit::One)
-        {
-            return Err(wrong(format!("{name} must be given in {}: {value} has no unit", row.unit)));
+            let given = unit.map(|unit| format!("{unit} is another unit"));
+            let given = given.unwrap_or_else(|| format!("{value} has no unit"));
+            return Err(wrong(format!("{name} must be given in {}: {given}", row.unit)));
         }
         let mut without: Vec<&str> =
             meant.iter().filter(|case| self.row(case).is_none()).map(|case| case.benchmark()).collect();
@@ -192,6 +181,11 @@ impl Requirement {
             || self.metric_of(measurement).is_some()
     }
 
+    fn result(&self, case: Option<&Case>, met: bool, found: String) -> RequirementResult {
+        let case = case.map(|case| case.id().as_str().to_owned());
+        RequirementResult { requirement: self.text.clone(), case, met, found }
+    }
+
     /// Checks every matching measurement of the run. A measurement without a result of the metric
     /// fails. `baseline` returns the earlier value of a metric, if there is one.
     pub fn check(
@@ -199,11 +193,8 @@ impl Requirement {
         run: &Run,
         baseline: impl Fn(&Measurement, &MetricResult) -> Option<f64>,
     ) -> Vec<RequirementResult> {
-        let meant: Vec<&Measurement> = run
-            .measurements
-            .iter()
-            .filter(|m| self.pattern.matches(m.case.id().as_str()) && self.is_for(m, run))
-            .collect();
+        let meant = run.measurements.iter().filter(|m| self.pattern.matches(m.case.id().as_str()));
+        let meant: Vec<&Measurement> = meant.filter(|m| self.is_for(m, run)).collect();
         let mut held: Vec<RequirementResult> =
             meant.iter().filter_map(|m| self.held(m, run, &baseline)).collect();
         if held.is_empty() {
@@ -212,7 +203,7 @@ impl Requirement {
                 0 => "no case of the run has such a name".to_owned(),
                 _ => format!("none of these cases has a metric '{}'", plimsoll_units::text::shown(metric)),
             };
-            held.push(RequirementResult { requirement: self.text.clone(), case: None, met: false, found });
+            held.push(self.result(None, false, found));
         }
         held
     }
@@ -236,9 +227,7 @@ impl Requirement {
                 if meant && known.insert((node.clone(), id.clone())) {
                     let node =
                         node.map(|node| format!("{}: ", plimsoll_units::text::shown_within(&node, 64)));
-                    let found = node.unwrap_or_default() + why;
-                    let case = Some(id.as_str().to_owned());
-                    lost.push(RequirementResult { requirement: self.text.clone(), case, met: false, found });
+                    lost.push(self.result(Some(&one.case), false, node.unwrap_or_default() + why));
                 }
             }
         };
@@ -264,18 +253,11 @@ impl Requirement {
     /// Returns the value that a node's result is compared with: the median over all nodes, or of
     /// two nodes the other one's value; `None` for one node.
     fn others(&self, measurement: &Measurement, run: &Run) -> Option<f64> {
-        let same = |m: &&Measurement| {
-            m.effective_status().0 == Status::Ok
-                && m.repeat == measurement.repeat
-                && m.case == measurement.case
-        };
-        let figures: Vec<(&str, f64)> = run
-            .measurements
-            .iter()
-            .filter(same)
-            .filter_map(|m| Some((m.node.as_str(), self.metric_of(m)?.summary.median)))
-            .filter(|(_, value)| *value > 0.0)
-            .collect();
+        let all =
+            run.measurements.iter().filter(|m| m.repeat == measurement.repeat && m.case == measurement.case);
+        let all = all.filter(|m| m.effective_status().0 == Status::Ok);
+        let figures = all.filter_map(|m| Some((m.node.as_str(), self.metric_of(m)?.summary.median)));
+        let figures: Vec<(&str, f64)> = figures.filter(|(_, value)| *value > 0.0).collect();
         match figures.as_slice() {
             [] | [_] => None,
             [one, other] => Some(if one.0 == measurement.node { other.1 } else { one.1 }),
@@ -293,84 +275,61 @@ impl Requirement {
             0 | 1 => String::new(),
             _ => format!("{}: ", plimsoll_units::text::shown_within(&measurement.node, 64)),
         };
-        let holds = |met: bool, found: String| RequirementResult {
-            requirement: self.text.clone(),
-            case: Some(measurement.case.id().as_str().to_owned()),
-            met,
-            found: node.clone() + &found,
-        };
+        let result =
+            |met: bool, found: String| Some(self.result(Some(&measurement.case), met, node.clone() + &found));
         if !self.is_about(measurement) {
             return None;
         }
         let (status, reason) = measurement.effective_status();
         if status != Status::Ok {
             let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
-            return Some(holds(false, format!("{}: {reason}", status.word())));
+            return result(false, format!("{}: {reason}", status.word()));
         }
         let Some(metric) = self.metric_of(measurement) else {
             let name = plimsoll_units::text::shown(self.metric.as_deref().unwrap_or("headline"));
             let found = format!("this case has no figure of '{name}'; name the cases that have");
-            return self.row(&measurement.case).map(|_| holds(false, found));
+            return self.row(&measurement.case).and_then(|_| result(false, found));
         };
         let value = metric.summary.median;
         let shown = Quantity::new(value, metric.unit).to_string();
-        Some(match self.bound {
+        let of_share = |share: f64, bound: f64, what: &str| {
+            let found =
+                format!("{shown}, {} {what}", write_distinct([share, bound], USUAL_DIGITS, percent)[0]);
+            result((self.relation)(&share, &bound), found)
+        };
+        match self.bound {
             RequiredBound::OfLimit(bound) => match metric.of_limit {
-                Some(share) => holds(
-                    self.relation.holds(share, bound),
-                    format!("{shown}, {} of limit", exact(share, bound)),
-                ),
-                None => holds(false, format!("{shown}, and {}", unknown_limit(metric))),
+                Some(share) => of_share(share, bound, "of limit"),
+                None => result(false, format!("{shown}, and {}", unknown_limit(metric))),
             },
             RequiredBound::OfBaseline(bound) => {
                 match baseline(measurement, metric).filter(|base| *base > 0.0) {
-                    Some(base) => {
-                        let found = format!("{shown}, {} of the baseline", exact(value / base, bound));
-                        holds(self.relation.holds(value / base, bound), found)
-                    }
-                    None => holds(false, format!("{shown}, but the baseline has no such figure")),
+                    Some(base) => of_share(value / base, bound, "of the baseline"),
+                    None => result(false, format!("{shown}, but the baseline has no such figure")),
                 }
             }
             RequiredBound::OfMachines(bound) => match self.others(measurement, run) {
                 Some(middle) => {
-                    let away = (value / middle - 1.0).abs();
                     let side = if value < middle { "below" } else { "above" };
-                    let found = format!("{shown}, {} {side} the machines' median", exact(away, bound));
-                    holds(self.relation.holds(away, bound), found)
+                    of_share((value / middle - 1.0).abs(), bound, &format!("{side} the machines' median"))
                 }
-                None => holds(false, format!("{shown}, but no other machine has such a figure")),
+                None => result(false, format!("{shown}, but no other machine has such a figure")),
             },
             RequiredBound::Figure(_, Some(unit)) if unit != metric.unit => {
-                holds(false, format!("{shown}, which is not in {unit}"))
+                result(false, format!("{shown}, which is not in {unit}"))
             }
             RequiredBound::Figure(bound, _) => {
                 let human = |value, digits| Quantity::new(value, metric.unit).human(digits);
                 let [shown, _] = write_distinct([value, bound], USUAL_DIGITS, human);
-                holds(self.relation.holds(value, bound), shown)
+                result((self.relation)(&value, &bound), shown)
             }
-        })
+        }
     }
-}
-
-fn exact(share: f64, bound: f64) -> String {
-    let [shown, _] = write_distinct([share, bound], USUAL_DIGITS, percent);
-    shown
 }
 
 fn unknown_limit(metric: &MetricResult) -> String {
     let reason = metric.limit.as_ref().and_then(|limit| limit.reason.clone());
     reason.map_or("no limit is known".to_owned(), |why| format!("its limit is unknown: {why}"))
-}
-
-impl Relation {
-    fn holds(self, value: f64, bound: f64) -> bool {
-        match self {
-            Self::AtLeast => value >= bound,
-            Self::AtMost => value <= bound,
-            Self::Above => value > bound,
-            Self::Below => value < bound,
-        }
-    }
 }
 
 /// Returns the most similar benchmark if the first word is `NAME.NAME` and no benchmark.
@@ -426,6 +385,7 @@ fn split_number(text: &str) -> (&str, &str) {
 /// Parses a unit with an SI prefix: `Gbit/s` is (10⁹, bit/s); `None` if unknown.
 fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
     const VALUE_PREFIXES: &[(&str, f64)] = &[
+        ("", 1.0),
         ("n", 1e-9),
         ("u", 1e-6),
         ("µ", 1e-6),
@@ -435,13 +395,8 @@ fn scaled_unit(text: &str) -> Option<(f64, Unit)> {
         ("G", 1e9),
         ("T", 1e12),
     ];
-    let plain = Unit::from_name(text).map(|unit| (1.0, unit));
-    let prefixed = || {
-        VALUE_PREFIXES
-            .iter()
-            .find_map(|(prefix, factor)| Some((*factor, Unit::from_name(text.strip_prefix(prefix)?)?)))
-    };
-    plain.or_else(prefixed)
+    let unit = |(prefix, factor): &(&str, f64)| Some((*factor, Unit::from_name(text.strip_prefix(prefix)?)?));
+    VALUE_PREFIXES.iter().find_map(unit)
 }
 
 #[cfg(test)]

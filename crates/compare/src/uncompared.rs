@@ -97,10 +97,10 @@ impl SideStatus {
     /// Returns the word for documents, such as `missing`.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Ok => Status::Ok.word(),
-            Self::Invalid => Status::Invalid.word(),
-            Self::Failed => Status::Failed.word(),
-            Self::Skipped => Status::Skipped.word(),
+            Self::Ok => "ok",
+            Self::Invalid => "invalid",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
             Self::Missing => "missing",
         }
     }
@@ -129,13 +129,15 @@ pub(super) fn find(
     for (side, second) in others.iter().enumerate().map(|(index, second)| (index + 1, second)) {
         for (members, metrics) in cases.iter().zip(metrics) {
             let on = |side: usize| members.iter().find(|(one, _)| *one == side).map(|(_, figures)| *figures);
-            let all = match [on(0), on(side)] {
+            let all: Vec<Uncompared> = match [on(0), on(side)] {
                 [Some(a), Some(b)] if !a.all.is_empty() && !b.all.is_empty() => {
                     let own = |metric: &RankedMetric<'_, '_>| {
                         metric.compared.iter().find(|one| one.sides == [0, side]).cloned()
                     };
                     let compared: Vec<ComparedMetric> = metrics.iter().filter_map(own).collect();
-                    of_pair(&CasePair { a, b }, &compared, [first, second])
+                    let (pair, sides) = (CasePair { a, b }, [first, second]);
+                    let whole = replaced(&pair, &compared, sides).into_iter().chain(partly(&pair, sides));
+                    whole.chain(lone_metrics(&pair, &compared, second)).collect()
                 }
                 on => of_one(on, [first, second]).into_iter().collect(),
             };
@@ -157,15 +159,6 @@ fn of_one([a, b]: [Option<&SideFigures<'_>>; 2], [first, second]: [&ComparedSide
         kind => kind,
     };
     Some(Uncompared { kind, ..one })
-}
-
-fn of_pair(
-    pair: &CasePair<'_, '_>,
-    compared: &[ComparedMetric],
-    sides: [&ComparedSide; 2],
-) -> Vec<Uncompared> {
-    let whole = replaced(pair, compared, sides).into_iter().chain(partly(pair, sides));
-    whole.chain(metrics(pair, compared, sides[1])).collect()
 }
 
 /// Returns whether both sides lost results, and the second side only to interruptions.
@@ -191,13 +184,8 @@ fn replaced(
     compared: &[ComparedMetric],
     [first, second]: [&ComparedSide; 2],
 ) -> Option<Uncompared> {
-    let judged = |c: &ComparedMetric| {
-        c.headline
-            && matches!(
-                c.verdict,
-                DifferenceVerdict::Improvement | DifferenceVerdict::Regression | DifferenceVerdict::NoChange
-            )
-    };
+    use DifferenceVerdict::{Improvement, NoChange, Regression};
+    let judged = |c: &ComparedMetric| c.headline && matches!(c.verdict, Improvement | Regression | NoChange);
     let differs = alike::difference(pair.a.case, pair.b.case);
     if differs.is_empty() || second.is_published() || compared.iter().any(judged) {
         return None;
@@ -223,7 +211,11 @@ fn partly(pair: &CasePair<'_, '_>, [first, second]: [&ComparedSide; 2]) -> Optio
 }
 
 /// Returns the metrics of a compared case that were not compared.
-fn metrics(pair: &CasePair<'_, '_>, compared: &[ComparedMetric], second: &ComparedSide) -> Vec<Uncompared> {
+fn lone_metrics(
+    pair: &CasePair<'_, '_>,
+    compared: &[ComparedMetric],
+    second: &ComparedSide,
+) -> Vec<Uncompared> {
     let known = |metric: &MetricResult| compared.iter().any(|c| c.metric == metric.name);
     let (a, b) = (pair.a.metrics(), pair.b.metrics());
     let mut lone: Vec<&MetricResult> = a.iter().copied().filter(|m| !known(m)).collect();
@@ -236,10 +228,9 @@ fn metrics(pair: &CasePair<'_, '_>, compared: &[ComparedMetric], second: &Compar
         let (a, b) = (on(&a, pair.a), on(&b, pair.b));
         let one = Uncompared { metric: Some(metric.name.clone()), ..Uncompared::of_case(pair.b, a, b) };
         let ungated = plimsoll_bench::is_informative(pair.b.case, &metric.name) || second.is_published();
-        if ungated && one.kind == UncomparedKind::Lost {
-            Uncompared { kind: UncomparedKind::Partly, ..one }
-        } else {
-            one
+        match one.kind {
+            UncomparedKind::Lost if ungated => Uncompared { kind: UncomparedKind::Partly, ..one },
+            _ => one,
         }
     };
     lone.into_iter().map(one).collect()
@@ -282,32 +273,21 @@ impl Standing {
             true => "not published",
             false => lacks(&side.runs.iter().collect::<Vec<_>>()),
         };
-        Self {
-            status: SideStatus::Missing,
-            reason: Some(reason.to_owned()),
-            ok: 0,
-            of: 0,
-            value: None,
-            unit: None,
-        }
+        let (status, reason) = (SideStatus::Missing, Some(reason.to_owned()));
+        Self { status, reason, ok: 0, of: 0, value: None, unit: None }
     }
 
     /// Returns the state of metric `wanted` on a side; `own` is the metric there, if the side has
     /// it.
     fn of_metric(own: Option<&MetricResult>, wanted: &MetricResult, figures: &SideFigures<'_>) -> Self {
-        let usable = |m: &&MetricResult| {
-            m.unit == wanted.unit && !figures.metric(wanted).unwrap_or_default().is_empty()
-        };
-        let reason = match own {
-            None => Some("the case has no such metric there".to_owned()),
-            Some(own) if own.unit != wanted.unit => Some(format!("it is in {} there", own.unit)),
-            Some(own) if !usable(&own) => Some("its runs give it in several units".to_owned()),
-            Some(_) => None,
-        };
-        let status = match (&reason, own) {
-            (None, _) => SideStatus::Ok,
-            (Some(_), None) => SideStatus::Missing,
-            (Some(_), Some(_)) => SideStatus::Invalid,
+        let is_usable = || figures.metric(wanted).is_some_and(|runs| !runs.is_empty());
+        let (status, reason) = match own {
+            None => (SideStatus::Missing, Some("the case has no such metric there".to_owned())),
+            Some(own) if own.unit != wanted.unit => {
+                (SideStatus::Invalid, Some(format!("it is in {} there", own.unit)))
+            }
+            Some(_) if is_usable() => (SideStatus::Ok, None),
+            Some(_) => (SideStatus::Invalid, Some("its runs give it in several units".to_owned())),
         };
         let count = figures.all.len();
         Self {

@@ -72,39 +72,16 @@ pub struct PublishedFigure {
 /// Reason to exclude a published number from comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedDoubt {
-    /// Kind of doubt.
-    pub verdict: PublishedVerdict,
+    /// `impossible`: the machine cannot reach it, or other numbers of the report contradict it; `not
+    /// comparable`: possibly right, but a different quantity; `in no table`: only in the text.
+    pub verdict: &'static str,
     /// Reason, as a phrase.
     pub why: &'static str,
 }
 
-/// Kinds of doubt about a published number, the strongest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PublishedVerdict {
-    /// The machine cannot reach it, or other numbers of the report contradict it.
-    Impossible,
-    /// Possibly right, but a different quantity: other unit, other test, or computed.
-    NotComparable,
-    /// Stated in the text of the report, but in none of its tables.
-    InNoTable,
-}
-
-impl PublishedVerdict {
-    const ALL: [Self; 3] = [Self::Impossible, Self::NotComparable, Self::InNoTable];
-
-    /// Returns the verdict as shown and exported: `impossible`, `not comparable`, `in no table`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Impossible => "impossible",
-            Self::NotComparable => "not comparable",
-            Self::InNoTable => "in no table",
-        }
-    }
-}
-
 impl fmt::Display for PublishedDoubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.verdict.word(), self.why)
+        write!(f, "{}: {}", self.verdict, self.why)
     }
 }
 
@@ -173,12 +150,11 @@ impl Matched {
 
     /// Whether `case` measures the same quantity, with the matrix order scaled by `scale`.
     pub fn measures_same(&self, case: &Case, scale: f64) -> bool {
-        let same = |name: &str, value: &Value| match (name, value) {
+        let same = |(name, value): &(&str, Value)| match (*name, value) {
             ("n", Value::Count(n)) => case.get(name) == Some(&Value::Count(scaled_order(*n, scale))),
             _ => case.get(name) == Some(value),
         };
-        self.case.benchmark() == case.benchmark()
-            && self.case.params().iter().all(|(name, value)| same(name, value))
+        self.case.benchmark() == case.benchmark() && self.case.params().iter().all(same)
     }
 }
 
@@ -221,6 +197,10 @@ impl PublishedFigure {
         self.pattern.split(';').any(|part| part == "headline")
     }
 
+    fn is_about(&self, case: &Case, metric: &str) -> bool {
+        self.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
+    }
+
     /// Returns the value in plimsoll's metric and base units; `None` if doubted or not positive.
     pub fn believed(&self) -> Option<f64> {
         let value = self.matched.as_ref()?.as_ours()?;
@@ -228,45 +208,24 @@ impl PublishedFigure {
     }
 }
 
-struct ReportData {
-    name: &'static str,
-    machine: &'static str,
-    year: &'static str,
-    text: &'static str,
-}
-
-/// All reports; two print a year. docs/src/published.md names them.
-const REPORTS: &[ReportData] = &[
-    ReportData {
-        name: "ec2-t2micro",
-        machine: "EC2 t2.micro",
-        year: "2016",
-        text: include_str!("data/ec2-t2micro.tsv"),
-    },
-    ReportData {
-        name: "chameleon-baremetal",
-        machine: "Chameleon bare metal",
-        year: "year not stated",
-        text: include_str!("data/chameleon-baremetal.tsv"),
-    },
-    ReportData {
-        name: "chameleon-kvm",
-        machine: "Chameleon instance",
-        year: "2017",
-        text: include_str!("data/chameleon-kvm.tsv"),
-    },
-    ReportData {
-        name: "hyperion-prometheus",
-        machine: "Hyperion, disk: Prometheus",
-        year: "year not stated",
-        text: include_str!("data/hyperion-prometheus.tsv"),
-    },
-    ReportData {
-        name: "ec2-t2micro-java",
-        machine: "EC2 t2.micro, Java",
-        year: "year not stated",
-        text: include_str!("data/ec2-t2micro-java.tsv"),
-    },
+/// Name, machine, year and numbers of all reports; two print a year. docs/src/published.md names
+/// them.
+const REPORTS: [[&str; 4]; 5] = [
+    ["ec2-t2micro", "EC2 t2.micro", "2016", include_str!("data/ec2-t2micro.tsv")],
+    [
+        "chameleon-baremetal",
+        "Chameleon bare metal",
+        "year not stated",
+        include_str!("data/chameleon-baremetal.tsv"),
+    ],
+    ["chameleon-kvm", "Chameleon instance", "2017", include_str!("data/chameleon-kvm.tsv")],
+    [
+        "hyperion-prometheus",
+        "Hyperion, disk: Prometheus",
+        "year not stated",
+        include_str!("data/hyperion-prometheus.tsv"),
+    ],
+    ["ec2-t2micro-java", "EC2 t2.micro, Java", "year not stated", include_str!("data/ec2-t2micro-java.tsv")],
 ];
 
 const THEORIES: &str = include_str!("data/theories.tsv");
@@ -283,7 +242,6 @@ fn rows<const N: usize>(table: &'static str) -> impl Iterator<Item = [&'static s
 
 fn doubt(name: &str) -> Option<PublishedDoubt> {
     let [_, verdict, why] = rows::<3>(DOUBTS).find(|[known, ..]| *known == name)?;
-    let verdict = PublishedVerdict::ALL.into_iter().find(|one| one.word() == verdict)?;
     Some(PublishedDoubt { verdict, why })
 }
 
@@ -315,33 +273,20 @@ impl fmt::Display for OpenPoint {
 
 /// Returns the names of all reports, which are also names of plans.
 pub fn names() -> Vec<&'static str> {
-    REPORTS.iter().map(|report| report.name).collect()
+    REPORTS.iter().map(|[name, ..]| *name).collect()
 }
 
 /// Returns the report with this name; `None` if unknown.
 pub fn find(name: &str) -> Option<PublishedReport> {
-    let report = REPORTS.iter().find(|report| report.name == name)?;
-    let figures = rows(report.text).map(figure).collect();
-    Some(PublishedReport { name: report.name, machine: report.machine, year: report.year, figures })
+    let [name, machine, year, numbers] = REPORTS.into_iter().find(|[known, ..]| *known == name)?;
+    Some(PublishedReport { name, machine, year, figures: rows(numbers).map(figure).collect() })
 }
 
 /// Converts a row to a number: first the report's twelve columns, then the added ones.
 fn figure(columns: [&'static str; 21]) -> PublishedFigure {
-    let [
-        subsystem,
-        operation,
-        pattern,
-        precision,
-        block,
-        packet,
-        threads,
-        metric,
-        unit,
-        statistic,
-        value,
-        rest @ ..,
-    ] = columns;
-    let [source, case, ours, si, si_unit, unmatched, table, row, column, doubted] = rest;
+    let [subsystem, operation, pattern, precision, block, packet, threads, rest @ ..] = columns;
+    let [metric, unit, statistic, value, source, case, ours, rest @ ..] = rest;
+    let [si, si_unit, unmatched, table, row, column, doubted] = rest;
     let base = si.parse().ok().zip(Unit::ALL.iter().copied().find(|unit| unit.name() == si_unit));
     // Memory latency in reports is elapsed time ÷ operations of all threads, so it falls with the
     // thread count. Both reports that print a unit count this way.
@@ -392,43 +337,45 @@ impl PublishedReport {
     /// Returns how the report derives its limit of a metric (formula and inputs), or that it prints
     /// none; `None` for unknown metrics.
     pub fn derivation(&self, subsystem: &str, metric: &str) -> Option<&'static str> {
-        let mut all = rows::<4>(THEORIES);
-        let [.., text] =
-            all.find(|[report, part, of, _]| [*report, *part, *of] == [self.name, subsystem, metric])?;
-        Some(text)
+        rows(THEORIES).find(|row: &[_; 4]| row[..3] == [self.name, subsystem, metric]).map(|[.., text]| text)
+    }
+
+    /// Returns the limit of the point `figure` that `is_wanted`, or else one in the text; `None`
+    /// without any.
+    pub fn theory(
+        &self,
+        figure: &PublishedFigure,
+        is_wanted: fn(&PublishedFigure) -> bool,
+    ) -> Option<&PublishedFigure> {
+        let all = || self.figures.iter().filter(|f| f.source == "theoretical" && is_wanted(f));
+        let of_text = || all().find(|f| f.is_of_text() && figure.matches_text(f));
+        all().find(|f| f.is_of_point(figure)).or_else(of_text)
     }
 
     /// Returns the questions that this report, or every report, leaves open.
     pub fn open_points(&self) -> Vec<OpenPoint> {
         let own = rows::<6>(OPEN).filter(|[report, ..]| [self.name, "*"].contains(report));
-        let point = |[_, open, command, gives, document, heading]: [&'static str; 6]| OpenPoint {
+        own.map(|[_, open, command, gives, document, heading]| OpenPoint {
             open,
             command,
             gives,
             document,
             heading,
-        };
-        own.map(point).collect()
+        })
+        .collect()
     }
 
     /// Returns the report's own number for this case and metric; `None` if there is none.
     pub fn own_figure(&self, case: &Case, metric: &str) -> Option<&PublishedFigure> {
-        self.figures.iter().find(|figure| {
-            figure.is_own_point()
-                && figure.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
-        })
+        self.figures.iter().find(|figure| figure.is_own_point() && figure.is_about(case, metric))
     }
 
     /// Returns the undoubted samples of a case's metric in base units; the mean if none are
     /// printed.
     pub fn samples(&self, case: &Case, metric: &str) -> Vec<f64> {
         let of = |wanted: fn(&str) -> bool| -> Vec<f64> {
-            let same = |f: &&PublishedFigure| {
-                f.source == "own"
-                    && wanted(f.statistic)
-                    && f.matched.as_ref().is_some_and(|m| m.metric == metric && m.measures_same(case, 1.0))
-            };
-            self.figures.iter().filter(same).filter_map(PublishedFigure::believed).collect()
+            let own = self.figures.iter().filter(|f| f.source == "own" && wanted(f.statistic));
+            own.filter(|f| f.is_about(case, metric)).filter_map(PublishedFigure::believed).collect()
         };
         let samples = of(|statistic| statistic.starts_with("sample"));
         if samples.is_empty() { of(|statistic| matches!(statistic, "mean" | "single")) } else { samples }

@@ -36,8 +36,6 @@ pub enum TableKind {
 }
 
 impl TableKind {
-    const ALL: [Self; 3] = [Self::Own, Self::Program, Self::Text];
-
     /// Returns the kind as written in exports: `own`, `program` or `text`.
     pub fn word(self) -> &'static str {
         match self {
@@ -85,15 +83,14 @@ pub fn build_tables(baseline: &PublishedReport) -> Vec<PublishedTable<'_>> {
         let mut table = PublishedTable {
             number: number.parse().ok()?,
             title: title.to_owned(),
-            kind: TableKind::ALL.into_iter().find(|one| one.word() == kind)?,
+            kind: [TableKind::Own, TableKind::Program, TableKind::Text]
+                .into_iter()
+                .find(|one| one.word() == kind)?,
             columns: columns.split('|').map(str::to_owned).collect(),
             rows: Vec::new(),
         };
-        baseline
-            .figures
-            .iter()
-            .filter(|figure| figure.table == number)
-            .for_each(|figure| table.insert_figure(figure));
+        let own = baseline.figures.iter().filter(|figure| figure.table == number);
+        own.for_each(|figure| table.insert_figure(figure));
         Some(table)
     };
     own.filter_map(table).collect()

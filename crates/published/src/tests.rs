@@ -79,35 +79,34 @@ fn what_the_notes_doubt_has_its_verdict_and_is_never_divided_by() {
             .cloned()
             .unwrap_or_else(|| panic!("{name}: nothing for {id}"))
     };
-    use PublishedVerdict::{Impossible, NotComparable};
     let doubted = [
-        (Impossible, "hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
-        (Impossible, "hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
-        (Impossible, "hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
-        (Impossible, "hyperion-prometheus", "disk.io/op=read/pattern=random/block=1K/threads=1", "rate"),
-        (NotComparable, "chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
+        ("impossible", "hyperion-prometheus", "network.tcp/message=32K/streams=4", "goodput"),
+        ("impossible", "hyperion-prometheus", "network.latency/protocol=udp/message=1/streams=1", "rtt"),
+        ("impossible", "hyperion-prometheus", "network.latency/protocol=tcp/message=1/streams=1", "rtt"),
+        ("impossible", "hyperion-prometheus", "disk.io/op=read/pattern=random/block=1K/threads=1", "rate"),
+        ("not comparable", "chameleon-kvm", "cpu.peak/op=fma/type=f64/threads=8/scaling=strong", "rate"),
         (
-            NotComparable,
+            "not comparable",
             "chameleon-kvm",
             "memory.block/op=read-write/pattern=sequential/block=80M/threads=8",
             "throughput",
         ),
-        (NotComparable, "chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
+        ("not comparable", "chameleon-kvm", "network.latency/protocol=tcp/message=8K/streams=1", "rtt"),
         (
-            Impossible,
+            "impossible",
             "chameleon-baremetal",
             "disk.io/op=read/pattern=random/block=8K/threads=1",
             "throughput",
         ),
         (
-            NotComparable,
+            "not comparable",
             "chameleon-baremetal",
             "memory.block/op=read/pattern=random/block=8/threads=1",
             "latency",
         ),
-        (Impossible, "ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
-        (Impossible, "ec2-t2micro", "disk.io/op=write/pattern=sequential/block=1/threads=1", "throughput"),
-        (Impossible, "ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
+        ("impossible", "ec2-t2micro", "disk.io/op=write/pattern=random/block=1M/threads=1", "throughput"),
+        ("impossible", "ec2-t2micro", "disk.io/op=write/pattern=sequential/block=1/threads=1", "throughput"),
+        ("impossible", "ec2-t2micro", "network.tcp/message=64K/streams=1", "goodput"),
     ];
     for (verdict, name, id, metric) in doubted {
         let figure = of(name, id, metric);
@@ -265,23 +264,18 @@ fn stated_numbers_of_samples_are_taken() {
 fn a_number_of_the_text_alone_is_neither_impossible_nor_not_comparable() {
     let report = find("ec2-t2micro").unwrap();
     let linpack = report.figures.iter().find(|f| f.value == "30.47").unwrap();
-    assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some(PublishedVerdict::InNoTable));
+    assert_eq!(linpack.doubt.map(|doubt| doubt.verdict), Some("in no table"));
     let no_unit = find("chameleon-baremetal").unwrap();
     let no_unit = no_unit.figures.iter().filter(|f| f.metric == "latency" && f.unit.is_empty());
-    let verdicts: Vec<Option<PublishedVerdict>> =
-        no_unit.map(|f| f.doubt.map(|doubt| doubt.verdict)).collect();
-    assert_eq!(
-        verdicts,
-        [Some(PublishedVerdict::NotComparable); 24],
-        "eight latencies of memory, disk and network each"
-    );
+    let verdicts: Vec<Option<&str>> = no_unit.map(|f| f.doubt.map(|doubt| doubt.verdict)).collect();
+    assert_eq!(verdicts, [Some("not comparable"); 24], "eight latencies of memory, disk and network each");
 }
 
 #[test]
 fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
     let named: BTreeSet<&str> = REPORTS
         .iter()
-        .flat_map(|report| rows::<21>(report.text))
+        .flat_map(|[.., numbers]| rows::<21>(numbers))
         .map(|columns| columns[20])
         .filter(|name| !name.is_empty())
         .collect();
@@ -289,9 +283,8 @@ fn every_doubt_is_one_of_the_list_and_every_one_of_the_list_is_had() {
     assert_eq!(named, listed);
     assert!(listed.into_iter().all(|name| doubt(name).is_some()));
     let figures = || names().into_iter().flat_map(|name| find(name).unwrap().figures);
-    let doubted =
-        |wanted: PublishedVerdict| figures().filter(|f| f.doubt.is_some_and(|d| d.verdict == wanted)).count();
-    assert_eq!(PublishedVerdict::ALL.map(doubted), [634, 173, 5]);
+    let doubted = |wanted: &str| figures().filter(|f| f.doubt.is_some_and(|d| d.verdict == wanted)).count();
+    assert_eq!(["impossible", "not comparable", "in no table"].map(doubted), [634, 173, 5]);
 }
 
 #[test]

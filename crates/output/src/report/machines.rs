@@ -1,8 +1,10 @@
 //! Comparison of the nodes of a run: median, lowest and highest result per case.
 
+use std::collections::HashSet;
+
 use plimsoll_bench::label::label;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Quantity;
 
@@ -19,14 +21,9 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         return String::new();
     }
     let mut rows: Vec<[String; 4]> = vec![["", "median", "lowest", "highest"].map(str::to_owned)];
-    let mut reported: Vec<String> = Vec::new();
-    for measurement in &run.measurements {
-        let id = measurement.case.id().to_string();
-        if !reported.contains(&id) {
-            rows.extend(row(run, measurement));
-            reported.push(id);
-        }
-    }
+    let mut ids = HashSet::new();
+    let first = run.measurements.iter().filter(|m| ids.insert(m.case.id().to_string()));
+    rows.extend(first.filter_map(|measurement| row(run, measurement)));
     if rows.len() < 2 {
         return String::new();
     }
@@ -48,26 +45,24 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
     text
 }
 
-fn headline(measurement: &Measurement) -> Option<&MetricResult> {
-    (measurement.status == Status::Ok).then(|| measurement.metrics.first()).flatten()
-}
-
 fn row(run: &Run, like: &Measurement) -> Option<[String; 4]> {
     let alike = run.measurements.iter().filter(|m| m.case == like.case && m.repeat == like.repeat);
-    let figures: Vec<(&str, &MetricResult)> =
-        alike.filter_map(|m| Some((m.node.as_str(), headline(m)?))).collect();
+    let valid = alike.filter(|m| m.status == Status::Ok);
+    let figures: Vec<(&str, Quantity)> = valid
+        .filter_map(|m| {
+            let metric = m.metrics.first()?;
+            Some((m.node.as_str(), Quantity::new(metric.summary.median, metric.unit)))
+        })
+        .collect();
     if figures.len() < 2 {
         return None;
     }
-    let value = |metric: &MetricResult| metric.summary.median;
-    let (lowest, highest) = (
-        figures.iter().min_by(|a, b| value(a.1).total_cmp(&value(b.1)))?,
-        figures.iter().max_by(|a, b| value(a.1).total_cmp(&value(b.1)))?,
-    );
-    let centre = median(figures.iter().map(|(_, metric)| value(metric)).collect())?;
-    let shown = Quantity { value: centre, unit: lowest.1.unit }.to_string();
-    let of = |(node, metric): &(&str, &MetricResult)| {
-        let away = if centre > 0.0 { signed(value(metric) / centre - 1.0) } else { String::new() };
+    let lowest = figures.iter().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
+    let highest = figures.iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
+    let centre = median(figures.iter().map(|(_, figure)| figure.value).collect())?;
+    let shown = Quantity { value: centre, ..lowest.1 }.to_string();
+    let of = |(node, figure): &(&str, Quantity)| {
+        let away = if centre > 0.0 { signed(figure.value / centre - 1.0) } else { String::new() };
         format!("{away:>7} {}", cut(&plimsoll_units::text::shown_within(node, 64), MACHINE))
     };
     Some([cut(&label(&like.case), MAX_CASE_COLUMNS), shown, of(lowest), of(highest)])

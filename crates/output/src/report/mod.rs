@@ -30,36 +30,59 @@ pub(crate) use terminal::{conditions, context, row, section, table, verdict, wra
 pub use format::json;
 pub use style::{Style, StyleOptions};
 
+use plimsoll_bench::Better;
+use plimsoll_model::measurement::Measurement;
+use plimsoll_result::document::Run;
 use progress::span;
 
 /// Returns the main result of each subsystem with results: the last throughput of its first
 /// benchmark (all CPUs, largest size), otherwise its last result.
-fn main_results(
-    run: &plimsoll_result::document::Run,
-) -> Vec<(&str, &plimsoll_model::measurement::Measurement)> {
-    let of = |subsystem: &str| -> Option<&plimsoll_model::measurement::Measurement> {
+fn main_results(run: &Run) -> Vec<(&str, &Measurement)> {
+    let of = |subsystem: &str| -> Option<&Measurement> {
         let own =
-            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
-        let own: Vec<_> = own.collect();
-        let first = own.first()?.case.benchmark();
-        let mut same = own.iter().copied().filter(|m| m.case.benchmark() == first);
-        let is_rate = |m: &&plimsoll_model::measurement::Measurement| {
-            m.headline().is_some_and(|metric| metric.better == plimsoll_bench::Better::Higher)
-        };
+            || run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.headline().is_some());
+        let first = own().next()?.case.benchmark();
+        let mut same = own().filter(|m| m.case.benchmark() == first);
+        let is_rate = |m: &&Measurement| m.headline().is_some_and(|metric| metric.better == Better::Higher);
         same.clone().rfind(is_rate).or_else(|| same.next_back())
     };
-    let known =
-        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name));
-    known.filter_map(|name| Some((name, of(name)?))).collect()
+    commands(run).filter_map(|name| Some((name, of(name)?))).collect()
+}
+
+/// Yields the subsystems of a run's cases that have a command.
+fn commands(run: &Run) -> impl Iterator<Item = &str> {
+    subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|command| command == *name))
 }
 
 /// Returns the subsystems of a run's cases (`cpu`, `memory`, …), each once, in order.
-fn subsystems(run: &plimsoll_result::document::Run) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
-    for measurement in &run.measurements {
-        if !found.contains(&measurement.case.subsystem()) {
-            found.push(measurement.case.subsystem());
+fn subsystems(run: &Run) -> Vec<&str> {
+    distinct(run.measurements.iter().map(|m| m.case.subsystem()))
+}
+
+/// Returns each value once, in the order of their first occurrences.
+fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
         }
     }
     found
+}
+
+/// Groups values by key, in the order of the keys' first occurrences.
+fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// Joins the words that are not empty.
+fn joined(words: &[&str], between: &str) -> String {
+    words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(between)
 }

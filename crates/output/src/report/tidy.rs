@@ -2,194 +2,103 @@
 
 use std::io::{self, Write};
 
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
-use plimsoll_model::sample::Match;
+use plimsoll_model::measurement::{Measurement, MetricResult, SamplePoint, Status};
 use plimsoll_result::document::Run;
-use plimsoll_stats::EquivalenceVerdict;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::tool_results::ToolComparison;
 
-/// One sample of one metric.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TidySample<'a> {
-    /// Run id.
-    pub run: &'a str,
-    /// Start of the run, RFC 3339.
-    pub started: &'a str,
-    /// Node name.
-    pub node: &'a str,
-    /// Case id.
-    pub case: String,
-    /// Benchmark of the case.
-    pub benchmark: &'a str,
-    /// Repetition of the plan, from 0.
-    pub repeat: u32,
-    /// `ok` or `invalid`.
-    pub status: &'static str,
-    /// Metric name.
-    pub metric: &'a str,
-    /// Unit of value and limit.
-    pub unit: &'static str,
-    /// `higher` or `lower`.
-    pub better: &'static str,
-    /// Index of the sample, from 0.
-    pub sample: usize,
-    /// Time since the start of the run, in seconds.
-    pub t: Option<f64>,
-    /// Value.
-    pub value: f64,
-    /// Limit of the metric.
-    pub limit: Option<f64>,
-    /// Share of the limit that the metric reaches.
-    pub of_limit: Option<f64>,
-    /// Core clock, in Hz.
-    pub clock_hz: Option<f64>,
-    /// Share of time stolen by the hypervisor.
-    pub steal: Option<f64>,
-    /// Share of time in interrupted slices, which the value excludes.
-    pub excluded: Option<f64>,
-    /// Delivered value of this sample, interruptions included; headlines only.
-    pub delivered: Option<f64>,
-    /// Share of time throttled by a CPU quota.
-    pub throttled: Option<f64>,
-    /// Largest share of time that a ready thread waited for a CPU.
-    pub waited: Option<f64>,
-    /// Warning codes, separated by `;`.
-    pub warnings: String,
-}
+/// Name of a column, and its value in a row.
+pub(super) type Column<R> = (&'static str, fn(&R) -> Value);
 
-/// Yields a row per sample of each metric of a run, in order.
-pub fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
-    run.measurements.iter().flat_map(move |measurement| {
-        measurement.metrics.iter().flat_map(move |metric| of_metric(run, measurement, metric))
-    })
-}
-
-fn of_metric<'a>(
+/// The sample number `index` of a metric.
+struct TidySample<'a> {
     run: &'a Run,
     measurement: &'a Measurement,
     metric: &'a MetricResult,
-) -> impl Iterator<Item = TidySample<'a>> {
-    metric.samples.iter().enumerate().map(move |(index, value)| {
-        let point = metric.series.get(index);
-        TidySample {
-            run: &run.id,
-            started: &run.started,
-            node: &measurement.node,
-            case: measurement.case.id().as_str().to_owned(),
-            benchmark: measurement.case.benchmark(),
-            repeat: measurement.repeat,
-            status: if measurement.status == Status::Invalid { "invalid" } else { "ok" },
-            metric: &metric.name,
-            unit: metric.unit.name(),
-            better: better(metric),
-            sample: index,
-            t: point.map(|p| p.t),
-            value: *value,
-            limit: metric.limit.as_ref().and_then(|l| l.value),
-            of_limit: metric.of_limit,
-            clock_hz: point.and_then(|p| p.clock_hz),
-            steal: point.and_then(|p| p.steal),
-            excluded: point.and_then(|p| p.excluded),
-            delivered: point.and_then(|p| p.delivered),
-            throttled: point.and_then(|p| p.throttled),
-            waited: point.and_then(|p| p.waited),
-            warnings: measurement.warning_codes().join(";"),
-        }
+    index: usize,
+    point: Option<&'a SamplePoint>,
+}
+
+/// Returns the columns of samples. `t`: seconds since the start of the run; `excluded`: share of
+/// time in interrupted slices, which the value excludes; `delivered`: with interruptions, headlines
+/// only; `waited`: largest share of time that a ready thread waited for a CPU.
+fn sample_columns<'a>() -> Vec<Column<TidySample<'a>>> {
+    vec![
+        ("run", |of| json!(of.run.id)),
+        ("started", |of| json!(of.run.started)),
+        ("node", |of| json!(of.measurement.node)),
+        ("case", |of| json!(of.measurement.case.id().as_str())),
+        ("benchmark", |of| json!(of.measurement.case.benchmark())),
+        ("repeat", |of| json!(of.measurement.repeat)),
+        ("status", |of| json!(if of.measurement.status == Status::Invalid { "invalid" } else { "ok" })),
+        ("metric", |of| json!(of.metric.name)),
+        ("unit", |of| json!(of.metric.unit.name())),
+        ("better", |of| json!(of.metric.better.word())),
+        ("sample", |of| json!(of.index)),
+        ("t", |of| json!(of.point.map(|p| p.t))),
+        ("value", |of| json!(of.metric.samples.get(of.index))),
+        ("limit", |of| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
+        ("of_limit", |of| json!(of.metric.of_limit)),
+        ("clock_hz", |of| json!(of.point.and_then(|p| p.clock_hz))),
+        ("steal", |of| json!(of.point.and_then(|p| p.steal))),
+        ("excluded", |of| json!(of.point.and_then(|p| p.excluded))),
+        ("delivered", |of| json!(of.point.and_then(|p| p.delivered))),
+        ("throttled", |of| json!(of.point.and_then(|p| p.throttled))),
+        ("waited", |of| json!(of.point.and_then(|p| p.waited))),
+        ("warnings", |of| json!(of.measurement.warning_codes().join(";"))),
+    ]
+}
+
+/// Yields a row per sample of each metric of a run, in order.
+fn samples(run: &Run) -> impl Iterator<Item = TidySample<'_>> {
+    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
+    metrics.flat_map(move |(measurement, metric)| {
+        (0..metric.samples.len()).map(move |index| TidySample {
+            run,
+            measurement,
+            metric,
+            index,
+            point: metric.series.get(index),
+        })
     })
 }
 
-/// A reference tool's result for one metric of a case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct TidyReference<'a> {
-    /// Run id.
-    pub run: &'a str,
-    /// Start of the run, RFC 3339.
-    pub started: &'a str,
-    /// Node name.
-    pub node: &'a str,
-    /// Case id.
-    pub case: String,
-    /// Benchmark of the case.
-    pub benchmark: &'a str,
-    /// Repetition of the plan, from 0.
-    pub repeat: u32,
-    /// Metric name.
-    pub metric: &'a str,
-    /// Unit of results and limit.
-    pub unit: &'static str,
-    /// `higher` or `lower`.
-    pub better: &'static str,
-    /// Name of the tool.
-    pub tool: &'a str,
-    /// Version of the tool.
-    pub version: Option<&'a str>,
-    /// Agreement of the definitions: `exact`, `scaled`, `related`.
-    #[serde(rename = "match")]
-    pub definition: Option<Match>,
-    /// Number of measured pairs.
-    pub pairs: usize,
-    /// Median of our results.
-    pub own: Option<f64>,
-    /// Median of the tool's results.
-    pub reference: Option<f64>,
-    /// Limit of the metric.
-    pub limit: Option<f64>,
-    /// Our share of the limit.
-    pub own_of_limit: Option<f64>,
-    /// The tool's share of the limit.
-    pub reference_of_limit: Option<f64>,
-    /// Median of the pairs' ratios, ours ÷ the tool's.
-    pub ratio: Option<f64>,
-    /// Lower end of the ratio's 95 % confidence interval.
-    pub ratio_low: Option<f64>,
-    /// Upper end of the ratio's 95 % confidence interval.
-    pub ratio_high: Option<f64>,
-    /// Relative difference within which results are equivalent.
-    pub margin: f64,
-    /// `equivalent`, `higher`, `lower`, `inconclusive`.
-    pub verdict: Option<EquivalenceVerdict>,
-    /// Reason why the tool has no result.
-    pub reason: Option<&'a str>,
+/// Returns the columns of reference tools; ratios are ours ÷ the tool's.
+fn tool_columns<'a>() -> Vec<Column<(&'a Run, ToolComparison<'a>)>> {
+    vec![
+        ("run", |(run, _)| json!(run.id)),
+        ("started", |(run, _)| json!(run.started)),
+        ("node", |(_, of)| json!(of.measurement.node)),
+        ("case", |(_, of)| json!(of.measurement.case.id().as_str())),
+        ("benchmark", |(_, of)| json!(of.measurement.case.benchmark())),
+        ("repeat", |(_, of)| json!(of.measurement.repeat)),
+        ("metric", |(_, of)| json!(of.metric.name)),
+        ("unit", |(_, of)| json!(of.metric.unit.name())),
+        ("better", |(_, of)| json!(of.metric.better.word())),
+        ("tool", |(_, of)| json!(of.tool_result.tool)),
+        ("version", |(_, of)| json!(of.tool_result.version)),
+        ("match", |(_, of)| json!(of.tool_result.definition)),
+        ("pairs", |(_, of)| json!(of.tool_result.samples.len())),
+        ("own", |(_, of)| json!(of.tool_result.own_median())),
+        ("reference", |(_, of)| json!(of.tool_result.median)),
+        ("limit", |(_, of)| json!(of.metric.limit.as_ref().and_then(|l| l.value))),
+        ("own_of_limit", |(_, of)| json!(of.tool_result.own_of_limit)),
+        ("reference_of_limit", |(_, of)| json!(of.tool_result.of_limit)),
+        ("ratio", |(_, of)| json!(of.tool_result.ratio.map(|ratio| ratio.median))),
+        ("ratio_low", |(_, of)| json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[low, _]| low))),
+        ("ratio_high", |(_, of)| {
+            json!(of.tool_result.ratio.and_then(|ratio| ratio.ci95).map(|[_, high]| high))
+        }),
+        ("margin", |(_, of)| json!(of.tool_result.margin)),
+        ("verdict", |(_, of)| json!(of.tool_result.verdict)),
+        ("reason", |(_, of)| json!(of.tool_result.reason)),
+    ]
 }
 
 /// Yields a row per reference tool and metric of a run, in order.
-pub fn tool_references(run: &Run) -> impl Iterator<Item = TidyReference<'_>> {
-    super::tool_results::compared(run).map(move |ToolComparison { measurement, metric, tool_result }| {
-        let ci95 = tool_result.ratio.and_then(|ratio| ratio.ci95);
-        TidyReference {
-            run: &run.id,
-            started: &run.started,
-            node: &measurement.node,
-            case: measurement.case.id().as_str().to_owned(),
-            benchmark: measurement.case.benchmark(),
-            repeat: measurement.repeat,
-            metric: &metric.name,
-            unit: metric.unit.name(),
-            better: better(metric),
-            tool: &tool_result.tool,
-            version: tool_result.version.as_deref(),
-            definition: Some(tool_result.definition),
-            pairs: tool_result.samples.len(),
-            own: tool_result.own_median(),
-            reference: tool_result.median,
-            limit: metric.limit.as_ref().and_then(|l| l.value),
-            own_of_limit: tool_result.own_of_limit,
-            reference_of_limit: tool_result.of_limit,
-            ratio: tool_result.ratio.map(|ratio| ratio.median),
-            ratio_low: ci95.map(|[low, _]| low),
-            ratio_high: ci95.map(|[_, high]| high),
-            margin: tool_result.margin,
-            verdict: Some(tool_result.verdict),
-            reason: tool_result.reason.as_deref(),
-        }
-    })
-}
-
-fn better(metric: &MetricResult) -> &'static str {
-    metric.better.word()
+fn tools(run: &Run) -> impl Iterator<Item = (&Run, ToolComparison<'_>)> {
+    super::tool_results::compared(run).map(move |of| (run, of))
 }
 
 /// Kind of rows to write.
@@ -204,14 +113,15 @@ pub enum Rows {
 /// Writes samples or reference tools (`rows`) as one JSON object per line. Fails if writing fails.
 pub fn ndjson(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
-        Rows::Samples => objects(samples(run), out),
-        Rows::Tools => objects(tool_references(run), out),
+        Rows::Samples => objects(&sample_columns(), samples(run), out),
+        Rows::Tools => objects(&tool_columns(), tools(run), out),
     }
 }
 
-fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> io::Result<()> {
+fn objects<R>(columns: &[Column<R>], rows: impl Iterator<Item = R>, mut out: impl Write) -> io::Result<()> {
     for row in rows {
-        serde_json::to_writer(&mut out, &row)?;
+        let fields = columns.iter().map(|(name, value)| ((*name).to_owned(), value(&row)));
+        serde_json::to_writer(&mut out, &fields.collect::<Map<_, _>>())?;
         out.write_all(b"\n")?;
     }
     Ok(())
@@ -221,27 +131,23 @@ fn objects(rows: impl Iterator<Item = impl Serialize>, mut out: impl Write) -> i
 /// Fails if writing fails.
 pub fn csv(run: &Run, rows: Rows, out: impl Write) -> io::Result<()> {
     match rows {
-        Rows::Samples => table(samples(run), out),
-        Rows::Tools => table(tool_references(run), out),
+        Rows::Samples => table(&sample_columns(), samples(run), out),
+        Rows::Tools => table(&tool_columns(), tools(run), out),
     }
 }
 
-/// Writes rows as CSV; the header has the names of the fields.
-pub(super) fn table<R: Serialize + Default>(
+/// Writes rows as CSV with a header line.
+pub(super) fn table<R>(
+    columns: &[Column<R>],
     rows: impl Iterator<Item = R>,
     mut out: impl Write,
 ) -> io::Result<()> {
-    let fields = |row: &R| match serde_json::to_value(row)? {
-        Value::Object(fields) => io::Result::Ok(fields),
-        _ => Ok(Map::new()),
-    };
-    let columns: Vec<String> = fields(&R::default())?.into_iter().map(|(name, _)| name).collect();
-    writeln!(out, "{}\r", columns.join(","))?;
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    writeln!(out, "{}\r", names.join(","))?;
     for row in rows {
-        let row = fields(&row)?;
-        let cells = row.values().map(|value| match value {
+        let cells = columns.iter().map(|(_, value)| match value(&row) {
             Value::Null => String::new(),
-            Value::String(text) => cell(text),
+            Value::String(text) => cell(&text),
             Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
             other => other.to_string(),
         });

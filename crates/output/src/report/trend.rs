@@ -86,9 +86,14 @@ fn changes(trend: &MetricTrend) -> Vec<LevelChange<'_>> {
     if trend.points.len() < 2 * MIN_SEGMENT {
         return Vec::new();
     }
-    let series: Vec<TimedPoint> =
-        trend.points.iter().enumerate().map(|(i, p)| TimedPoint { t: i as f64, value: p.median }).collect();
-    between(trend, &segments(&series, Seed::new(1, &trend.case, &trend.metric)))
+    between(trend, &segments(&timed(trend), Seed::new(1, &trend.case, &trend.metric)))
+}
+
+/// Converts a trend to timed values; their time is the run's number, because clocks can be set
+/// back.
+pub(super) fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
+    let points = trend.points.iter().enumerate();
+    points.map(|(n, point)| TimedPoint { t: n as f64, value: point.median }).collect()
 }
 
 /// Returns the changes of at least 1 % between successive `levels`, which refer to `trend.points`.

@@ -36,7 +36,7 @@ const CSV_COLUMNS: [&str; 23] = [
 
 /// Writes a row per side and metric, in base units; a score is a metric without a case. Fails if
 /// writing fails.
-pub(in crate::report) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let mut row = |cells: &[String]| {
         let blank = std::iter::repeat_n(String::new(), CSV_COLUMNS.len().saturating_sub(cells.len()));
         write!(out, "{}\r\n", cells.iter().cloned().chain(blank).collect::<Vec<_>>().join(","))

@@ -6,14 +6,14 @@ use plimsoll_units::quantity::Quantity;
 
 use crate::report::style::TextRole;
 
-pub(in crate::report) struct LeftGroup {
-    pub(in crate::report) kind: UncomparedKind,
-    pub(in crate::report) head: String,
-    pub(in crate::report) cases: Vec<String>,
+pub(crate) struct LeftGroup {
+    pub(crate) kind: UncomparedKind,
+    pub(crate) head: String,
+    pub(crate) cases: Vec<String>,
 }
 
 impl LeftGroup {
-    pub(in crate::report) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{}: {}", self.head, self.cases.join(", "))
     }
 
@@ -25,7 +25,7 @@ impl LeftGroup {
         }
     }
 
-    pub(in crate::report) fn class(&self) -> &'static str {
+    pub(crate) fn class(&self) -> &'static str {
         match self.kind {
             UncomparedKind::Lost => "poor",
             UncomparedKind::Interrupted | UncomparedKind::Partly => "fair",
@@ -34,7 +34,7 @@ impl LeftGroup {
     }
 }
 
-pub(in crate::report) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
+pub(crate) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
     let mut found: Vec<(UncomparedKind, String, Vec<String>)> = Vec::new();
     for one in &comparison.uncompared {
         let what = what(one);

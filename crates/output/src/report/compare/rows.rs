@@ -26,30 +26,30 @@ const MAX_NAME_COLUMNS: usize = 28;
 
 const SIDE: usize = 20;
 
-pub(in crate::report) struct ComparisonTable<'a> {
-    pub(in crate::report) head: Vec<String>,
-    pub(in crate::report) lines: Vec<ComparisonRow<'a>>,
+pub(crate) struct ComparisonTable<'a> {
+    pub(crate) head: Vec<String>,
+    pub(crate) lines: Vec<ComparisonRow<'a>>,
 }
 
-pub(in crate::report) struct ComparisonRow<'a> {
-    pub(in crate::report) cells: Vec<String>,
-    pub(in crate::report) case: Option<&'a Case>,
-    pub(in crate::report) compared: Option<&'a ComparedMetric>,
+pub(crate) struct ComparisonRow<'a> {
+    pub(crate) cells: Vec<String>,
+    pub(crate) case: Option<&'a Case>,
+    pub(crate) compared: Option<&'a ComparedMetric>,
 }
 
 /// Returns whether the table has a row per side, with ranks: for at least three sides, or with
 /// prices.
-pub(in crate::report) fn has_ranks(comparison: &Comparison) -> bool {
+pub(crate) fn has_ranks(comparison: &Comparison) -> bool {
     comparison.sides.len() > 2 || comparison.prices.is_some()
 }
 
 /// Returns whether the column with the heading `column` contains words instead of numbers.
-pub(in crate::report) fn is_of_words(column: &str) -> bool {
+pub(crate) fn is_of_words(column: &str) -> bool {
     ["case", "side", "with", "verdict"].contains(&column)
 }
 
 impl<'a> ComparisonTable<'a> {
-    pub(in crate::report) fn of(comparison: &'a Comparison, shown: ShownMetrics) -> Self {
+    pub(crate) fn of(comparison: &'a Comparison, shown: ShownMetrics) -> Self {
         let mut differences: Vec<Vec<&ComparedMetric>> = vec![Vec::new(); comparison.ranked.len()];
         for one in &comparison.compared {
             differences.get_mut(one.row).into_iter().for_each(|row| row.push(one));
@@ -98,7 +98,7 @@ impl<'a> ComparisonTable<'a> {
     }
 
     /// Builds the table of scores (side, score, interval); `None` without weights.
-    pub(in crate::report) fn of_scores(comparison: &Comparison) -> Option<Self> {
+    pub(crate) fn of_scores(comparison: &Comparison) -> Option<Self> {
         let line = |score: &plimsoll_compare::Score| {
             let half =
                 score.half.map_or_else(|| "unknown".to_owned(), |half| format!("± {}", percent(half, 2)));
@@ -203,7 +203,7 @@ fn of_two(row: &ComparedMetric) -> ComparisonRow<'_> {
     ComparisonRow { cells, case: Some(&row.case), compared: Some(row) }
 }
 
-pub(in crate::report) fn name_of(row: &Ranked) -> String {
+pub(crate) fn name_of(row: &Ranked) -> String {
     name(&row.case, row.node.as_deref(), (!row.headline).then_some(&row.metric))
 }
 

@@ -61,7 +61,7 @@ fn began(run: &Run) -> f64 {
 }
 
 /// Converts an RFC 3339 time to seconds since 1970; 0 if invalid.
-pub(in crate::report) fn since_1970(time: &str) -> f64 {
+pub(crate) fn since_1970(time: &str) -> f64 {
     time.parse::<jiff::Timestamp>().map_or(0.0, |t| t.as_millisecond() as f64 / 1e3)
 }
 
@@ -78,7 +78,7 @@ fn text(runs: &[JudgedRun<'_>], form: FamilyForm) -> String {
     families.text()
 }
 
-pub(in crate::report) struct Families {
+pub(crate) struct Families {
     form: FamilyForm,
     time: Option<f64>,
     all: BTreeMap<String, Family>,
@@ -96,22 +96,22 @@ impl FamilyAbout {
     }
 }
 
-pub(in crate::report) type Labels<'a> = Vec<(&'a str, &'a str)>;
+pub(crate) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
     /// Creates an empty set for scraping, without timestamps.
-    pub(in crate::report) fn scraped() -> Self {
+    pub(crate) fn scraped() -> Self {
         Self { form: FamilyForm::Scraped, time: None, all: BTreeMap::new() }
     }
 
     /// Formats all families with the final `# EOF`.
-    pub(in crate::report) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.all.iter().map(|(name, family)| family.text(name)).collect::<String>() + "# EOF\n"
     }
 
     /// Adds a value of the gauge `name`, which must end with `unit`, with these (name, value)
     /// labels.
-    pub(in crate::report) fn gauge(
+    pub(crate) fn gauge(
         &mut self,
         name: &str,
         unit: &'static str,
@@ -142,7 +142,7 @@ impl Families {
     /// Adds an enumeration: a line per state (name, whether it is the current one) with the value 1
     /// or 0. In a gauge, `label` is the name of the label for the state; a state set uses the
     /// family name.
-    pub(in crate::report) fn state(
+    pub(crate) fn state(
         &mut self,
         name: &str,
         help: &str,

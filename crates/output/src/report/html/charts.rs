@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_bench::label::label;
 use plimsoll_machine::Machine;
+use plimsoll_machine::cpu::CacheKind;
 use plimsoll_model::case::{self, ALL_PAIRS, AT_ONCE, AT_ONCE_BACK, Case, KEYS, Key, Spacing, Value};
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_model::words::{human, is_usual};
 use plimsoll_result::document::Run;
 
 use super::ReferenceFigure;
-use super::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use super::data::{
+    AxisScale, Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort,
+};
 use super::stated::StatedCases;
 
 #[derive(Clone, Copy)]
@@ -27,11 +29,12 @@ impl XAxisParameter {
         [workers, others].concat()
     }
 
-    fn scale(&self) -> AxisScale {
-        match self.axis.spacing {
+    /// Returns the x axis, in `unit`.
+    fn x(&self, unit: &'static str) -> ChartAxis {
+        ChartAxis::linear(self.axis.name, unit).scaled(match self.axis.spacing {
             Spacing::Linear => AxisScale::Linear,
             Spacing::Log => AxisScale::Log,
-        }
+        })
     }
 
     /// Returns whether values of `key` become lines of one chart; otherwise each gets its own
@@ -62,15 +65,13 @@ pub(super) fn sweeps(run: &Run, subsystem: &str, references: &[ReferenceFigure])
             let all = std::mem::take(&mut left);
             for facet in facets(&all, along, sizes, &stated) {
                 match facet.charts(run, along, references) {
-                    none if none.is_empty() => left.extend(facet.drawn()),
+                    none if none.is_empty() => left.extend(facet.all),
                     made => charts.extend(made),
                 }
             }
         }
     }
-    for (index, chart) in charts.iter_mut().enumerate() {
-        chart.id = format!("{subsystem}-{index}");
-    }
+    number(&mut charts, subsystem);
     charts
 }
 
@@ -81,12 +82,6 @@ fn drawn(measurement: &Measurement) -> Vec<ChartedMetric<'_>> {
     let wanted = |(index, metric): &(usize, &MetricResult)| *index == 0 || is_drawn(&metric.name);
     let metrics = measurement.metrics.iter().enumerate().filter(wanted);
     metrics.map(|(_, metric)| ChartedMetric { measurement, metric }).collect()
-}
-
-/// Returns the operation (`stream of bytes`) that this benchmark shares with other benchmarks, if
-/// any.
-fn common(benchmark: &str) -> Option<&'static str> {
-    plimsoll_bench::find(benchmark)?.descriptor().common
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,17 +106,7 @@ struct Facet<'a> {
     metric: &'a str,
     shared: Vec<String>,
     fixed: Vec<String>,
-    all: Vec<&'a Measurement>,
-}
-
-impl<'a> Facet<'a> {
-    fn drawn(&self) -> Vec<ChartedMetric<'a>> {
-        let of = |measurement: &&'a Measurement| {
-            let metric = measurement.metrics.iter().find(|m| m.name == self.metric)?;
-            Some(ChartedMetric { measurement, metric })
-        };
-        self.all.iter().filter_map(of).collect()
-    }
+    all: Vec<ChartedMetric<'a>>,
 }
 
 fn facets<'a>(
@@ -145,6 +130,8 @@ fn facets<'a>(
         };
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
+        // The operation (`stream of bytes`) that a benchmark shares with others, if any.
+        let common = |benchmark: &str| plimsoll_bench::find(benchmark)?.descriptor().common;
         let alike = |f: &Facet<'a>| {
             f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))
         };
@@ -152,9 +139,9 @@ fn facets<'a>(
         match found.iter_mut().find(same) {
             Some(facet) => {
                 facet.fixed.retain(|text| fixed.contains(text));
-                facet.all.push(drawn.measurement);
+                facet.all.push(*drawn);
             }
-            None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![drawn.measurement] }),
+            None => found.push(Facet { benchmark, metric, shared, fixed, all: vec![*drawn] }),
         }
     }
     found
@@ -185,10 +172,8 @@ struct MetricLines<'a> {
     points: Vec<(f64, &'a MetricResult)>,
     /// Delivered figures of the points that differ from them, each with its position on the x axis.
     delivered: Vec<(f64, &'a MetricResult, f64)>,
-    published: BTreeMap<String, ChartPoints>,
+    published: BTreeMap<String, Vec<ChartPoint>>,
 }
-
-type ChartPoints = Vec<Vec<Option<f64>>>;
 
 impl MetricLines<'_> {
     /// Returns the series of the delivered figures, each drawn at the height that `height` returns
@@ -197,10 +182,28 @@ impl MetricLines<'_> {
         let point = |(x, metric, value): &(f64, &MetricResult, f64)| {
             Some(vec![Some(*x), Some(height(metric, *value)?)])
         };
-        let points: ChartPoints = self.delivered.iter().filter_map(point).collect();
-        let series =
-            || ChartSeries::new(format!("{} delivered", self.name), SeriesRole::Delivered, points.clone());
-        (!points.is_empty()).then(series)
+        let points: Vec<ChartPoint> = self.delivered.iter().filter_map(point).collect();
+        let name = format!("{} delivered", self.name);
+        (!points.is_empty()).then(|| ChartSeries::new(name, SeriesRole::Delivered, points))
+    }
+
+    /// Returns a series per tool, its results drawn at the height that `height` returns.
+    fn tools(&self, height: impl Fn(&MetricResult, f64) -> Option<f64>) -> Vec<ChartSeries> {
+        let mut tools: BTreeMap<&str, Vec<ChartPoint>> = BTreeMap::new();
+        for (x, metric) in &self.points {
+            for tool_result in &metric.tool_results {
+                if let Some(y) = tool_result.median.and_then(|median| height(metric, median)) {
+                    tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(y)]);
+                }
+            }
+        }
+        let series = |(tool, points)| ChartSeries::new(self.label(tool), SeriesRole::Tool, points);
+        tools.into_iter().map(series).collect()
+    }
+
+    /// Returns the name of a tool's line: `fio`, or `fio read` if the chart has several lines.
+    fn label(&self, tool: &str) -> String {
+        if self.name == "plimsoll" { tool.to_owned() } else { format!("{tool} {}", self.name) }
     }
 }
 
@@ -225,7 +228,7 @@ impl Facet<'_> {
         let varying: Vec<&Key> = KEYS.iter().filter(differs).collect();
         let several = self.benchmarks().len() > 1;
         let mut lines: Vec<MetricLines<'_>> = Vec::new();
-        for measurement in &self.all {
+        for &ChartedMetric { measurement, metric } in &self.all {
             let named = |key: &&Key| {
                 let value = measurement.case.get(key.name)?;
                 Some(match key.name {
@@ -238,10 +241,7 @@ impl Facet<'_> {
             let by = by.map(str::to_owned).into_iter();
             let name = by.chain(varying.iter().filter_map(named)).collect::<Vec<_>>().join(" ");
             let name = if name.is_empty() { "plimsoll".to_owned() } else { name };
-            let metric = measurement.metrics.iter().find(|m| m.name == self.metric);
-            let (Some(x), Some(metric)) = (place(&measurement.case, along.key.name), metric) else {
-                continue;
-            };
+            let Some(x) = place(&measurement.case, along.key.name) else { continue };
             let at = lines.iter().position(|l| l.name == name).unwrap_or_else(|| {
                 lines.push(MetricLines { name, ..MetricLines::default() });
                 lines.len() - 1
@@ -261,19 +261,18 @@ impl Facet<'_> {
             line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
             line.delivered.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| {
-            points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
-        });
+        lines.iter_mut().flat_map(|l| l.published.values_mut()).for_each(|points| sort(points));
         lines
     }
 
     fn benchmarks(&self) -> BTreeSet<&str> {
-        self.all.iter().map(|m| m.case.benchmark()).collect()
+        self.all.iter().map(|m| m.measurement.case.benchmark()).collect()
     }
 
     /// Returns the distinct values of parameter `key` as text; a missing value is an empty text.
     fn values(&self, key: &str) -> BTreeSet<String> {
-        self.all.iter().map(|m| m.case.get(key).map(ToString::to_string).unwrap_or_default()).collect()
+        let value = |m: &ChartedMetric<'_>| m.measurement.case.get(key).map(ToString::to_string);
+        self.all.iter().map(|m| value(m).unwrap_or_default()).collect()
     }
 
     fn title(&self, along: &XAxisParameter) -> String {
@@ -293,22 +292,18 @@ impl Facet<'_> {
     fn rates(&self, lines: &[MetricLines<'_>], along: &XAxisParameter, run: &Run) -> Chart {
         let mut series = Vec::new();
         for line in lines {
-            series.push(ChartSeries::new(
-                line.name.clone(),
-                SeriesRole::Own,
-                line.points.iter().map(|(x, m)| own(*x, m)).collect(),
-            ));
+            let own = line.points.iter().map(|(x, metric)| {
+                let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
+                vec![Some(*x), Some(metric.summary.median), low, high]
+            });
+            series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own.collect()));
             series.extend(line.delivered_series(|_, delivered| Some(delivered)));
-            series.extend(tool_results(line));
-            let published = line.published.iter();
-            series.extend(published.map(|(name, points)| {
-                ChartSeries::new(tool_label(name, line), SeriesRole::Published, points.clone())
+            series.extend(line.tools(|_, median| Some(median)));
+            series.extend(line.published.iter().map(|(name, points)| {
+                ChartSeries::new(line.label(name), SeriesRole::Published, points.clone())
             }));
-            let limits: Vec<Vec<Option<f64>>> = line
-                .points
-                .iter()
-                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]))
-                .collect();
+            let limit = |(x, m): &(f64, &MetricResult)| Some(vec![Some(*x), Some(m.limit.as_ref()?.value?)]);
+            let limits: Vec<ChartPoint> = line.points.iter().filter_map(limit).collect();
             if !limits.is_empty() {
                 series.push(ChartSeries::new(format!("{} limit", line.name), SeriesRole::Limit, limits));
             }
@@ -320,18 +315,17 @@ impl Facet<'_> {
         let unit = unit.map_or("", |unit| unit.name());
         let longest = lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
         // Latencies of caches and memory differ by two orders of magnitude.
-        let wide = unit == "s" && along.scale() == AxisScale::Log || is_wide(&series);
+        let x = along.x(if along.key.kind == case::ValueKind::Count { "" } else { "B" });
+        let wide = unit == "s" && x.scale == AxisScale::Log || is_wide(&series);
         let scale = if wide { AxisScale::Log } else { AxisScale::Linear };
-        let unit_of_x = if along.key.kind == case::ValueKind::Count { "" } else { "B" };
         let mut chart = Chart {
-            id: String::new(),
             title: self.title(along),
             note: along.axis.note.to_owned(),
-            kind: ChartKind::Lines,
-            x: ChartAxis { scale: along.scale(), ..ChartAxis::linear(along.axis.name, unit_of_x) },
-            y: ChartAxis { scale, ..ChartAxis::linear(self.metric, unit) },
+            x,
+            y: ChartAxis::linear(self.metric, unit).scaled(scale),
             series,
             bands: if along.key.name == "size" { caches(&run.machine) } else { Vec::new() },
+            ..Chart::default()
         };
         if longest <= 3 && along.axis.workers {
             // Bars start at zero, which a logarithmic axis lacks.
@@ -346,46 +340,29 @@ impl Facet<'_> {
     fn shares(&self, lines: &[MetricLines<'_>], along: &XAxisParameter) -> Option<Chart> {
         let mut series = Vec::new();
         for line in lines {
-            let of = |value: f64, m: &MetricResult| {
+            let of = |m: &MetricResult, value: f64| {
                 let limit = m.limit.as_ref()?;
                 Some(limit.share(value, limit.value?) * 100.0)
             };
-            let own: Vec<Vec<Option<f64>>> = line
-                .points
-                .iter()
-                .filter_map(|(x, m)| Some(vec![Some(*x), Some(m.rated_share()? * 100.0)]))
-                .collect();
+            let share = |(x, m): &(f64, &MetricResult)| Some(vec![Some(*x), Some(m.rated_share()? * 100.0)]);
+            let own: Vec<ChartPoint> = line.points.iter().filter_map(share).collect();
             if own.is_empty() {
                 continue;
             }
             series.push(ChartSeries::new(line.name.clone(), SeriesRole::Own, own));
-            series.extend(line.delivered_series(|metric, delivered| of(delivered, metric)));
-            let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-            for (x, m) in &line.points {
-                for tool_result in &m.tool_results {
-                    if let Some(share) = tool_result.median.and_then(|value| of(value, m)) {
-                        tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(share)]);
-                    }
-                }
-            }
-            series.extend(
-                tools
-                    .into_iter()
-                    .map(|(tool, points)| ChartSeries::new(tool_label(tool, line), SeriesRole::Tool, points)),
-            );
+            series.extend(line.delivered_series(of));
+            series.extend(line.tools(of));
         }
         if series.is_empty() {
             return None;
         }
         let mut chart = Chart {
-            id: String::new(),
             title: format!("{}, share of limit", self.title(along)),
             note: "100 % is the limit, for rates and latencies alike".to_owned(),
-            kind: ChartKind::Lines,
-            x: ChartAxis { scale: along.scale(), ..ChartAxis::linear(along.axis.name, "") },
+            x: along.x(""),
             y: ChartAxis::linear("share of limit", "%"),
             series,
-            bands: Vec::new(),
+            ..Chart::default()
         };
         if lines.iter().all(|l| l.points.len() <= 3) {
             as_places(&mut chart);
@@ -393,31 +370,6 @@ impl Facet<'_> {
         }
         Some(chart)
     }
-}
-
-fn own(x: f64, metric: &MetricResult) -> Vec<Option<f64>> {
-    let [low, high] = metric.summary.ci95.map_or([None, None], |ci| ci.map(Some));
-    vec![Some(x), Some(metric.summary.median), low, high]
-}
-
-fn tool_results(line: &MetricLines<'_>) -> Vec<ChartSeries> {
-    let mut tools: BTreeMap<&str, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-    for (x, metric) in &line.points {
-        for tool_result in &metric.tool_results {
-            if let Some(median) = tool_result.median {
-                tools.entry(&tool_result.tool).or_default().push(vec![Some(*x), Some(median)]);
-            }
-        }
-    }
-    tools
-        .into_iter()
-        .map(|(tool, points)| ChartSeries::new(tool_label(tool, line), SeriesRole::Tool, points))
-        .collect()
-}
-
-/// Returns the name of a tool's line: `fio`, or `fio read` if the chart has several lines.
-fn tool_label(name: &str, line: &MetricLines<'_>) -> String {
-    if line.name == "plimsoll" { name.to_owned() } else { format!("{name} {}", line.name) }
 }
 
 /// Draws perfect scaling from the fewest threads; with four values, also a fit of the universal
@@ -431,10 +383,10 @@ fn ideal(line: &MetricLines<'_>) -> Vec<ChartSeries> {
     let one = metric.summary.median / first;
     let points = line.points.iter().map(|(x, _)| vec![Some(*x), Some(one * x)]).collect();
     let mut series = vec![ChartSeries::new(format!("{} ideal", line.name), SeriesRole::Ideal, points)];
-    let loads = line.points.iter().filter_map(|(x, m)| {
+    let load = |(x, m): &(f64, &MetricResult)| {
         Some(LoadPoint { threads: *x as u32, rates: Samples::new(m.samples.clone()).ok()? })
-    });
-    let loads: Vec<LoadPoint> = loads.collect();
+    };
+    let loads: Vec<LoadPoint> = line.points.iter().filter_map(load).collect();
     if loads.len() >= 4
         && let Some(law) = Usl::fit(&loads, Seed::new(1, &line.name, &metric.name))
     {
@@ -457,33 +409,19 @@ pub(super) fn is_wide(series: &[ChartSeries]) -> bool {
 
 /// Replaces x values by equidistant labelled positions, for charts with few x values.
 fn as_places(chart: &mut Chart) {
-    let places: BTreeSet<u64> = chart
-        .series
-        .iter()
-        .flat_map(|s| &s.points)
-        .filter_map(|p| p.first().copied().flatten())
-        .map(|x| x as u64)
-        .collect();
+    let mut xs: Vec<&mut Option<f64>> =
+        chart.series.iter_mut().flat_map(|s| &mut s.points).filter_map(|p| p.first_mut()).collect();
+    let places: BTreeSet<u64> = xs.iter().filter_map(|x| x.map(|x| x as u64)).collect();
     let index = |x: f64| places.iter().position(|p| *p == x as u64).map(|i| i as f64);
-    for series in &mut chart.series {
-        for point in &mut series.points {
-            if let Some(x) = point.first_mut() {
-                *x = x.and_then(index);
-            }
-        }
-    }
+    xs.iter_mut().for_each(|x| **x = x.and_then(index));
     chart.x = ChartAxis::categories(&chart.x.name, places.iter().map(u64::to_string).collect());
 }
 
 /// Returns the data caches of one CPU and its memory as bands of the size axis, in bytes.
 fn caches(machine: &Machine) -> Vec<Band> {
-    let mut sizes: Vec<(String, u64)> = machine
-        .cpu
-        .caches
-        .iter()
-        .filter(|c| c.kind != plimsoll_machine::cpu::CacheKind::Instruction)
-        .filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?)))
-        .collect();
+    let data = machine.cpu.caches.iter().filter(|c| c.kind != CacheKind::Instruction);
+    let mut sizes: Vec<(String, u64)> =
+        data.filter_map(|c| Some((format!("L{}", c.level), c.size_bytes?))).collect();
     sizes.sort_by_key(|(_, bytes)| *bytes);
     sizes.dedup_by(|a, b| a.0 == b.0);
     let mut from = None;
@@ -493,12 +431,6 @@ fn caches(machine: &Machine) -> Vec<Band> {
         bands.push(Band { name, from, to });
         from = to;
     }
-    if from.is_some() {
-        bands.push(Band { name: "memory".to_owned(), from, to: None });
-    }
+    bands.extend(from.map(|_| Band { name: "memory".to_owned(), from, to: None }));
     bands
-}
-
-pub(super) fn name(measurement: &Measurement) -> String {
-    label(&measurement.case)
 }

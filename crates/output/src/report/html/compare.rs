@@ -6,7 +6,7 @@ use plimsoll_bench::label;
 use plimsoll_compare::{ComparedSide, Comparison, Ranked, RankedSide, RequirementResult, Tone, letter};
 
 use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole, island};
-use super::{document, machines, what_differs};
+use super::{PageParts, document, machines, page};
 use crate::report::compare::rows::{ComparisonRow, ComparisonTable, has_ranks, is_of_words, name_of};
 use crate::report::compare::{NOTHING, SCORE, ShownMetrics, blindness, left, notes, tally, title, warnings};
 
@@ -24,9 +24,9 @@ pub fn comparison(
         false => forest(&shown.lines).into_iter().collect(),
     };
     let machines = machines::of_sides(sides)?;
-    let bodies = [body(comparison, held, &shown, &charts), html! { main { (machines.section) } }];
+    let bodies = vec![body(comparison, held, &shown, &charts), html! { main { (machines.section) } }];
     let title = format!("plimsoll: {}", comparison.sides.join(" and "));
-    Ok(document(&bodies, &island(&charts)?, &machines.held, &title))
+    Ok(document(&PageParts { bodies, island: island(&charts)?, held: machines.held }, &title))
 }
 
 fn body(
@@ -42,14 +42,13 @@ fn body(
             p.run { (tally(comparison)) button.theme type="button" hidden { "dark / light" } }
         }
         main {
-            (what_differs(&warnings(comparison)))
+            @let differs = warnings(comparison);
+            @if !differs.is_empty() {
+                section.findings aria-label="What else differs" { ul { @for line in &differs { li { (line) } } } }
+            }
             @if let Some(line) = blindness(comparison) { p { strong.inconclusive { (line) } } }
             @if shown.lines.is_empty() { p { (NOTHING) } }
-            @for chart in charts {
-                figure.chart data-chart=(chart.id) {
-                    figcaption { strong { (chart.title) } span.note { (chart.note) } }
-                }
-            }
+            @for chart in charts { (page::figure(chart)) }
             @if let Some(scores) = ComparisonTable::of_scores(comparison) { h2 { (SCORE) } (table(&scores)) }
             (table(shown))
             @for note in notes(comparison, shown) { p.note { (note) } }
@@ -127,7 +126,7 @@ fn forest(rows: &[ComparisonRow<'_>]) -> Option<Chart> {
         x: ChartAxis::linear("B ÷ A", ""),
         y: ChartAxis::categories("", names),
         series: vec![ChartSeries::new("B ÷ A", SeriesRole::Own, points)],
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 
@@ -146,11 +145,10 @@ fn share(row: &Ranked, value: f64) -> Option<f64> {
 /// Builds the heat map of headlines by side, as shares of the best; `None` without headlines.
 fn shares(comparison: &Comparison) -> Option<Chart> {
     let names: Vec<String> = headlines(comparison).map(name_of).collect();
-    let points = headlines(comparison).enumerate().flat_map(|(at, row)| {
-        let point = move |place: &RankedSide| {
-            Some(vec![Some(place.side as f64), Some(at as f64), Some(share(row, place.value)?)])
-        };
-        row.places.iter().filter_map(point)
+    let places = headlines(comparison).enumerate();
+    let places = places.flat_map(|(at, row)| row.places.iter().map(move |place| (at, row, place)));
+    let points = places.filter_map(|(at, row, place)| {
+        Some(vec![Some(place.side as f64), Some(at as f64), Some(share(row, place.value)?)])
     });
     (!names.is_empty()).then(|| Chart {
         id: "shares".to_owned(),
@@ -160,7 +158,7 @@ fn shares(comparison: &Comparison) -> Option<Chart> {
         x: ChartAxis::categories("", comparison.sides.clone()),
         y: ChartAxis::categories("", names),
         series: vec![ChartSeries::new("share of the best", SeriesRole::Own, points.collect())],
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 
@@ -182,10 +180,9 @@ fn by_price(comparison: &Comparison) -> Option<Chart> {
         id: "price".to_owned(),
         title: "Performance against price".to_owned(),
         note: "a line a metric, as a share of the best".to_owned(),
-        kind: ChartKind::Lines,
         x: ChartAxis::linear(&format!("price, {}", prices.unit), ""),
         y: ChartAxis::linear("share of the best", ""),
         series: headlines(comparison).enumerate().map(series).collect(),
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }

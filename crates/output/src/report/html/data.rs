@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use plimsoll_units::quantity::Unit;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Chart {
     pub(super) id: String,
     pub(super) title: String,
@@ -16,9 +16,23 @@ pub(super) struct Chart {
     pub(super) bands: Vec<Band>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Numbers the charts: their ids become `PREFIX-0`, `PREFIX-1` …
+pub(super) fn number<'a>(charts: impl IntoIterator<Item = &'a mut Chart>, prefix: &str) {
+    charts.into_iter().enumerate().for_each(|(index, chart)| chart.id = format!("{prefix}-{index}"));
+}
+
+/// [x, y] or [x, y, low, high]; `None` breaks the line.
+pub(super) type ChartPoint = Vec<Option<f64>>;
+
+/// Sorts points by their position on the x axis.
+pub(super) fn sort(points: &mut [ChartPoint]) {
+    points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ChartKind {
+    #[default]
     Lines,
     Strip,
     Bars,
@@ -51,8 +65,7 @@ pub(super) enum AxisScale {
 pub(super) struct ChartSeries {
     pub(super) name: String,
     pub(super) role: SeriesRole,
-    /// [x, y] or [x, y, low, high]; `None` breaks the line.
-    pub(super) points: Vec<Vec<Option<f64>>>,
+    pub(super) points: Vec<ChartPoint>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) labels: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,10 +116,14 @@ impl ChartAxis {
     pub(super) fn of(unit: Unit, name: &str) -> Self {
         Self::linear(name, unit.name())
     }
+
+    pub(super) fn scaled(self, scale: AxisScale) -> Self {
+        Self { scale, ..self }
+    }
 }
 
 impl ChartSeries {
-    pub(super) fn new(name: impl Into<String>, role: SeriesRole, points: Vec<Vec<Option<f64>>>) -> Self {
+    pub(super) fn new(name: impl Into<String>, role: SeriesRole, points: Vec<ChartPoint>) -> Self {
         Self { name: name.into(), role, points, labels: Vec::new(), colour: None, scattered: false }
     }
 }

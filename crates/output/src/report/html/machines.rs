@@ -10,8 +10,7 @@ use plimsoll_model::measurement::{Measurement, MetricResult};
 use plimsoll_result::document::{IN_PAGE, Node, RUN_SCHEMA, Run};
 use plimsoll_stats::{ALL_BUT_EXCLUDED, ExcludedShare, MOSTLY_EXCLUDED};
 use plimsoll_units::text::{format_count, shown_within};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::data::island;
 use super::parts::machine_line;
@@ -42,57 +41,6 @@ pub(super) fn of_sides(sides: &[ComparedSide]) -> serde_json::Result<ComparedMac
     section(&last.collect::<Vec<_>>(), &measured().flat_map(|side| &side.runs).collect::<Vec<_>>())
 }
 
-#[derive(Serialize)]
-struct Island {
-    most: usize,
-    largest: usize,
-    begin: &'static str,
-    end: &'static str,
-    schema: Value,
-    better: BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>,
-    keys: Vec<&'static str>,
-    of_machine: Vec<&'static str>,
-    mostly: f64,
-    taken: f64,
-    all_but: f64,
-    machines: Vec<MachineColumn>,
-}
-
-#[derive(Serialize)]
-struct MachineColumn {
-    name: String,
-    about: String,
-    run: String,
-    node: String,
-    started: String,
-    plan: String,
-    version: String,
-    partial: bool,
-    cpus: usize,
-    cases: Vec<MachineCase>,
-}
-
-#[derive(Serialize)]
-struct MachineCase {
-    id: String,
-    label: String,
-    status: &'static str,
-    reason: Option<String>,
-    interrupted: bool,
-    figures: Vec<MachineFigure>,
-}
-
-#[derive(Serialize)]
-struct MachineFigure {
-    name: String,
-    unit: &'static str,
-    better: &'static str,
-    n: usize,
-    median: f64,
-    ci95: Option<[f64; 2]>,
-    of_limit: Option<f64>,
-}
-
 pub(super) struct ComparedMachines {
     pub(super) section: Markup,
     pub(super) held: Markup,
@@ -102,22 +50,27 @@ pub(super) struct ComparedMachines {
 /// Fails if a number cannot be represented in JSON.
 pub(super) fn section(shown: &[NamedRun<'_>], all: &[&Run]) -> serde_json::Result<ComparedMachines> {
     let machines: usize = shown.iter().map(|named| named.run.nodes.len()).sum();
-    let columns = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
+    let columns: Vec<Value> = shown.iter().filter(|_| machines <= MAX_SIDES).flat_map(columns).collect();
     let held = held(all)?;
-    let known = island(&Island {
-        most: MAX_SIDES,
-        largest: LARGEST_FILE,
-        begin: IN_PAGE[0],
-        end: IN_PAGE[1],
-        schema: schema()?,
-        better: plimsoll_bench::benchmarks().map(|one| (one.descriptor().name, directions(one))).collect(),
-        keys: KEYS.iter().map(|key| key.name).collect(),
-        of_machine: KEYS.iter().filter(|key| key.of_machine).map(|key| key.name).collect(),
-        mostly: MOSTLY_EXCLUDED,
-        taken: MOST_TAKEN,
-        all_but: ALL_BUT_EXCLUDED,
-        machines: columns,
-    })?;
+    let directions = |benchmark: &dyn plimsoll_bench::Benchmark| -> BTreeMap<&str, &str> {
+        benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
+    };
+    let better = plimsoll_bench::benchmarks().map(|one| (one.descriptor().name, directions(one)));
+    let of_machine = KEYS.iter().filter(|key| key.of_machine).map(|key| key.name);
+    let known = island(&json!({
+        "most": MAX_SIDES,
+        "largest": LARGEST_FILE,
+        "begin": IN_PAGE[0],
+        "end": IN_PAGE[1],
+        "schema": schema()?,
+        "better": better.collect::<BTreeMap<_, _>>(),
+        "keys": KEYS.iter().map(|key| key.name).collect::<Vec<_>>(),
+        "of_machine": of_machine.collect::<Vec<_>>(),
+        "mostly": MOSTLY_EXCLUDED,
+        "taken": MOST_TAKEN,
+        "all_but": ALL_BUT_EXCLUDED,
+        "machines": columns,
+    }))?;
     let section = html! {
         section #compare hidden {
             h2 { "Compare machines" }
@@ -150,10 +103,6 @@ fn undescribed(schema: &mut Value) {
     }
 }
 
-fn directions(benchmark: &dyn plimsoll_bench::Benchmark) -> BTreeMap<&'static str, &'static str> {
-    benchmark.all_metrics().iter().map(|metric| (metric.name, metric.better.word())).collect()
-}
-
 /// Encodes the run documents in order; `None` for documents beyond the size limit of a page.
 pub(super) fn held(runs: &[&Run]) -> serde_json::Result<Vec<Option<String>>> {
     let mut left = MOST_HELD;
@@ -183,23 +132,23 @@ fn documents_note(held: &[Option<String>], runs: &[&Run]) -> Markup {
     }
 }
 
-fn columns<'a>(named: &'a NamedRun<'a>) -> impl Iterator<Item = MachineColumn> + 'a {
+fn columns<'a>(named: &'a NamedRun<'a>) -> impl Iterator<Item = Value> + 'a {
     let run = named.run;
     run.nodes.iter().map(move |node| {
-        let cpus = run.machine_of(node).cpu.allowed.len();
+        let machine = run.machine_of(node);
         let own = || run.measurements.iter().filter(|one| one.node == node.name);
-        MachineColumn {
-            name: column_name(named, node),
-            about: shown_within(&machine_line(run.machine_of(node)), 200),
-            run: run.id.clone(),
-            node: node.name.clone(),
-            started: run.started.clone(),
-            plan: shown_within(&run.plan.name, MAX_NAME_CHARACTERS),
-            version: shown_within(&run.version, MAX_NAME_CHARACTERS),
-            partial: run.status == plimsoll_result::document::RunStatus::Partial,
-            cpus: run.machine_of(node).all_threads(own().map(|one| one.case.threads())),
-            cases: own().map(|one| measured(one, cpus)).collect(),
-        }
+        json!({
+            "name": column_name(named, node),
+            "about": shown_within(&machine_line(machine), 200),
+            "run": run.id,
+            "node": node.name,
+            "started": run.started,
+            "plan": shown_within(&run.plan.name, MAX_NAME_CHARACTERS),
+            "version": shown_within(&run.version, MAX_NAME_CHARACTERS),
+            "partial": run.status == plimsoll_result::document::RunStatus::Partial,
+            "cpus": machine.all_threads(own().map(|one| one.case.threads())),
+            "cases": own().map(|one| measured(one, machine.cpu.allowed.len())).collect::<Vec<_>>(),
+        })
     })
 }
 
@@ -212,27 +161,26 @@ fn column_name(named: &NamedRun<'_>, node: &Node) -> String {
     }
 }
 
-fn measured(one: &Measurement, cpus: usize) -> MachineCase {
+fn measured(one: &Measurement, cpus: usize) -> Value {
     let (status, reason) = one.effective_status();
-    MachineCase {
-        id: one.case.id().as_str().to_owned(),
-        label: label::full(&one.case),
-        status: status.word(),
-        reason: reason.map(|reason| shown_within(&reason, 300)),
-        interrupted: ExcludedShare::of(one.conditions.excluded) != ExcludedShare::Little
+    let figure = |metric: &MetricResult| {
+        json!({
+            "name": metric.name,
+            "unit": metric.unit.name(),
+            "better": metric.better.word(),
+            "n": metric.summary.n,
+            "median": metric.summary.median,
+            "ci95": metric.summary.ci95,
+            "of_limit": metric.of_limit,
+        })
+    };
+    json!({
+        "id": one.case.id().as_str(),
+        "label": label::full(&one.case),
+        "status": status.word(),
+        "reason": reason.map(|reason| shown_within(&reason, 300)),
+        "interrupted": ExcludedShare::of(one.conditions.excluded) != ExcludedShare::Little
             || one.conditions.disturbed(&one.case, cpus) > MOST_TAKEN,
-        figures: one.metrics.iter().map(figure).collect(),
-    }
-}
-
-fn figure(metric: &MetricResult) -> MachineFigure {
-    MachineFigure {
-        name: metric.name.clone(),
-        unit: metric.unit.name(),
-        better: metric.better.word(),
-        n: metric.summary.n,
-        median: metric.summary.median,
-        ci95: metric.summary.ci95,
-        of_limit: metric.of_limit,
-    }
+        "figures": one.metrics.iter().map(figure).collect::<Vec<_>>(),
+    })
 }

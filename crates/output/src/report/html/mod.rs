@@ -18,14 +18,14 @@ mod single;
 pub mod site;
 mod stated;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use compare::comparison;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
-use plimsoll_model::measurement::{Measurement, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
 use plimsoll_units::text::format_count;
 use sha2::{Digest, Sha256};
@@ -93,49 +93,17 @@ pub fn last_run(run: &Run) -> Vec<ReferenceFigure> {
 /// Returns the published results of the run's cases; empty unless the run replays a report.
 fn published(run: &Run) -> Vec<ReferenceFigure> {
     let Some(report) = plimsoll_published::find(&run.plan.name) else { return Vec::new() };
-    let mark = |m: &Measurement, metric: &str| {
+    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
+    let mark = |(m, metric): (&Measurement, &MetricResult)| {
         Some(ReferenceFigure {
             kind: ReferenceKind::Published,
             name: report.title(),
             case: m.case.id().as_str().to_owned(),
-            metric: metric.to_owned(),
-            value: report.own_figure(&m.case, metric)?.believed()?,
+            metric: metric.name.clone(),
+            value: report.own_figure(&m.case, &metric.name)?.believed()?,
         })
     };
-    let of = |m: &Measurement| -> Vec<ReferenceFigure> {
-        m.metrics.iter().filter_map(|metric| mark(m, &metric.name)).collect()
-    };
-    run.measurements.iter().flat_map(of).collect()
-}
-
-#[cfg(test)]
-pub(super) struct Titles {
-    pub(super) of_tables: Vec<(usize, String)>,
-    pub(super) series: Vec<String>,
-    pub(super) by_operation: Vec<String>,
-    pub(super) together: Vec<String>,
-}
-
-#[cfg(test)]
-pub(super) fn titles_of_figures(run: &Run) -> Titles {
-    let of_tables = with_tables(&replays(std::slice::from_ref(run)), |reports| {
-        let filled = reports[0].filled();
-        let titled = filled.iter().flat_map(|table| {
-            let drawn = reports::charts(reports[0].baseline, table);
-            drawn.into_iter().map(|one| (table.table.number, one.title().to_owned()))
-        });
-        titled.collect()
-    });
-    let titles =
-        |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
-    let replay = reports::of(run).unwrap();
-    let together = reports::together(std::slice::from_ref(run));
-    Titles {
-        of_tables,
-        series: reports::series(run).iter().map(|(_, drawn)| drawn.title().to_owned()).collect(),
-        by_operation: titles(&mut replay.parts.iter().flat_map(|part| &part.charts)),
-        together: titles(&mut together.iter()),
-    }
+    metrics.filter_map(mark).collect()
 }
 
 /// Apache ECharts 6.1.0, unchanged (`vendor/`, with licence and notices).
@@ -160,17 +128,10 @@ pub struct PageExtras {
     pub references: Vec<ReferenceFigure>,
 }
 
-impl PageExtras {
-    fn with_published(&self, run: &Run) -> Self {
-        Self { references: self.references.iter().cloned().chain(published(run)).collect() }
-    }
-}
-
 /// Builds the page of these runs: replayed reports first, then each other run. Fails if a number
 /// cannot be represented in JSON.
 pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Error> {
-    let made = made(runs, extras)?;
-    Ok(document(&made.bodies, &made.island, &made.held, &title(runs)))
+    Ok(document(&made(runs, extras)?, &title(runs)))
 }
 
 /// Builds the page of these reports, with the runs that fill their tables. Fails if a number cannot
@@ -178,8 +139,7 @@ pub fn page(runs: &[Run], extras: &PageExtras) -> Result<String, serde_json::Err
 pub(super) fn replayed(reports: &[FilledReport<'_>]) -> Result<String, serde_json::Error> {
     let runs: Vec<Run> =
         reports.iter().flat_map(|report| &report.runs.runs).map(|run| (*run).clone()).collect();
-    let made = made_of(reports, &[], &runs, &PageExtras::default())?;
-    Ok(document(&made.bodies, &made.island, &made.held, &title(&runs)))
+    Ok(document(&made_of(reports, &[], &runs, &PageExtras::default())?, &title(&runs)))
 }
 
 struct PageParts {
@@ -206,7 +166,8 @@ fn made_of(
     let mut bodies = Vec::new();
     let mut count = 0;
     let mut body = |run: &Run, charts: &mut Vec<data::Chart>| {
-        let mut body = page::body(run, &extras.with_published(run), count);
+        let references: Vec<_> = extras.references.iter().cloned().chain(published(run)).collect();
+        let mut body = page::body(run, &references, count);
         charts.append(&mut body.charts);
         count += 1;
         body
@@ -230,14 +191,14 @@ fn made_of(
         0 | 1 => {
             bodies.push(html! { main { (machines.section) } });
             if reports.is_empty() {
-                bodies.insert(
-                    0,
-                    html! { nav { a href="#compare" { "Compare: drop files of other runs anywhere on this page" } } },
-                );
+                let text = "Compare: drop files of other runs anywhere on this page";
+                bodies.insert(0, html! { nav { a href="#compare" { (text) } } });
             }
         }
-        many => bodies
-            .insert(0, html! { header { h1 { (format_count(many, "run")) } } main { (machines.section) } }),
+        many => {
+            let title = format_count(many, "run");
+            bodies.insert(0, html! { header { h1 { (title) } } main { (machines.section) } });
+        }
     }
     Ok(PageParts { bodies, island, held: machines.held })
 }
@@ -255,37 +216,28 @@ fn hash(script: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())))
 }
 
-/// Builds the list of facts that differ between the compared sides; empty without any.
-fn what_differs(lines: &[String]) -> Markup {
-    html! {
-        @if !lines.is_empty() {
-            section.findings aria-label="What else differs" { ul { @for line in lines { li { (line) } } } }
-        }
-    }
-}
-
-fn document(bodies: &[Markup], island: &str, held: &Markup, title: &str) -> String {
+fn document(made: &PageParts, title: &str) -> String {
     let script = script();
     let sources = format!("{} {}", hash(LIBRARY), hash(&script));
     let scripts = html! {
         script { (PreEscaped(LIBRARY)) }
         script { (PreEscaped(&script)) }
-        (held)
     };
-    with_scripts(bodies, island, title, &sources, &scripts).into_string()
+    with_scripts(made, title, &sources, &scripts).into_string()
 }
 
-/// Builds a page of `bodies` with `scripts` and `island`, the charts' data. The page's policy
-/// allows only scripts from `sources`, such as `'sha256-…'`.
-fn with_scripts(bodies: &[Markup], island: &str, title: &str, sources: &str, scripts: &Markup) -> Markup {
+/// Builds the page of `made` with `scripts`. The page's policy allows only scripts from `sources`,
+/// such as `'sha256-…'`.
+fn with_scripts(made: &PageParts, title: &str, sources: &str, scripts: &Markup) -> Markup {
     let policy = format!(
         "default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     );
     let body = html! {
-        @for body in bodies { (plain::visible(body)) }
+        @for body in &made.bodies { (plain::visible(body)) }
         noscript { p.remark { "The charts below need JavaScript; all figures are in the tables." } }
-        script type="application/json" id="charts" { (PreEscaped(island)) }
+        script type="application/json" id="charts" { (PreEscaped(&made.island)) }
         (scripts)
+        (made.held)
     };
     plain::document(title, &policy, "", &body)
 }

@@ -12,7 +12,7 @@ use plimsoll_result::finding::evidence::OutlierEvidence;
 use plimsoll_result::fleet;
 use plimsoll_units::quantity::Quantity;
 
-use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use super::data::{Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number};
 
 /// Limit of nodes per chart; the nodes furthest from the median are kept.
 const MAX_MACHINES_DRAWN: usize = 96;
@@ -49,9 +49,7 @@ pub(super) fn of(run: &Run) -> Vec<Chart> {
     let mut charts: Vec<Chart> = heat(run, &all, &shown).into_iter().collect();
     let kinds = fleet::kinds(run);
     charts.extend(all.iter().take(STRIPS).map(|one| strip(run, one, &kinds)));
-    for (index, chart) in charts.iter_mut().enumerate() {
-        chart.id = format!("machines-{index}");
-    }
+    number(&mut charts, "machines");
     charts
 }
 
@@ -109,12 +107,9 @@ fn furthest<'a>(run: &'a Run, all: &[NodesOfCase<'_>]) -> Vec<&'a str> {
         let shares = all.iter().filter_map(|one| Some((one.values.get(name)? / one.median - 1.0).abs()));
         shares.fold(0.0, f64::max)
     };
-    let mut names: Vec<(usize, &str, f64)> = run
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(index, node)| (index, node.name.as_str(), away(&node.name)))
-        .collect();
+    let nodes = run.nodes.iter().enumerate();
+    let mut names: Vec<_> =
+        nodes.map(|(index, node)| (index, node.name.as_str(), away(&node.name))).collect();
     names.sort_by(|a, b| b.2.total_cmp(&a.2));
     names.truncate(MAX_MACHINES_DRAWN);
     names.sort_by_key(|(index, ..)| *index);
@@ -126,30 +121,25 @@ fn shown(name: &str) -> String {
 }
 
 fn heat(run: &Run, all: &[NodesOfCase<'_>], names: &[&str]) -> Option<Chart> {
-    let mut points = Vec::new();
-    for (row, one) in all.iter().enumerate() {
-        for (column, name) in names.iter().enumerate() {
-            if let Some(value) = one.values.get(name) {
-                points.push(vec![Some(column as f64), Some(row as f64), Some(100.0 * one.better_by(*value))]);
-            }
-        }
-    }
-    let part = match names.len() {
-        few if few < run.nodes.len() => {
-            format!("; the {few} of {} that are furthest from it", run.nodes.len())
-        }
-        _ => String::new(),
+    let places =
+        all.iter().enumerate().flat_map(|row| names.iter().enumerate().map(move |column| (row, column)));
+    let point = |((row, one), (column, name)): ((usize, &NodesOfCase<'_>), (usize, &&str))| {
+        let share = 100.0 * one.better_by(*one.values.get(name)?);
+        Some(vec![Some(column as f64), Some(row as f64), Some(share)])
     };
+    let points: Vec<ChartPoint> = places.filter_map(point).collect();
+    let (few, nodes) = (names.len(), run.nodes.len());
+    let part = (few < nodes).then(|| format!("; the {few} of {nodes} that are furthest from it"));
+    let part = part.unwrap_or_default();
     let rows = all.iter().map(|one| label(&one.like.case)).collect();
     (!points.is_empty()).then(|| Chart {
-        id: String::new(),
         title: "Machines and figures".to_owned(),
         note: format!("100 % is the median of the machines; above is better, below is worse{part}"),
         kind: ChartKind::Heat,
         x: ChartAxis::categories("machine", names.iter().map(|name| shown(name)).collect()),
         y: ChartAxis { unit: "%", ..ChartAxis::categories("figure", rows) },
         series: vec![ChartSeries::new("of the median", SeriesRole::Own, points)],
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 
@@ -161,13 +151,14 @@ fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&st
     let found = found.filter_map(Finding::evidence_as::<OutlierEvidence>);
     let outliers: BTreeSet<String> =
         found.filter(|outlier| outlier.case == id.as_str()).map(|outlier| outlier.node).collect();
-    let (mut usual, mut outlying) = (NodePoints::default(), NodePoints::default());
+    let [mut usual, mut outlying]: [(Vec<ChartPoint>, Vec<String>); 2] = Default::default();
     let (mut medians, mut limits) = (Vec::new(), Vec::new());
     for (place, names) in kinds.values().enumerate() {
         let here = || names.iter().filter_map(|name| Some((*name, *one.values.get(name)?)));
         for (index, (name, value)) in here().enumerate() {
-            let points = if outliers.contains(name) { &mut outlying } else { &mut usual };
-            points.push(place as f64 + jitter(index), value, name);
+            let (points, names) = if outliers.contains(name) { &mut outlying } else { &mut usual };
+            points.push(vec![Some(place as f64 + jitter(index)), Some(value)]);
+            names.push(shown(name));
         }
         let level = |value: Option<f64>| vec![Some(place as f64), value];
         medians.push(level(median(here().map(|(_, value)| value).collect())));
@@ -175,34 +166,31 @@ fn strip(run: &Run, one: &NodesOfCase<'_>, kinds: &BTreeMap<String, BTreeSet<&st
     }
     let highest = one.values.values().copied().fold(0.0, f64::max);
     let far = |limit: f64| limit > FAR_LIMIT_RATIO * highest || limit * FAR_LIMIT_RATIO < highest;
-    let note = match limits.iter().filter_map(|level| level[1]).find(|limit| far(*limit)) {
-        Some(limit) => {
-            format!("; the limit, {}, is outside of it", Quantity { value: limit, unit: one.metric.unit })
-        }
-        None => String::new(),
-    };
+    let outside = limits.iter().filter_map(|level| level[1]).find(|limit| far(*limit));
+    let outside = outside.map(|limit| Quantity { value: limit, unit: one.metric.unit });
+    let note = outside.map(|limit| format!("; the limit, {limit}, is outside of it")).unwrap_or_default();
     limits.iter_mut().for_each(|level| level[1] = level[1].filter(|limit| !far(*limit)));
-    let mut series = vec![usual.series("machines", 0), outlying.series("outlier", 1)];
-    series.push(ChartSeries {
-        colour: Some(0),
+    let line = |name: &str, role, colour, points| ChartSeries {
+        colour: Some(colour),
         scattered: true,
-        ..ChartSeries::new("median", SeriesRole::Theory, medians)
-    });
-    series.push(ChartSeries {
-        colour: Some(2),
-        scattered: true,
-        ..ChartSeries::new("limit", SeriesRole::Limit, limits)
-    });
+        ..ChartSeries::new(name, role, points)
+    };
+    let named = |name, colour, (points, labels)| ChartSeries {
+        labels,
+        ..line(name, SeriesRole::Own, colour, points)
+    };
+    let mut series = vec![named("machines", 0, usual), named("outlier", 1, outlying)];
+    series.push(line("median", SeriesRole::Theory, 0, medians));
+    series.push(line("limit", SeriesRole::Limit, 2, limits));
     series.retain(|one| one.points.iter().any(|point| point[1].is_some()));
     Chart {
-        id: String::new(),
         title: format!("{} on {} machines", label(&one.like.case), one.values.len()),
         note: format!("a point a machine, by kind{note}"),
         kind: ChartKind::Strip,
         x: ChartAxis::places("kind of machine", kinds.keys().map(|kind| shown(kind)).collect()),
         y: ChartAxis::of(one.metric.unit, &one.metric.name),
         series,
-        bands: Vec::new(),
+        ..Chart::default()
     }
 }
 
@@ -213,24 +201,6 @@ fn jitter(index: usize) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let share = ((index as f64 * GOLDEN).fract() - 0.5) * STRIP_WIDTH;
     (share * 1e3).round() / 1e3
-}
-
-#[derive(Default)]
-struct NodePoints {
-    points: Vec<Vec<Option<f64>>>,
-    names: Vec<String>,
-}
-
-impl NodePoints {
-    fn push(&mut self, x: f64, y: f64, name: &str) {
-        self.points.push(vec![Some(x), Some(y)]);
-        self.names.push(shown(name));
-    }
-
-    fn series(self, name: &str, colour: usize) -> ChartSeries {
-        let made = ChartSeries::new(name, SeriesRole::Own, self.points);
-        ChartSeries { labels: self.names, colour: Some(colour), scattered: true, ..made }
-    }
 }
 
 /// Builds the table of all nodes (rows) and cases (columns); the script of the page sorts it.

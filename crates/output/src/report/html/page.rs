@@ -6,7 +6,7 @@ use plimsoll_result::document::Run;
 use super::data::Chart;
 use super::main_figures::main_figures;
 use super::stated::StatedCases;
-use super::{PageExtras, charts, gauge, nodes, parts, reports, roofline, single};
+use super::{ReferenceFigure, charts, gauge, nodes, parts, reports, roofline, single};
 use crate::report::context::title;
 use crate::report::section::{STAR, is_wide};
 
@@ -25,7 +25,7 @@ impl Body {
 
 /// Builds the body of the page's run number `index`. Of a fleet, shows the first node and how the
 /// other nodes differ.
-pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
+pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) -> Body {
     let mut all: Vec<Chart> = Vec::new();
     let mut sections = Vec::new();
     let mut keep = |found: Vec<Chart>| -> Vec<Chart> {
@@ -44,7 +44,7 @@ pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
     let (below, roof) = roofline::roofline(run).unzip();
     let roof = keep(roof.into_iter().collect());
     for part in crate::report::subsystems(run) {
-        let mut found = charts::sweeps(run, part, &extras.references);
+        let mut found = charts::sweeps(run, part, references);
         found.extend(single::of(run, part, |m| replay.is_some() && stated.is_series(&m.case)));
         let mut found = keep(found);
         if below == Some(part) {
@@ -66,8 +66,8 @@ pub(super) fn body(whole: &Run, extras: &PageExtras, index: usize) -> Body {
             }
         }
         section.first aria-label="Figures and their limits" {
-            (gauge::gauges(run, &stated, &extras.references))
-            (legend(run, extras))
+            (gauge::gauges(run, &stated, references))
+            (legend(run, references))
         }
         @if let Some(replay) = &replay { (replay.section(run)) }
         @for section in &sections { (section) }
@@ -113,8 +113,8 @@ pub(super) fn figure(chart: &Chart) -> Markup {
     }
 }
 
-fn legend(run: &Run, extras: &PageExtras) -> Markup {
-    let of = |class: &str| extras.references.iter().find(|r| r.kind.class() == class);
+fn legend(run: &Run, references: &[ReferenceFigure]) -> Markup {
+    let of = |class: &str| references.iter().find(|r| r.kind.class() == class);
     html! {
         p.legend {
             "this run: " span.key.good {} "90 % of its limit or more " span.key.fair {} "60 % or more " span.key.poor {} "less "

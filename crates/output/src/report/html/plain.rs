@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::STYLE;
 
 /// Builds a self-contained page without scripts; `more` is CSS added to the common style sheet.
-pub(in crate::report) fn page(title: &str, body: &Markup, more: &str) -> String {
+pub(crate) fn page(title: &str, body: &Markup, more: &str) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
     document(title, policy, more, &visible(body)).into_string()
 }

@@ -2,96 +2,75 @@
 
 use plimsoll_bench::Roofline;
 use plimsoll_model::case::Case;
-use plimsoll_model::measurement::{Measurement, MetricResult};
+
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::Unit;
 
 use super::alike::short_names;
-use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use super::data::{Chart, ChartAxis, ChartSeries, SeriesRole};
 
 /// Left edge, in operations per byte; also for cases that only move data.
 const FROM: f64 = 1.0 / 64.0;
 /// Least right edge, in operations per byte; also for cases in registers.
 const TO: f64 = 256.0;
 
-struct Placed<'a> {
-    measurement: &'a Measurement,
-    intensity: Option<f64>,
-    rate: f64,
-}
-
 /// Builds the roofline; returns it with the subsystem that shows it. Returns `None` without results
 /// of arithmetic or bandwidth.
 pub(super) fn roofline(run: &Run) -> Option<(&str, Chart)> {
-    let believed = run.measurements.iter().filter_map(|m| Some((m, m.headline()?)));
     let (mut computes, mut moves) = (Vec::new(), Vec::new());
-    let (mut of_arithmetic, mut of_bandwidth) =
-        (Limits::of(Unit::FlopPerSecond), Limits::of(Unit::BytePerSecond));
-    for (measurement, metric) in believed {
-        match plimsoll_bench::find(measurement.case.benchmark()).map(|one| one.roofline(&measurement.case)) {
+    let mut limits: [Option<f64>; 2] = [None, None];
+    for (measurement, metric) in run.measurements.iter().filter_map(|m| Some((m, m.headline()?))) {
+        let case = &measurement.case;
+        let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none()).and_then(|limit| limit.value);
+        let mut keep = |of: usize, unit: Unit| {
+            let own = limit.filter(|_| metric.unit == unit);
+            limits[of] = limits[of].into_iter().chain(own).reduce(f64::max);
+        };
+        let rate = metric.summary.median;
+        match plimsoll_bench::find(case.benchmark()).map(|one| one.roofline(case)) {
             Some(Roofline::Computes(intensity)) => {
-                computes.extend(arithmetic(measurement, metric, intensity));
-                of_arithmetic.take(metric);
+                let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
+                computes.extend((counts && rate > 0.0).then_some((case, intensity, rate)));
+                keep(0, Unit::FlopPerSecond);
             }
             Some(Roofline::Moves { intensity, area }) => {
-                moves.extend(moved(measurement, metric, intensity, area));
-                of_bandwidth.take(metric);
+                let counts = metric.unit == Unit::BytePerSecond && rate > 0.0;
+                moves.extend(counts.then_some((case, intensity.unwrap_or(FROM), area, rate)));
+                keep(1, Unit::BytePerSecond);
             }
             Some(Roofline::No) | None => {}
         }
     }
-    let peak = computes.iter().map(|p| p.rate).reduce(f64::max)?;
-    let bandwidth = of_memory(&moves)?;
-    let part = computes.first()?.measurement.case.subsystem();
-    let furthest = computes.iter().filter_map(|p| p.intensity).fold(TO / 2.0, f64::max);
+    let peak = computes.iter().map(|(.., rate)| *rate).reduce(f64::max)?;
+    // Working sets of at least a quarter of the largest are in memory.
+    let largest = moves.iter().filter_map(|(_, _, area, _)| *area).max()?;
+    let streamed = moves.iter().filter(|(_, _, area, _)| area.is_some_and(|bytes| bytes >= largest / 4));
+    let bandwidth = streamed.map(|(.., bandwidth)| *bandwidth).reduce(f64::max)?;
+    let part = computes.first()?.0.subsystem();
+    let furthest = computes.iter().filter_map(|(_, intensity, _)| *intensity).fold(TO / 2.0, f64::max);
     let to = 2.0 * furthest;
     let mut series = vec![roof("roof: the best of this run", SeriesRole::Limit, bandwidth, peak, to)];
-    if let (Some(peak), Some(bandwidth)) = (of_arithmetic.highest, of_bandwidth.highest) {
+    if let [Some(peak), Some(bandwidth)] = limits {
         series.push(roof("limits of arithmetic and memory", SeriesRole::Ideal, bandwidth, peak, to));
     }
-    let placed: Vec<Placed<'_>> = moves.iter().map(MovedBytes::placed).chain(computes).collect();
-    let cases: Vec<&Case> = placed.iter().map(|p| &p.measurement.case).collect();
-    let point = |(p, name): (&Placed<'_>, String)| {
-        let at = p.intensity.map_or(to, |x| x.clamp(FROM, to));
-        ChartSeries::new(name, SeriesRole::Own, vec![vec![Some(at), Some(p.rate)]])
-    };
-    series.extend(placed.iter().zip(short_names(&cases)).map(point));
+    let moved =
+        moves.iter().map(|(case, intensity, _, bandwidth)| (*case, Some(*intensity), intensity * bandwidth));
+    let placed: Vec<(&Case, Option<f64>, f64)> = moved.chain(computes).collect();
+    let cases: Vec<&Case> = placed.iter().map(|(case, ..)| *case).collect();
+    for ((_, intensity, rate), name) in placed.iter().zip(short_names(&cases)) {
+        let at = intensity.map_or(to, |x| x.clamp(FROM, to));
+        series.push(ChartSeries::new(name, SeriesRole::Own, vec![vec![Some(at), Some(*rate)]]));
+    }
     let chart = Chart {
         id: "roofline".to_owned(),
         title: "Roofline".to_owned(),
         note: "what this run measured; at the left edge kernels that move bytes and compute nothing, each at its own bandwidth; at the right edge those that stay in registers (whole numbers: OP/s)".to_owned(),
-        kind: ChartKind::Lines,
         x: ChartAxis::log("operations for each byte moved", ""),
         y: ChartAxis::log("rate", "FLOP/s"),
         series,
-        bands: Vec::new(),
+        ..Chart::default()
     };
     Some((part, chart))
-}
-
-struct Limits {
-    unit: Unit,
-    highest: Option<f64>,
-}
-
-impl Limits {
-    const fn of(unit: Unit) -> Self {
-        Self { unit, highest: None }
-    }
-
-    fn take(&mut self, metric: &MetricResult) {
-        let limit = metric.limit.as_ref().filter(|limit| metric.unit == self.unit && limit.scope.is_none());
-        let known = limit.and_then(|limit| limit.value);
-        self.highest = self.highest.into_iter().chain(known).reduce(f64::max);
-    }
-}
-
-/// Returns the memory bandwidth in byte/s: the highest among working sets of at least a quarter of
-/// the largest; `None` if none has a size.
-fn of_memory(moves: &[MovedBytes<'_>]) -> Option<f64> {
-    let largest = moves.iter().filter_map(|m| m.area).max()?;
-    let streamed = moves.iter().filter(|m| m.area.is_some_and(|bytes| bytes >= largest / 4));
-    streamed.map(|m| m.bandwidth).reduce(f64::max)
 }
 
 fn roof(name: &str, role: SeriesRole, bandwidth: f64, peak: f64, to: f64) -> ChartSeries {
@@ -100,47 +79,9 @@ fn roof(name: &str, role: SeriesRole, bandwidth: f64, peak: f64, to: f64) -> Cha
     ChartSeries::new(name, role, points.map(|(x, y)| vec![Some(x), Some(y)]).to_vec())
 }
 
-fn arithmetic<'a>(
-    measurement: &'a Measurement,
-    metric: &MetricResult,
-    intensity: Option<f64>,
-) -> Option<Placed<'a>> {
-    let counts = matches!(metric.unit, Unit::FlopPerSecond | Unit::OpPerSecond);
-    let rate = metric.summary.median;
-    (counts && rate > 0.0).then_some(Placed { measurement, intensity, rate })
-}
-
-struct MovedBytes<'a> {
-    measurement: &'a Measurement,
-    intensity: Option<f64>,
-    area: Option<u64>,
-    bandwidth: f64,
-}
-
-fn moved<'a>(
-    measurement: &'a Measurement,
-    metric: &MetricResult,
-    intensity: Option<f64>,
-    area: Option<u64>,
-) -> Option<MovedBytes<'a>> {
-    let bandwidth = metric.summary.median;
-    (metric.unit == Unit::BytePerSecond && bandwidth > 0.0).then_some(MovedBytes {
-        measurement,
-        intensity,
-        area,
-        bandwidth,
-    })
-}
-
-impl<'a> MovedBytes<'a> {
-    fn placed(&self) -> Placed<'a> {
-        let intensity = self.intensity.unwrap_or(FROM);
-        Placed { measurement: self.measurement, intensity: Some(intensity), rate: intensity * self.bandwidth }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_model::measurement::Measurement;
     use plimsoll_result::fixture;
 
     use super::*;

@@ -3,15 +3,16 @@
 use plimsoll_bench::label::label;
 use plimsoll_bench::{Better, Curve};
 use plimsoll_model::case::{ALL_PAIRS, Case, KEYS};
-use plimsoll_model::measurement::{Flow, Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{Flow, Measurement, MetricResult, SamplePoint, Status};
 use plimsoll_model::view::NOTABLE;
 use plimsoll_model::words::human;
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, segments};
 
 use super::alike::short_names;
-use super::charts::name;
-use super::data::{Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+
+use super::data::{Band, Chart, ChartAxis, ChartKind, ChartPoint, ChartSeries, SeriesRole, number, sort};
+use crate::report::grouped;
 
 const LEAST_SERIES: usize = 30;
 
@@ -27,25 +28,18 @@ fn is_titled(name: &str) -> bool {
     KEYS.iter().any(|key| key.titled && key.name == name)
 }
 
-pub(super) fn believed<'a>(run: &'a Run, subsystem: &str) -> Vec<(&'a Measurement, &'a MetricResult)> {
-    let of = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
-    of.filter_map(|m| Some((m, m.metrics.first()?))).collect()
-}
-
 /// Draws all single measurements of a subsystem (distributions, curves, heat maps, time series); no
 /// time series of measurements for which `elsewhere` is true.
 pub(super) fn of(run: &Run, subsystem: &str, elsewhere: impl Fn(&Measurement) -> bool) -> Vec<Chart> {
-    let all = believed(run, subsystem);
-    let mut charts: Vec<Chart> = Vec::new();
-    charts.extend(distributions(&all));
+    let own = run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+    let all: Vec<_> = own.filter_map(|m| Some((m, m.metrics.first()?))).collect();
+    let mut charts = distributions(&all);
     for (measurement, metric) in &all {
         charts.extend(curve(measurement, metric));
         charts.extend(heat(run, measurement, metric));
         charts.extend(series(measurement, metric, run.seed).filter(|_| !elsewhere(measurement)));
     }
-    for (index, chart) in charts.iter_mut().enumerate() {
-        chart.id = format!("{subsystem}-single-{index}");
-    }
+    number(&mut charts, &format!("{subsystem}-single"));
     charts
 }
 
@@ -61,10 +55,10 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
     let levels = segments(&timed, Seed::new(seed, id.as_str(), &metric.name));
     let mut lines = vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)];
     let level = |s: &plimsoll_stats::Segment| [s.from, s.to].map(|t| vec![Some(t * second), Some(s.median)]);
-    let by_wall = metric.series.iter().zip(&metric.samples).filter(|(point, value)| {
-        point.delivered.is_some_and(|delivered| (delivered / **value - 1.0).abs() >= NOTABLE)
-    });
-    if by_wall.count() > 0 {
+    let differs = |(point, value): (&SamplePoint, &f64)| {
+        point.delivered.is_some_and(|delivered| (delivered / value - 1.0).abs() >= NOTABLE)
+    };
+    if metric.series.iter().zip(&metric.samples).any(differs) {
         let delivered =
             metric.series.iter().map(|point| vec![Some(point.t * second), point.delivered]).collect();
         lines.push(ChartSeries::new(format!("wall-clock {}", metric.name), SeriesRole::Tool, delivered));
@@ -76,14 +70,12 @@ pub(super) fn series(measurement: &Measurement, metric: &MetricResult, seed: u64
         n => format!("{} changes of level", n - 1),
     };
     Some(Chart {
-        id: String::new(),
-        title: format!("{} over time", name(measurement)),
+        title: format!("{} over time", label(&measurement.case)),
         note,
-        kind: ChartKind::Lines,
         x: ChartAxis::linear("time", unit),
         y: ChartAxis::of(metric.unit, &metric.name),
         series: lines,
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 
@@ -108,35 +100,24 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let timed: Vec<Timed<'_>> = timed.collect();
     let split_by_size = timed.len() > MOST_DISTRIBUTIONS;
     let size = |m: &Measurement| {
-        let size = KEYS
-            .iter()
-            .filter(|key| key.is_transfer_size)
-            .find_map(|key| Some(format!("{} {}", key.name, human(m.case.get(key.name)?))));
-        size.filter(|_| split_by_size).unwrap_or_default()
+        let mut sizes = KEYS.iter().filter(|key| key.is_transfer_size && split_by_size);
+        sizes.find_map(|key| Some(format!(" · {} {}", key.name, human(m.case.get(key.name)?))))
     };
-    let mut groups: Vec<(String, Vec<Timed<'_>>)> = Vec::new();
-    for one in timed {
-        match groups.iter_mut().find(|(known, _)| *known == size(one.0)) {
-            Some((_, group)) => group.push(one),
-            None => groups.push((size(one.0), vec![one])),
-        }
-    }
+    let groups = grouped(timed.into_iter().map(|one| (size(one.0).unwrap_or_default(), one)));
     let chart = |(size, group): (String, Vec<Timed<'_>>)| {
         let names = distinguishing_words(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
         let series = names
             .into_iter()
             .zip(&group)
             .map(|(name, (_, all))| ChartSeries::new(name, SeriesRole::Own, steps(all)));
-        let of = if size.is_empty() { String::new() } else { format!(" · {size}") };
+
         Chart {
-            id: String::new(),
-            title: format!("Latency of single operations{of}"),
+            title: format!("Latency of single operations{size}"),
             note: "share of operations with at most this latency; further left is better".to_owned(),
-            kind: ChartKind::Lines,
             x: ChartAxis::log("latency", "s"),
             y: ChartAxis::linear("share of operations", "%"),
             series: series.collect(),
-            bands: Vec::new(),
+            ..Chart::default()
         }
     };
     groups.into_iter().map(chart).collect()
@@ -157,7 +138,7 @@ fn distinguishing_words(cases: &[&Case]) -> Vec<String> {
 
 /// Converts a histogram of (upper edge, count) to about [`MOST_STEPS`] points (edge, cumulative
 /// percent).
-fn steps(histogram: &[(f64, u64)]) -> Vec<Vec<Option<f64>>> {
+fn steps(histogram: &[(f64, u64)]) -> Vec<ChartPoint> {
     let total: u64 = histogram.iter().map(|(_, n)| n).sum();
     let (mut seen, mut last) = (0, f64::NEG_INFINITY);
     let mut points = Vec::new();
@@ -183,22 +164,15 @@ fn curve(measurement: &Measurement, metric: &MetricResult) -> Vec<Chart> {
         plimsoll_bench::find(measurement.case.benchmark()).map(|benchmark| benchmark.descriptor().curves);
     let (Some(curve), Some(kinds)) = (&metric.curve, kinds) else { return Vec::new() };
     let draw = |kind: &Curve| {
-        let mut points: Vec<Vec<Option<f64>>> =
+        let mut points: Vec<ChartPoint> =
             curve.iter().filter_map(|p| Some(vec![Some(*p.get(kind.x)?), Some(*p.get(kind.y)?)])).collect();
-        points.sort_by(|a, b| a[0].unwrap_or(0.0).total_cmp(&b[0].unwrap_or(0.0)));
+        sort(&mut points);
         (points.len() > 1).then(|| Chart {
-            id: String::new(),
-            title: format!("{}: {} by {}", name(measurement), kind.y, kind.x),
-            note: String::new(),
-            kind: ChartKind::Lines,
-            x: if kind.log {
-                ChartAxis::log(kind.x, kind.x_unit)
-            } else {
-                ChartAxis::linear(kind.x, kind.x_unit)
-            },
+            title: format!("{}: {} by {}", label(&measurement.case), kind.y, kind.x),
+            x: if kind.log { ChartAxis::log } else { ChartAxis::linear }(kind.x, kind.x_unit),
             y: ChartAxis::linear(kind.y, kind.y_unit),
             series: vec![ChartSeries::new(kind.y, SeriesRole::Own, points)],
-            bands: Vec::new(),
+            ..Chart::default()
         })
     };
     kinds.iter().filter_map(draw).collect()
@@ -213,23 +187,22 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     };
     let flow = Flow::of(&measurement.case, metric.better == Better::Higher);
     let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
-    let mut points = Vec::new();
-    for (row, values) in matrix.values.iter().enumerate() {
-        for (column, value) in values.iter().enumerate() {
-            if value.is_some() {
-                points.push(vec![Some(column as f64), Some(row as f64), *value]);
-            }
-        }
-    }
+    let rows = matrix.values.iter().enumerate();
+    let all = rows.flat_map(|(row, values)| {
+        values
+            .iter()
+            .enumerate()
+            .map(move |(column, value)| vec![Some(column as f64), Some(row as f64), *value])
+    });
+    let points = all.filter(|point| point[2].is_some()).collect();
     Some(Chart {
-        id: String::new(),
-        title: format!("{}: from each to each", name(measurement)),
+        title: format!("{}: from each to each", label(&measurement.case)),
         note: if machines { flow.orientation().to_owned() } else { String::new() },
         kind: ChartKind::Heat,
         x: ChartAxis::categories("to", names(&matrix.columns)),
         y: ChartAxis { unit: metric.unit.name(), ..ChartAxis::categories("from", names(&matrix.rows)) },
         series: vec![ChartSeries::new(metric.name.clone(), SeriesRole::Own, points)],
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 
@@ -248,6 +221,8 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
             }
         }
     }
+    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results);
+    let margin = all.map(|p| p.margin).fold(0.0, f64::max);
     (!rows.is_empty()).then(|| Chart {
         id: "forest".to_owned(),
         title: "plimsoll ÷ reference tool".to_owned(),
@@ -257,12 +232,6 @@ pub(super) fn forest(run: &Run) -> Option<Chart> {
         x: ChartAxis::linear("ratio", ""),
         y: ChartAxis::categories("", rows),
         series: vec![ChartSeries::new("ratio", SeriesRole::Own, points)],
-        bands: vec![margin(run)],
+        bands: vec![Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }],
     })
-}
-
-fn margin(run: &Run) -> super::data::Band {
-    let all = run.measurements.iter().flat_map(|m| &m.metrics).flat_map(|m| &m.tool_results);
-    let margin = all.map(|p| p.margin).fold(0.0, f64::max);
-    super::data::Band { name: "margin".to_owned(), from: Some(1.0 / (1.0 + margin)), to: Some(1.0 + margin) }
 }

@@ -174,7 +174,7 @@ fn every_chart_has_a_place_and_data() {
         plimsoll_units::quantity::Unit::FlopPerSecond,
         (0..40).map(|i| 1e11 + f64::from(i % 3)).collect(),
     );
-    let body = page::body(&run, &PageExtras::default(), 0);
+    let body = page::body(&run, &[], 0);
     let (markup, charts) = (body.whole(), body.charts);
     let markup = markup.into_string();
     let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
@@ -384,4 +384,32 @@ fn outliers_are_open_and_come_before_the_machines_that_are_lost() {
     let (open, more) = page.split_once("<details>").unwrap();
     assert!((10..18).all(|n| open.contains(&format!("n{n} is slow"))), "{page}");
     assert!(!open.contains("is gone") && more.matches("is gone").count() == 7, "{page}");
+}
+
+pub(in crate::report) struct Titles {
+    pub(in crate::report) of_tables: Vec<(usize, String)>,
+    pub(in crate::report) series: Vec<String>,
+    pub(in crate::report) by_operation: Vec<String>,
+    pub(in crate::report) together: Vec<String>,
+}
+
+pub(in crate::report) fn titles_of_figures(run: &Run) -> Titles {
+    let of_tables = with_tables(&replays(std::slice::from_ref(run)), |reports| {
+        let filled = reports[0].filled();
+        let titled = filled.iter().flat_map(|table| {
+            let drawn = reports::charts(reports[0].baseline, table);
+            drawn.into_iter().map(|one| (table.table.number, one.title().to_owned()))
+        });
+        titled.collect()
+    });
+    let titles =
+        |charts: &mut dyn Iterator<Item = &data::Chart>| charts.map(|chart| chart.title.clone()).collect();
+    let replay = reports::of(run).unwrap();
+    let together = reports::together(std::slice::from_ref(run));
+    Titles {
+        of_tables,
+        series: reports::series(run).iter().map(|(_, drawn)| drawn.title().to_owned()).collect(),
+        by_operation: titles(&mut replay.parts.iter().flat_map(|part| &part.charts)),
+        together: titles(&mut together.iter()),
+    }
 }

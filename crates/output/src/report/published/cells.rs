@@ -6,22 +6,22 @@ use plimsoll_units::quantity::Unit;
 
 use super::today::{MeasuredPoint, ReplayRuns};
 
-pub(in crate::report) struct FilledTable<'a> {
-    pub(in crate::report) table: &'a PublishedTable<'a>,
-    pub(in crate::report) rows: Vec<Vec<Option<FilledCell<'a>>>>,
+pub(crate) struct FilledTable<'a> {
+    pub(crate) table: &'a PublishedTable<'a>,
+    pub(crate) rows: Vec<Vec<Option<FilledCell<'a>>>>,
 }
 
 #[derive(Clone)]
-pub(in crate::report) struct FilledCell<'a> {
-    pub(in crate::report) figure: &'a PublishedFigure,
-    pub(in crate::report) part: ComparablePart,
-    pub(in crate::report) today: MeasuredPoint<'a>,
-    pub(in crate::report) unit: ReportUnit,
+pub(crate) struct FilledCell<'a> {
+    pub(crate) figure: &'a PublishedFigure,
+    pub(crate) part: ComparablePart,
+    pub(crate) today: MeasuredPoint<'a>,
+    pub(crate) unit: ReportUnit,
     is_alone: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum ComparablePart {
+pub(crate) enum ComparablePart {
     Own,
     Peak,
     Sample(usize),
@@ -62,28 +62,28 @@ impl ComparablePart {
         }
     }
 
-    pub(in crate::report) fn is_of_all_samples(self) -> bool {
+    pub(crate) fn is_of_all_samples(self) -> bool {
         matches!(self, Self::Own | Self::Peak | Self::Least | Self::Most)
     }
 
-    pub(in crate::report) fn is_share(self) -> bool {
+    pub(crate) fn is_share(self) -> bool {
         matches!(self, Self::OwnShare | Self::ProgramShare | Self::OwnToProgram)
     }
 
     /// Returns whether the table shows today's value ÷ the published one.
-    pub(in crate::report) fn is_compared(self) -> bool {
+    pub(crate) fn is_compared(self) -> bool {
         self.is_of_all_samples() || self == Self::Program
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct ReportUnit {
-    pub(in crate::report) scale: f64,
-    pub(in crate::report) name: String,
+pub(crate) struct ReportUnit {
+    pub(crate) scale: f64,
+    pub(crate) name: String,
 }
 
 impl<'a> FilledTable<'a> {
-    pub(in crate::report) fn new(
+    pub(crate) fn new(
         baseline: &'a PublishedReport,
         table: &'a PublishedTable<'a>,
         runs: &ReplayRuns<'a>,
@@ -116,12 +116,12 @@ impl<'a> FilledTable<'a> {
         Self { table, rows }
     }
 
-    pub(in crate::report) fn cells(&self) -> impl Iterator<Item = &FilledCell<'a>> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &FilledCell<'a>> {
         self.rows.iter().flatten().flatten()
     }
 
     /// Returns whether the cell is a case's result: a mean, or a peak if the table has no means.
-    pub(in crate::report) fn is_figure(&self, cell: &FilledCell<'_>) -> bool {
+    pub(crate) fn is_figure(&self, cell: &FilledCell<'_>) -> bool {
         let is_mean =
             |cell: &FilledCell<'_>| cell.part == ComparablePart::Own && cell.figure.matched.is_some();
         match cell.part {
@@ -131,7 +131,7 @@ impl<'a> FilledTable<'a> {
         }
     }
 
-    pub(in crate::report) fn has(&self, part: ComparablePart) -> bool {
+    pub(crate) fn has(&self, part: ComparablePart) -> bool {
         self.cells().any(|cell| cell.part == part)
     }
 }
@@ -326,7 +326,7 @@ fn name(scale: f64, unit: Unit, printed: &str) -> String {
 
 impl FilledCell<'_> {
     /// Returns today's value for the cell, in base units or as a share; `None` without one.
-    pub(in crate::report) fn value(&self) -> Option<f64> {
+    pub(crate) fn value(&self) -> Option<f64> {
         let today = &self.today;
         match self.part {
             ComparablePart::Own => today.mean(),
@@ -348,7 +348,7 @@ impl FilledCell<'_> {
 
     /// Returns result and name of the tool, or ours if only a tool has the case in the report
     /// (LINPACK).
-    pub(in crate::report) fn program(&self) -> Option<(f64, &str)> {
+    pub(crate) fn program(&self) -> Option<(f64, &str)> {
         match &self.today.tool {
             Some(tool) => Some((tool.figure, tool.name)),
             None if self.is_alone || self.figure.is_of_text() && self.figure.matched.is_some() => {
@@ -359,7 +359,7 @@ impl FilledCell<'_> {
     }
 
     /// Explains why the report's reference tool has no result today.
-    pub(in crate::report) fn no_program(&self) -> String {
+    pub(crate) fn no_program(&self) -> String {
         let source = self.figure.source;
         let why = self.today.declined.iter().find(|why| why.starts_with(source));
         match (why, self.today.case) {
@@ -370,7 +370,7 @@ impl FilledCell<'_> {
     }
 
     /// Returns today's value ÷ the published one; `None` if either is missing, invalid or doubted.
-    pub(in crate::report) fn ratio(&self) -> Option<f64> {
+    pub(crate) fn ratio(&self) -> Option<f64> {
         let published = self.published()?;
         let is_sound =
             self.today.invalid.is_none() || self.today.tool.is_some() && self.part == ComparablePart::Program;
@@ -378,10 +378,10 @@ impl FilledCell<'_> {
     }
 
     /// Returns the published number in base units; `None` if it is doubted or has no known unit.
-    pub(in crate::report) fn published(&self) -> Option<f64> {
+    pub(crate) fn published(&self) -> Option<f64> {
         let (value, _) = self.figure.base?;
         (self.figure.doubt.is_none() && value > 0.0 && !self.unit.name.is_empty()).then_some(value)
     }
 }
 
-pub(in crate::report) const OWN_PROGRAM: &str = "plimsoll";
+pub(crate) const OWN_PROGRAM: &str = "plimsoll";

@@ -9,16 +9,16 @@ use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant
 use super::cells::{ComparablePart, FilledTable};
 use crate::report::context;
 
-pub(in crate::report) const TITLE: &str = "Evaluation";
+pub(crate) const TITLE: &str = "Evaluation";
 
-pub(in crate::report) const OPEN_TITLE: &str = "What the report leaves open";
+pub(crate) const OPEN_TITLE: &str = "What the report leaves open";
 
 const RATIO_DIGITS: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct Statement {
-    pub(in crate::report) text: String,
-    pub(in crate::report) tables: Vec<usize>,
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    pub(crate) tables: Vec<usize>,
 }
 
 impl fmt::Display for Statement {
@@ -109,10 +109,7 @@ struct PointGroup<'a> {
 }
 
 /// Returns the sentences that compare today's and published results, in the order of the report.
-pub(in crate::report) fn statements(
-    baseline: &PublishedReport,
-    filled: &[FilledTable<'_>],
-) -> Vec<Statement> {
+pub(crate) fn statements(baseline: &PublishedReport, filled: &[FilledTable<'_>]) -> Vec<Statement> {
     let mut groups: Vec<PointGroup<'_>> = Vec::new();
     for point in filled.iter().flat_map(|table| points(baseline, table)) {
         let is_same = |g: &&mut PointGroup<'_>| {
@@ -154,11 +151,7 @@ fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<Ma
 /// Returns which share of the published limit `value` reaches (1 is the limit); `None` if the
 /// report has no limit for `figure`.
 fn share(baseline: &PublishedReport, figure: &PublishedFigure, value: f64) -> Option<f64> {
-    let all = || baseline.figures.iter().filter(|f| f.source == "theoretical" && f.doubt.is_none());
-    let limit = all()
-        .find(|f| f.is_of_point(figure))
-        .or_else(|| all().find(|f| f.is_of_text() && figure.matches_text(f)))?;
-    let (limit, _) = limit.base?;
+    let (limit, _) = baseline.theory(figure, |limit| limit.doubt.is_none())?.base?;
     Some(if is_time(figure.metric) { limit / value } else { value / limit })
 }
 

@@ -5,7 +5,7 @@ use super::evaluation;
 use super::sheet::TableSheet;
 use crate::report::escape::markdown as escaped;
 
-pub(in crate::report) fn markdown(reports: &[FilledReport<'_>]) -> String {
+pub(crate) fn markdown(reports: &[FilledReport<'_>]) -> String {
     let mut text = String::new();
     for report in reports {
         text += &format!("## {}\n\n", escaped(&report.title()));

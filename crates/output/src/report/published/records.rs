@@ -3,170 +3,125 @@
 use std::io::{self, Write};
 
 use plimsoll_published::{PublishedFigure, PublishedReport};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::FilledReport;
 use super::cells::{ComparablePart, FilledCell, FilledTable};
-use crate::report::tidy;
+use super::today::MeasuredByTool;
+use crate::report::tidy::{self, Column};
 
-#[derive(Default, Serialize)]
+/// A printed number with its report, table, labels of row and column, and today's measurement.
 struct Record<'a> {
-    report: &'a str,
-    table: usize,
-    title: &'a str,
-    kind: &'a str,
+    report: &'a PublishedReport,
+    table: &'a FilledTable<'a>,
     row: &'a str,
     column: &'a str,
-    subsystem: &'a str,
-    operation: &'a str,
-    pattern: &'a str,
-    precision: &'a str,
-    bytes: &'a str,
-    threads: &'a str,
-    metric: &'a str,
-    statistic: &'a str,
-    source: &'a str,
-    unit: &'a str,
-    today: Option<f64>,
-    today_stdev: Option<f64>,
-    today_samples: Option<usize>,
-    today_reference: Option<f64>,
-    today_reference_tool: Option<&'a str>,
-    today_limit: Option<f64>,
-    today_own_efficiency: Option<f64>,
-    today_reference_efficiency: Option<f64>,
-    today_status: String,
-    published: &'a str,
-    published_unit: &'a str,
-    published_stdev: Option<&'a str>,
-    published_reference: Option<&'a str>,
-    published_reference_tool: Option<&'a str>,
-    published_theory: Option<f64>,
-    published_own_efficiency: Option<&'a str>,
-    published_reference_efficiency: Option<&'a str>,
-    published_verdict: &'a str,
-    published_flag: &'a str,
-    ratio: Option<f64>,
-    case: Option<String>,
-    run: Option<&'a str>,
-    today_reference_differs: Option<&'a str>,
+    cell: &'a FilledCell<'a>,
+}
+
+fn columns<'a>() -> Vec<Column<Record<'a>>> {
+    vec![
+        ("report", |of| json!(of.report.name)),
+        ("table", |of| json!(of.table.table.number)),
+        ("title", |of| json!(of.table.table.title)),
+        ("kind", |of| json!(of.table.table.kind.word())),
+        ("row", |of| json!(of.row)),
+        ("column", |of| json!(of.column)),
+        ("subsystem", |of| json!(of.cell.figure.subsystem)),
+        ("operation", |of| json!(of.cell.figure.operation)),
+        ("pattern", |of| json!(of.cell.figure.pattern)),
+        ("precision", |of| json!(of.cell.figure.precision)),
+        ("bytes", |of| json!(of.cell.figure.bytes)),
+        ("threads", |of| json!(of.cell.figure.threads)),
+        ("metric", |of| json!(of.cell.figure.metric)),
+        ("statistic", |of| json!(of.cell.figure.statistic)),
+        ("source", |of| json!(of.cell.figure.source)),
+        ("unit", |of| json!(of.cell.unit.name)),
+        ("today", |of| of.in_unit(of.cell.value())),
+        ("today_stdev", |of| of.in_unit(of.point().and_then(|cell| cell.today.stdev()))),
+        ("today_samples", |of| {
+            json!(of.point().map(|cell| cell.today.samples.len()).filter(|count| *count > 0))
+        }),
+        ("today_reference", |of| of.in_unit(of.tool().map(|tool| tool.figure))),
+        ("today_reference_tool", |of| json!(of.tool().map(|tool| tool.name))),
+        ("today_limit", |of| of.in_unit(of.point().and_then(|cell| cell.today.limit()))),
+        ("today_own_efficiency", |of| {
+            percent(of.point().and_then(|cell| cell.today.share(cell.today.mean())))
+        }),
+        ("today_reference_efficiency", |of| percent(of.tool().and_then(|tool| tool.of_limit))),
+        ("today_status", |of| json!(status(of.cell))),
+        ("published", |of| json!(of.cell.figure.value)),
+        ("published_unit", |of| json!(of.cell.figure.unit)),
+        ("published_stdev", |of| {
+            json!(of.printed(|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value))
+        }),
+        ("published_reference", |of| json!(of.printed(PublishedFigure::is_reference).map(|f| f.value))),
+        ("published_reference_tool", |of| json!(of.printed(PublishedFigure::is_reference).map(|f| f.source))),
+        ("published_theory", |of| json!(of.theory())),
+        ("published_own_efficiency", |of| {
+            json!(of.printed(|f| f.source == "efficiency-own").map(|f| f.value))
+        }),
+        ("published_reference_efficiency", |of| {
+            json!(of.printed(|f| f.source == "efficiency-reference").map(|f| f.value))
+        }),
+        ("published_verdict", |of| json!(of.cell.figure.doubt.map_or("", |doubt| doubt.verdict))),
+        ("published_flag", |of| json!(of.cell.figure.doubt.map_or("", |doubt| doubt.why))),
+        ("ratio", |of| json!(of.cell.ratio())),
+        ("case", |of| json!(of.cell.today.case.map(ToString::to_string))),
+        ("run", |of| json!(of.cell.today.run.map(|run| &run.id))),
+        ("today_reference_differs", |of| {
+            json!(of.tool().map(|tool| &tool.differs).filter(|text| !text.is_empty()))
+        }),
+    ]
 }
 
 /// Writes the filled tables as CSV with a header line, a row per published number. Fails if writing
 /// fails.
-pub(in crate::report) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
+pub(crate) fn csv(reports: &[FilledReport<'_>], out: impl Write) -> io::Result<()> {
     let filled: Vec<(&FilledReport<'_>, Vec<FilledTable<'_>>)> =
         reports.iter().map(|report| (report, report.filled())).collect();
-    let tables = filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (*report, table)));
-    let records = tables.flat_map(|(report, filled)| {
-        let rows = filled.table.rows.iter().zip(&filled.rows);
-        rows.flat_map(move |(row, cells)| {
-            cells.iter().zip(&filled.table.columns).filter_map(move |(cell, column)| {
-                Some(record(report.baseline, filled, [&row.label, column], cell.as_ref()?))
+    let tables =
+        filled.iter().flat_map(|(report, tables)| tables.iter().map(move |table| (report.baseline, table)));
+    let records = tables.flat_map(|(report, table)| {
+        table.table.rows.iter().zip(&table.rows).flat_map(move |(row, cells)| {
+            cells.iter().zip(&table.table.columns).filter_map(move |(cell, column)| {
+                Some(Record { report, table, row: &row.label, column, cell: cell.as_ref()? })
             })
         })
     });
-    tidy::table(records, out)
+    tidy::table(&columns(), records, out)
 }
 
-fn record<'a>(
-    baseline: &'a PublishedReport,
-    filled: &'a FilledTable<'_>,
-    names: [&'a str; 2],
-    cell: &'a FilledCell<'_>,
-) -> Record<'a> {
-    let PublishedFigure {
-        subsystem,
-        operation,
-        pattern,
-        precision,
-        bytes,
-        threads,
-        metric,
-        statistic,
-        source,
-        ..
-    } = cell.figure;
-    let (table, [row, column]) = (filled.table, names);
-    let named = Record {
-        report: baseline.name,
-        table: table.number,
-        title: &table.title,
-        kind: table.kind.word(),
-        row,
-        column,
-        subsystem,
-        operation,
-        pattern,
-        precision,
-        bytes,
-        threads,
-        metric,
-        statistic,
-        source,
-        unit: &cell.unit.name,
-        ratio: cell.ratio(),
-        ..Record::default()
-    };
-    let named = with_today(named, cell);
-    if is_point(cell) { with_published(named, baseline, cell) } else { named }
+fn percent(share: Option<f64>) -> Value {
+    json!(share.map(|share| share * 100.0))
 }
 
-/// Returns whether the cell is a case's mean or peak, not a sample or a spread.
-fn is_point(cell: &FilledCell<'_>) -> bool {
-    matches!(cell.part, ComparablePart::Own | ComparablePart::Peak)
-}
-
-fn with_today<'a>(record: Record<'a>, cell: &'a FilledCell<'_>) -> Record<'a> {
-    let today = &cell.today;
-    let in_unit = |value: f64| value / cell.unit.scale;
-    let record = Record {
-        today: cell.value().map(in_unit).filter(|value| value.is_finite()),
-        today_status: status(cell),
-        published: cell.figure.value,
-        published_unit: cell.figure.unit,
-        published_verdict: cell.figure.doubt.map_or("", |doubt| doubt.verdict.word()),
-        published_flag: cell.figure.doubt.map_or("", |doubt| doubt.why),
-        case: today.case.map(ToString::to_string),
-        run: today.run.map(|run| run.id.as_str()),
-        ..record
-    };
-    if !is_point(cell) {
-        return record;
+impl Record<'_> {
+    fn in_unit(&self, value: Option<f64>) -> Value {
+        json!(value.map(|value| value / self.cell.unit.scale))
     }
-    let percent = |share: f64| share * 100.0;
-    let tool = today.tool.as_ref();
-    Record {
-        today_stdev: today.stdev().map(in_unit),
-        today_samples: (!today.samples.is_empty()).then_some(today.samples.len()),
-        today_reference: tool.map(|tool| in_unit(tool.figure)),
-        today_reference_tool: tool.map(|tool| tool.name),
-        today_reference_differs: tool.map(|tool| tool.differs.as_str()).filter(|text| !text.is_empty()),
-        today_limit: today.limit().map(in_unit),
-        today_own_efficiency: today.share(today.mean()).map(percent),
-        today_reference_efficiency: tool.and_then(|tool| tool.of_limit).map(percent),
-        ..record
-    }
-}
 
-fn with_published<'a>(
-    record: Record<'a>,
-    baseline: &'a PublishedReport,
-    cell: &'a FilledCell<'_>,
-) -> Record<'a> {
-    let of_point = |wanted: &dyn Fn(&PublishedFigure) -> bool| {
-        let found = baseline.figures.iter().find(|f| f.is_of_point(cell.figure) && wanted(f));
-        found.filter(|f| !std::ptr::eq(*f, cell.figure))
-    };
-    let reference = of_point(&|f| f.is_reference());
-    Record {
-        published_stdev: of_point(&|f| f.source == "own" && f.statistic == "stdev").map(|f| f.value),
-        published_reference: reference.map(|f| f.value),
-        published_reference_tool: reference.map(|f| f.source),
-        published_theory: theory(baseline, cell),
-        published_own_efficiency: of_point(&|f| f.source == "efficiency-own").map(|f| f.value),
-        published_reference_efficiency: of_point(&|f| f.source == "efficiency-reference").map(|f| f.value),
-        ..record
+    /// Returns the cell if it is a case's mean or peak, not a sample or a spread.
+    fn point(&self) -> Option<&FilledCell<'_>> {
+        Some(self.cell).filter(|cell| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak))
+    }
+
+    fn tool(&self) -> Option<&MeasuredByTool<'_>> {
+        self.point()?.today.tool.as_ref()
+    }
+
+    /// Returns the first other number of the same point for which `wanted` is true.
+    fn printed(&self, wanted: fn(&PublishedFigure) -> bool) -> Option<&PublishedFigure> {
+        let own = self.point()?.figure;
+        let found = self.report.figures.iter().find(|f| f.is_of_point(own) && wanted(f));
+        found.filter(|f| !std::ptr::eq(*f, own))
+    }
+
+    /// Returns the published limit for the cell's case, or else the one in the text, in the cell's
+    /// unit; `None` without one.
+    fn theory(&self) -> Option<f64> {
+        let (value, _) = self.report.theory(self.point()?.figure, |_| true)?.base?;
+        Some(value / self.cell.unit.scale)
     }
 }
 
@@ -183,15 +138,4 @@ fn status(cell: &FilledCell<'_>) -> String {
         },
         (None, None, Some(_)) => "ok".to_owned(),
     }
-}
-
-/// Returns the published limit for the cell's case, or else the one in the text, in the cell's
-/// unit; `None` without one.
-fn theory(baseline: &PublishedReport, cell: &FilledCell<'_>) -> Option<f64> {
-    let all = || baseline.figures.iter().filter(|f| f.source == "theoretical");
-    let found = all()
-        .find(|f| f.is_of_point(cell.figure))
-        .or_else(|| all().find(|f| f.is_of_text() && cell.figure.matches_text(f)))?;
-    let (value, _) = found.base?;
-    Some(value / cell.unit.scale)
 }

@@ -11,12 +11,12 @@ use super::units::TableUnits;
 
 const OWN_FIGURE_DIGITS: usize = 4;
 const SHARE_DIGITS: usize = 3;
-pub(in crate::report) const NOTHING: &str = "–";
+pub(crate) const NOTHING: &str = "–";
 
 const MAX_NOTE_CHARACTERS: usize = 600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum SheetLine {
+pub(crate) enum SheetLine {
     Today,
     Deviation,
     Reference,
@@ -39,7 +39,7 @@ impl SheetLine {
         SheetLine::Ratio,
     ];
 
-    pub(in crate::report) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Today => "today",
             Self::Deviation => "stdev",
@@ -53,27 +53,27 @@ impl SheetLine {
     }
 }
 
-pub(in crate::report) struct TableSheet {
-    pub(in crate::report) title: String,
-    pub(in crate::report) columns: Vec<String>,
-    pub(in crate::report) rows: Vec<SheetBlock>,
-    pub(in crate::report) formulas: Vec<String>,
-    pub(in crate::report) remarks: Vec<String>,
-    pub(in crate::report) notes: Vec<String>,
+pub(crate) struct TableSheet {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<SheetBlock>,
+    pub(crate) formulas: Vec<String>,
+    pub(crate) remarks: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
-pub(in crate::report) struct SheetBlock {
-    pub(in crate::report) label: String,
-    pub(in crate::report) lines: Vec<(SheetLine, Vec<String>)>,
+pub(crate) struct SheetBlock {
+    pub(crate) label: String,
+    pub(crate) lines: Vec<(SheetLine, Vec<String>)>,
 }
 
 impl TableSheet {
     /// Returns whether any row has a line besides the published numbers.
-    pub(in crate::report) fn is_measured(&self) -> bool {
+    pub(crate) fn is_measured(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.lines).any(|(line, _)| *line != SheetLine::Published)
     }
 
-    pub(in crate::report) fn new(baseline: &PublishedReport, filled: &FilledTable<'_>, of: usize) -> Self {
+    pub(crate) fn new(baseline: &PublishedReport, filled: &FilledTable<'_>, of: usize) -> Self {
         let table = filled.table;
         let units = TableUnits::of(filled);
         let mut sheet = Self {

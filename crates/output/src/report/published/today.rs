@@ -12,32 +12,32 @@ use plimsoll_result::document::Run;
 /// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
 
-pub(in crate::report) struct ReplayRuns<'a> {
-    pub(in crate::report) runs: Vec<&'a Run>,
+pub(crate) struct ReplayRuns<'a> {
+    pub(crate) runs: Vec<&'a Run>,
 }
 
 #[derive(Clone)]
-pub(in crate::report) struct MeasuredPoint<'a> {
-    pub(in crate::report) run: Option<&'a Run>,
-    pub(in crate::report) case: Option<&'a Case>,
-    pub(in crate::report) samples: Vec<f64>,
-    pub(in crate::report) metric: Option<&'a MetricResult>,
-    pub(in crate::report) tool: Option<MeasuredByTool<'a>>,
-    pub(in crate::report) declined: Vec<String>,
-    pub(in crate::report) instead: Option<String>,
-    pub(in crate::report) invalid: Option<String>,
-    pub(in crate::report) is_in_others: bool,
-    pub(in crate::report) limit: Option<(&'a Limit, f64)>,
+pub(crate) struct MeasuredPoint<'a> {
+    pub(crate) run: Option<&'a Run>,
+    pub(crate) case: Option<&'a Case>,
+    pub(crate) samples: Vec<f64>,
+    pub(crate) metric: Option<&'a MetricResult>,
+    pub(crate) tool: Option<MeasuredByTool<'a>>,
+    pub(crate) declined: Vec<String>,
+    pub(crate) instead: Option<String>,
+    pub(crate) invalid: Option<String>,
+    pub(crate) is_in_others: bool,
+    pub(crate) limit: Option<(&'a Limit, f64)>,
     /// Number of cases that fit a number of the text; this is the best of them.
-    pub(in crate::report) best_of: usize,
+    pub(crate) best_of: usize,
 }
 
 #[derive(Clone)]
-pub(in crate::report) struct MeasuredByTool<'a> {
-    pub(in crate::report) name: &'a str,
-    pub(in crate::report) figure: f64,
-    pub(in crate::report) of_limit: Option<f64>,
-    pub(in crate::report) differs: String,
+pub(crate) struct MeasuredByTool<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) figure: f64,
+    pub(crate) of_limit: Option<f64>,
+    pub(crate) differs: String,
 }
 
 impl<'a> MeasuredByTool<'a> {
@@ -63,7 +63,7 @@ impl<'a> MeasuredByTool<'a> {
 
     /// Returns a tool's result for metric `name`, converted from another metric of the same
     /// transfers if necessary. Prefers the tool `wanted` (program and operation) to other ones.
-    pub(in crate::report) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
+    pub(crate) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
         let limit = own.clone().find_map(|metric| metric.limit.as_ref());
@@ -106,7 +106,7 @@ fn declined(all: &[&Measurement]) -> Vec<String> {
 }
 
 impl<'a> ReplayRuns<'a> {
-    pub(in crate::report) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
+    pub(crate) fn new(runs: impl Iterator<Item = &'a Run>) -> Self {
         let mut runs: Vec<&Run> = runs.collect();
         runs.sort_by(|a, b| b.started.cmp(&a.started));
         Self { runs }
@@ -114,7 +114,7 @@ impl<'a> ReplayRuns<'a> {
 
     /// Returns the measurement of `matched` in the latest run with a result, with the result of
     /// `tool` (program and operation). Without a result, it has the reason.
-    pub(in crate::report) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
+    pub(crate) fn of(&self, matched: &Matched, tool: &str) -> MeasuredPoint<'a> {
         let all = self.runs.iter().map(|run| {
             let here = run.measurements.iter().filter(|m| matched.measures_same(&m.case, run.plan.scale));
             let here: Vec<&Measurement> = here.collect();
@@ -132,7 +132,7 @@ impl<'a> ReplayRuns<'a> {
 
     /// Returns the best case of `points` in the latest run with any of them, with the result of
     /// `tool`.
-    pub(in crate::report) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
+    pub(crate) fn best(&self, points: &[&Matched], tool: &str) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
             for measurement in &run.measurements {
@@ -160,13 +160,7 @@ impl<'a> ReplayRuns<'a> {
 
     /// Returns the best result of `tool` for `metric` in subsystem `part`, in the latest run that
     /// has one. `of`: benchmarks whose cases count (empty: any).
-    pub(in crate::report) fn with_tool(
-        &self,
-        part: &str,
-        tool: &str,
-        metric: &str,
-        of: &[String],
-    ) -> MeasuredPoint<'a> {
+    pub(crate) fn with_tool(&self, part: &str, tool: &str, metric: &str, of: &[String]) -> MeasuredPoint<'a> {
         let of_run = |run: &&'a Run| {
             let here = run.measurements.iter().filter(|m| {
                 m.case.subsystem() == part
@@ -191,7 +185,7 @@ impl<'a> ReplayRuns<'a> {
 }
 
 impl<'a> MeasuredPoint<'a> {
-    pub(in crate::report) fn absent(why: &str) -> Self {
+    pub(crate) fn absent(why: &str) -> Self {
         Self {
             run: None,
             case: None,
@@ -252,12 +246,12 @@ impl<'a> MeasuredPoint<'a> {
         }
     }
 
-    pub(in crate::report) fn has_figure(&self) -> bool {
+    pub(crate) fn has_figure(&self) -> bool {
         self.metric.is_some() || !self.samples.is_empty()
     }
 
     /// Returns one measurement with the mean of all; `None` if any of them has no result.
-    pub(in crate::report) fn mean_of(points: Vec<Self>) -> Option<Self> {
+    pub(crate) fn mean_of(points: Vec<Self>) -> Option<Self> {
         let means: Option<Vec<f64>> = points.iter().map(Self::mean).collect();
         let means = means.filter(|means| !means.is_empty())?;
         let mean = means.iter().sum::<f64>() / means.len() as f64;
@@ -283,37 +277,37 @@ impl<'a> MeasuredPoint<'a> {
         if (b < a) == lower && a != b { other } else { self }
     }
 
-    pub(in crate::report) fn mean(&self) -> Option<f64> {
+    pub(crate) fn mean(&self) -> Option<f64> {
         (!self.samples.is_empty()).then(|| self.samples.iter().sum::<f64>() / self.samples.len() as f64)
     }
 
-    pub(in crate::report) fn believed(&self) -> Option<f64> {
+    pub(crate) fn believed(&self) -> Option<f64> {
         self.mean().filter(|_| self.invalid.is_none())
     }
 
-    pub(in crate::report) fn peak(&self) -> Option<f64> {
+    pub(crate) fn peak(&self) -> Option<f64> {
         let lower = self.metric.is_some_and(|metric| metric.better == Better::Lower);
         self.samples.iter().copied().reduce(|a, b| if (b < a) == lower { b } else { a })
     }
 
     /// Returns the standard deviation of the samples; `None` for fewer than two samples.
-    pub(in crate::report) fn stdev(&self) -> Option<f64> {
+    pub(crate) fn stdev(&self) -> Option<f64> {
         let (mean, n) = (self.mean()?, self.samples.len());
         let squares: f64 = self.samples.iter().map(|x| (x - mean).powi(2)).sum();
         (n > 1).then(|| (squares / (n - 1) as f64).sqrt())
     }
 
     /// Returns why the limit is unknown; `None` if it is known or no limit applies.
-    pub(in crate::report) fn limit_unknown(&self) -> Option<&'a str> {
+    pub(crate) fn limit_unknown(&self) -> Option<&'a str> {
         let limit = self.metric?.limit.as_ref().filter(|limit| limit.value.is_none())?;
         Some(limit.reason.as_deref().unwrap_or("no reason is given"))
     }
 
-    pub(in crate::report) fn limit(&self) -> Option<f64> {
+    pub(crate) fn limit(&self) -> Option<f64> {
         self.limit.map(|(_, value)| value)
     }
 
-    pub(in crate::report) fn share(&self, figure: Option<f64>) -> Option<f64> {
+    pub(crate) fn share(&self, figure: Option<f64>) -> Option<f64> {
         let (limit, value) = self.limit?;
         Some(limit.share(figure?, value)).filter(|share| share.is_finite())
     }

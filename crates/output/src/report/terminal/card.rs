@@ -2,6 +2,7 @@
 
 use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_result::document::Run;
+use plimsoll_units::quantity::{Quantity, Unit};
 use sha2::{Digest, Sha256};
 
 use crate::report::context::{context, host_or_count, title};
@@ -10,7 +11,7 @@ use crate::report::style::Style;
 use crate::report::terminal::{tally, when};
 use crate::report::verdict::verdict;
 use crate::report::wrap::{cut, pad, widths};
-use crate::report::{conditions, json, subsystems};
+use crate::report::{commands, conditions, grouped, json};
 
 const CARD_COLUMNS: usize = 110;
 const MAX_HEADLINES_PER_SUBSYSTEM: usize = 2;
@@ -24,7 +25,8 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     let mut lines = vec![format!("plimsoll {} · {}{host} · {when}", run.version, run.plan.name)];
     lines.extend(run.measurements.first().map(|first| machine(run, first)));
     lines.extend(verdict(run).map(|verdict| verdict.text));
-    lines.extend(aligned(&headlines(run)));
+    let rows = telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement));
+    lines.extend(aligned(&rows.collect::<Vec<_>>()));
     let noted = conditions::whole(&run.machine);
     lines.push(match noted.first() {
         None => "conditions: none noted before the run".to_owned(),
@@ -32,8 +34,7 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
     });
     lines.push(tally(run));
     lines.extend(run.findings.first().map(|finding| format!("finding: {}", finding.text)));
-    let mut lines: Vec<String> =
-        lines.into_iter().map(|line| cut(&style.styled(&line), CARD_COLUMNS)).collect();
+    lines.iter_mut().for_each(|line| *line = cut(&style.styled(line), CARD_COLUMNS));
     let mut document = Vec::new();
     json::write(run, &mut document)?;
     lines.push(format!("sha256 of the document (plimsoll export): {:x}", Sha256::digest(&document)));
@@ -42,51 +43,31 @@ pub fn card(run: &Run, style: &Style) -> std::io::Result<String> {
 
 fn machine(run: &Run, first: &Measurement) -> String {
     let mut words = context(&run.machine, first);
-    let memory = run.machine.memory.total_bytes;
-    let memory = memory.map(|bytes| {
-        plimsoll_units::quantity::Quantity::new(bytes as f64, plimsoll_units::quantity::Unit::Byte)
-    });
+    let memory = run.machine.memory.total_bytes.map(|bytes| Quantity::new(bytes as f64, Unit::Byte));
     words.extend(memory.map(|memory| format!("{memory} of memory")));
     words.dedup();
     words.join(" · ")
 }
 
-fn headlines(run: &Run) -> Vec<Vec<String>> {
-    telling(run).into_iter().filter_map(|(subsystem, measurement)| row(subsystem, measurement)).collect()
-}
-
 /// Returns the main headlines of a run, each with its subsystem: per benchmark the last case with a
 /// result (all CPUs, largest size), up to a limit.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
-    let mut found = Vec::new();
-    for subsystem in
-        subsystems(run).into_iter().filter(|name| plimsoll_bench::commands().any(|one| one == *name))
-    {
-        let mut last: Vec<&Measurement> = Vec::new();
-        let own =
-            run.measurements.iter().filter(|m| m.case.subsystem() == subsystem && m.status == Status::Ok);
-        for measurement in own {
-            match last.iter_mut().find(|known| known.case.benchmark() == measurement.case.benchmark()) {
-                Some(known) => *known = measurement,
-                None => last.push(measurement),
-            }
-        }
-        let with_figures = last.into_iter().filter(|measurement| !measurement.metrics.is_empty());
-        found.extend(
-            with_figures.take(MAX_HEADLINES_PER_SUBSYSTEM).map(|measurement| (subsystem, measurement)),
-        );
-    }
-    found.truncate(MAX_HEADLINES);
-    found
+    let last = |subsystem| {
+        let own = run
+            .measurements
+            .iter()
+            .filter(move |m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+        let by_benchmark = grouped(own.map(|m| (m.case.benchmark(), m))).into_iter();
+        let last = by_benchmark.filter_map(|(_, all)| all.last().copied().filter(|m| !m.metrics.is_empty()));
+        last.take(MAX_HEADLINES_PER_SUBSYSTEM).map(move |measurement| (subsystem, measurement))
+    };
+    commands(run).flat_map(last).take(MAX_HEADLINES).collect()
 }
 
 fn row(subsystem: &str, measurement: &Measurement) -> Option<Vec<String>> {
     let row = MeasurementRow::of(measurement);
     let figures = row.figures?;
-    let share = match figures.share() {
-        none if none.is_empty() => String::new(),
-        share => format!("{share} of the limit"),
-    };
+    let share = figures.of_limit.map(|_| format!("{} of the limit", figures.share())).unwrap_or_default();
     Some(vec![title(subsystem).to_owned(), row.label, figures.both(), figures.interval.clone(), share])
 }
 

@@ -7,6 +7,7 @@ use plimsoll_units::quantity::percent;
 use plimsoll_units::text::format_count;
 
 use crate::report::row::MeasurementRow;
+use crate::report::{distinct, grouped};
 
 const NOT_CONVERGED: &str = "not-converged";
 /// Warnings that the column of the interval shows, by a star or the number of samples.
@@ -38,11 +39,11 @@ impl Section {
         let names = count_warnings(self.rows.iter().map(|row| row.warnings.as_slice()), &IN_INTERVAL_COLUMN);
         let excluded =
             self.rows.iter().filter_map(|row| Some(row.figures.as_ref()?.delivered.as_ref()?.excluded));
-        let excluded = excluded
-            .max_by(f64::total_cmp)
-            .map(|share| format!("medians leave out up to {} of the time", percent(share, 2)));
-        let counted = format!("of {}: {names}", format_count(self.rows.len(), "case"));
-        let counted = (!names.is_empty()).then_some(counted);
+        let excluded = excluded.max_by(f64::total_cmp);
+        let excluded =
+            excluded.map(|share| format!("medians leave out up to {} of the time", percent(share, 2)));
+        let counted =
+            (!names.is_empty()).then(|| format!("of {}: {names}", format_count(self.rows.len(), "case")));
         let parts: Vec<String> = counted.into_iter().chain(excluded).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
@@ -55,21 +56,16 @@ impl Section {
             merge(self.rows.iter().flat_map(of), shape)
         };
         let details = labelled(|row| row.explained.iter().map(String::as_str).collect(), str::to_owned);
-        let limits = labelled(limit_notes, str::to_owned);
+        let limits = labelled(
+            |row| row.figures.iter().filter_map(|figures| figures.note.as_deref()).collect(),
+            str::to_owned,
+        );
         let warnings =
             labelled(|row| row.warnings.iter().map(|note| note.text.as_str()).collect(), without_numbers);
-        let mut remarks: Vec<String> = Vec::new();
-        for remark in self.rows.iter().flat_map(|row| &row.remarks) {
-            if !remarks.iter().any(|known| known == remark) {
-                remarks.push((*remark).to_owned());
-            }
-        }
+        let remarks = distinct(self.rows.iter().flat_map(|row| &row.remarks)).into_iter();
+        let remarks = remarks.map(|remark| (*remark).to_owned());
         details.into_iter().chain(limits).chain(warnings).chain(remarks).collect()
     }
-}
-
-fn limit_notes(row: &MeasurementRow) -> Vec<&str> {
-    row.figures.iter().filter_map(|figures| figures.note.as_deref()).collect()
 }
 
 /// Returns whether the warnings include that of an interval wider than requested.
@@ -87,14 +83,11 @@ pub(crate) fn has_mark(measurement: &Measurement) -> bool {
 pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, without: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for notes in warnings {
-        let mut codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
-        codes.sort_unstable();
-        codes.dedup();
-        codes
-            .into_iter()
-            .filter(|code| !without.contains(code))
-            .for_each(|code| *counts.entry(code).or_default() += 1);
+        for code in distinct(notes.iter().map(|note| note.code.as_str())) {
+            *counts.entry(code).or_default() += usize::from(!without.contains(&code));
+        }
     }
+    counts.retain(|_, count| *count > 0);
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let stated = counts.into_iter().map(|(code, count)| format!("{count} {}", code.replace('-', " ")));
@@ -104,25 +97,17 @@ pub(crate) fn count_warnings<'a>(warnings: impl Iterator<Item = &'a [Note]>, wit
 /// Merges labelled texts of equal `shape` to `LABELS: TEXT`; if they differ to `LABEL (likewise
 /// LABELS): TEXT` with the text of the first.
 fn merge<'a>(labelled: impl Iterator<Item = (&'a str, &'a str)>, shape: fn(&str) -> String) -> Vec<String> {
-    struct Merged<'a> {
-        text: &'a str,
-        equal: Vec<&'a str>,
-        alike: Vec<&'a str>,
-    }
-    let mut all: Vec<(String, Merged<'a>)> = Vec::new();
-    for (label, text) in labelled {
-        let shape = shape(text);
-        match all.iter_mut().find(|(known, _)| *known == shape) {
-            Some((_, merged)) if merged.text == text => merged.equal.push(label),
-            Some((_, merged)) => merged.alike.push(label),
-            None => all.push((shape, Merged { text, equal: vec![label], alike: Vec::new() })),
+    let merged = |(_, all): (String, Vec<(&str, &str)>)| {
+        let text = all.first().map_or("", |(_, text)| text);
+        let labels = |is_equal: bool| -> Vec<&str> {
+            all.iter().filter(|(_, own)| (*own == text) == is_equal).map(|(label, _)| *label).collect()
+        };
+        match labels(false).as_slice() {
+            [] => format!("{}: {text}", labels(true).join(", ")),
+            alike => format!("{} (likewise {}): {text}", labels(true).join(", "), alike.join(", ")),
         }
-    }
-    let stated = |(_, Merged { text, equal, alike }): (String, Merged<'a>)| match alike.as_slice() {
-        [] => format!("{}: {text}", equal.join(", ")),
-        _ => format!("{} (likewise {}): {text}", equal.join(", "), alike.join(", ")),
     };
-    all.into_iter().map(stated).collect()
+    grouped(labelled.map(|(label, text)| (shape(text), (label, text)))).into_iter().map(merged).collect()
 }
 
 /// Replaces each number by `#`, to compare texts: `7.0 %` becomes `# %`.

@@ -16,9 +16,9 @@ use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
 use crate::report::published::sheet::{SheetLine, TableSheet};
 
-pub(in crate::report::html) struct ReportDocument {
-    pub(in crate::report::html) body: Markup,
-    pub(in crate::report::html) charts: Vec<Chart>,
+pub(crate) struct ReportDocument {
+    pub(crate) body: Markup,
+    pub(crate) charts: Vec<Chart>,
 }
 
 struct TableSection<'a> {
@@ -82,11 +82,7 @@ struct MachinePartTables<'a> {
 
 /// Builds the document of the page's report number `index`; `folded` holds other parts of its runs'
 /// pages.
-pub(in crate::report::html) fn document(
-    report: &FilledReport<'_>,
-    index: usize,
-    folded: &Markup,
-) -> ReportDocument {
+pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup) -> ReportDocument {
     let filled = report.filled();
     let sheets = report.sheets(&filled);
     let runs = &report.runs.runs;
@@ -238,7 +234,7 @@ fn anchor(index: usize, number: usize) -> String {
 }
 
 /// Returns the subsystem and chart of each time series that the plan requests.
-pub(in crate::report::html) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
+pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
     let draw = |measurement: &'_ plimsoll_model::measurement::Measurement| {

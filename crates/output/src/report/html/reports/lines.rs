@@ -4,7 +4,7 @@ use plimsoll_published::Matched;
 use plimsoll_units::quantity::Unit;
 
 use crate::report::html::charts::is_wide;
-use crate::report::html::data::{AxisScale, Band, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use crate::report::html::data::{AxisScale, Band, Chart, ChartAxis, ChartSeries, SeriesRole};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AxisPlace {
@@ -74,14 +74,13 @@ impl ReportLines {
         }
         let scale = if is_wide(&self.series) { AxisScale::Log } else { AxisScale::Linear };
         Chart {
-            id: String::new(),
             title,
             note,
-            kind: ChartKind::Lines,
             x: ChartAxis::places(axis, self.columns.iter().map(|c| c.name.clone()).collect()),
-            y: ChartAxis { scale, ..y },
+            y: y.scaled(scale),
             bands: self.bands(),
             series: self.series,
+            ..Chart::default()
         }
     }
 

@@ -202,7 +202,7 @@ fn published(
     let (name, role, label) = match figure.doubt {
         None => (named(""), role, printed.trim_end().to_owned()),
         Some(doubt) => {
-            (named(doubt.verdict.word()), SeriesRole::Doubted, format!("{}, {doubt}", printed.trim_end()))
+            (named(doubt.verdict), SeriesRole::Doubted, format!("{}, {doubt}", printed.trim_end()))
         }
     };
     lines.add(&name, role, FigureAt { column, value, range: None, label });

@@ -87,7 +87,7 @@ impl ProgramFigures<'_> {
                 let (name, role) = match figure.doubt {
                     None => (format!("{}{word}, {title}", figure.source), SeriesRole::Program),
                     Some(doubt) => {
-                        let name = format!("{}{word}, {}, {title}", figure.source, doubt.verdict.word());
+                        let name = format!("{}{word}, {}, {title}", figure.source, doubt.verdict);
                         (name, SeriesRole::Doubted)
                     }
                 };

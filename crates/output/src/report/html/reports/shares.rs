@@ -41,7 +41,7 @@ pub(super) fn chart(
             let source =
                 if role == SeriesRole::Published { "" } else { of.map_or("reference", |of| of.source) };
             let doubt = [Some(figure), of].into_iter().flatten().find_map(|f| f.doubt);
-            let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict.word(), SeriesRole::Doubted));
+            let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict, SeriesRole::Doubted));
             let name = [source, what, &title]
                 .iter()
                 .filter(|s| !s.is_empty())

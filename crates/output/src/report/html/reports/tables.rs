@@ -8,14 +8,14 @@ use super::lines::{AxisPlace, FigureAt, ReportLines};
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 use crate::report::published::cells::{ComparablePart, FilledCell, FilledTable};
 
-pub(in crate::report::html) enum DrawnChart {
+pub(crate) enum DrawnChart {
     Chart(Box<Chart>),
     Missing { title: String, why: String },
 }
 
 #[cfg(test)]
 impl DrawnChart {
-    pub(in crate::report::html) fn title(&self) -> &str {
+    pub(crate) fn title(&self) -> &str {
         match self {
             Self::Chart(chart) => &chart.title,
             Self::Missing { title, .. } => title,
@@ -30,10 +30,7 @@ struct ChartPlace<'a, 'b> {
     others: Vec<&'b FilledCell<'a>>,
 }
 
-pub(in crate::report::html) fn charts(
-    baseline: &PublishedReport,
-    filled: &FilledTable<'_>,
-) -> Vec<DrawnChart> {
+pub(crate) fn charts(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<DrawnChart> {
     let table = filled.table;
     if table.kind == TableKind::Text {
         let why = "the numbers of the text belong to several metrics; those of a table are in its chart";

@@ -9,7 +9,7 @@ use plimsoll_units::text::shown_within;
 use super::plot::{PlottedPoint, points};
 use super::today::PointToday;
 use crate::report::context;
-use crate::report::html::data::{AxisScale, Chart, ChartAxis, ChartKind, ChartSeries, SeriesRole};
+use crate::report::html::data::{Chart, ChartAxis, ChartSeries, SeriesRole, number};
 
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
@@ -26,7 +26,7 @@ pub(in super::super) fn together(runs: &[Run]) -> Vec<Chart> {
             charts.extend(chart(&reports, runs, subsystem, metric));
         }
     }
-    charts.iter_mut().enumerate().for_each(|(index, chart)| chart.id = format!("together-{index}"));
+    number(&mut charts, "together");
     charts
 }
 
@@ -63,14 +63,12 @@ fn chart(reports: &[PublishedReport], runs: &[Run], subsystem: &str, metric: &st
     let unit = reports.iter().flat_map(points).filter(is).find_map(|p| Some(p.figure.base?.1))?;
     let threads: BTreeSet<u64> = lines.iter().flat_map(|dots| dots.all.iter().map(|(n, ..)| *n)).collect();
     Some(Chart {
-        id: String::new(),
         title: format!("{} {metric} of all reports", context::title(subsystem)),
         note: "each point that is to be believed, of all operations and blocks: circles measured, squares published".to_owned(),
-        kind: ChartKind::Lines,
         x: ChartAxis::places("threads", threads.iter().map(u64::to_string).collect()),
-        y: ChartAxis { scale: AxisScale::Log, ..ChartAxis::of(unit, metric) },
+        y: ChartAxis::log(metric, unit.name()),
         series: side_by_side(lines, &threads),
-        bands: Vec::new(),
+        ..Chart::default()
     })
 }
 

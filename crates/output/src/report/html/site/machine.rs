@@ -13,6 +13,7 @@ use super::{
     text_page, when,
 };
 use crate::report::context::title;
+use crate::report::grouped;
 use crate::report::html::parts::verdict;
 use crate::report::progress::span;
 use crate::report::trend::between;
@@ -72,20 +73,10 @@ fn trends(of: &OfMachine<'_>) -> Markup {
     let (drawn, once): (Vec<&TrendSeries>, Vec<&TrendSeries>) =
         of.series.iter().partition(|series| series.trend.points.len() > 1);
     let part = |series: &TrendSeries| series.trend.case.split('.').next().unwrap_or_default().to_owned();
-    let mut parts: Vec<String> = Vec::new();
-    for series in &drawn {
-        let own = part(series);
-        if !parts.contains(&own) {
-            parts.push(own);
-        }
-    }
-    let of_part = |wanted: &str| -> (Vec<&TrendSeries>, Vec<&TrendSeries>) {
-        let own = drawn.iter().copied().filter(|series| part(series) == wanted);
-        own.partition(|series| series.headline)
-    };
+    let parts = grouped(drawn.iter().map(|series| (part(series), *series)));
     html! {
-        @for wanted in &parts {
-            @let (headlines, others) = of_part(wanted);
+        @for (wanted, own) in &parts {
+            @let (headlines, others): (Vec<&TrendSeries>, Vec<&TrendSeries>) = own.iter().partition(|series| series.headline);
             section {
                 h2 { (shown_within(title(wanted), 60)) " over time" }
                 div.trends { @for series in &headlines { (trend(series)) } }

@@ -16,7 +16,7 @@ pub use machine::machine;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
-use plimsoll_history::{MetricTrend, StoredRun};
+use plimsoll_history::{MetricTrend, RunStart, StoredRun};
 use plimsoll_result::document::Run;
 use plimsoll_stats::{Seed, Segment, TimedPoint, median, segments_of_many};
 use plimsoll_units::quantity::percent;
@@ -26,7 +26,8 @@ use sha2::{Digest, Sha256};
 use super::parts::{self, VerdictText};
 use super::{LIBRARY, PageExtras, SCRIPT, gauge, hash, made, plain, title, with_scripts};
 use crate::report::context::host_or_count;
-use crate::report::trend::{LevelChange, between};
+use crate::report::grouped;
+use crate::report::trend::{LevelChange, between, timed};
 
 /// False discovery rate of the marked changes of a machine.
 const FALSE_SHARE: f64 = 0.05;
@@ -105,11 +106,9 @@ pub struct TrendSeries {
 pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
     let trends: Vec<MetricTrend> = trends.into_iter().map(of_runs).collect();
     let timed: Vec<Vec<TimedPoint>> = trends.iter().map(timed).collect();
-    let asked: Vec<(&[TimedPoint], Seed)> = trends
-        .iter()
-        .zip(&timed)
-        .map(|(trend, timed)| (timed.as_slice(), Seed::new(1, &trend.case, &trend.metric)))
-        .collect();
+    let seed = |trend: &MetricTrend| Seed::new(1, &trend.case, &trend.metric);
+    let asked = trends.iter().zip(&timed).map(|(trend, timed)| (timed.as_slice(), seed(trend)));
+    let asked: Vec<(&[TimedPoint], Seed)> = asked.collect();
     let levels = segments_of_many(&asked, FALSE_SHARE, &[]);
     let mut before = String::new();
     let one = |(trend, levels): (MetricTrend, Vec<Segment>)| {
@@ -118,17 +117,6 @@ pub fn series(trends: Vec<MetricTrend>) -> Vec<TrendSeries> {
         TrendSeries { trend, levels, headline }
     };
     trends.into_iter().zip(levels).map(one).collect()
-}
-
-/// Converts a trend to timed values; their time is the run's number, because clocks can be set
-/// back.
-fn timed(trend: &MetricTrend) -> Vec<TimedPoint> {
-    trend
-        .points
-        .iter()
-        .enumerate()
-        .map(|(n, point)| TimedPoint { t: n as f64, value: point.median })
-        .collect()
 }
 
 /// Reduces a trend to one value per run, the median of its repetitions.
@@ -157,9 +145,8 @@ pub fn run(run: &Run, machine: &str) -> Result<String, serde_json::Error> {
     made.bodies.insert(0, navigation);
     let script = script();
     let sources = format!("{} {} file:", hash(LIBRARY), hash(&script));
-    let scripts = html! { script { (PreEscaped(&script)) } (made.held) };
-    let title = title(std::slice::from_ref(run));
-    Ok(with_scripts(&made.bodies, &made.island, &title, &sources, &scripts).into_string())
+    let scripts = html! { script { (PreEscaped(&script)) } };
+    Ok(with_scripts(&made, &title(std::slice::from_ref(run)), &sources, &scripts).into_string())
 }
 
 fn script() -> String {
@@ -188,33 +175,24 @@ fn short(id: &str) -> String {
 }
 
 struct RunChanges<'a> {
-    run: &'a str,
-    started: &'a str,
+    since: &'a RunStart,
     changes: Vec<(&'a TrendSeries, LevelChange<'a>)>,
 }
 
 /// Groups a machine's changes by their first run, the newest first; headlines come first within a
 /// run.
 fn changes<'a>(of: &'a OfMachine<'_>) -> Vec<RunChanges<'a>> {
-    let mut found: Vec<RunChanges<'a>> = Vec::new();
-    for series in &of.series {
-        for change in between(&series.trend, &series.levels) {
-            let since = change.since;
-            match found.iter_mut().find(|known| known.run == since.id) {
-                Some(known) => known.changes.push((series, change)),
-                None => {
-                    let changes = vec![(series, change)];
-                    found.push(RunChanges { run: &since.id, started: &since.started, changes });
-                }
-            }
-        }
-    }
+    let all = of.series.iter().flat_map(|series| {
+        between(&series.trend, &series.levels).into_iter().map(move |change| (series, change))
+    });
+    let mut found = grouped(all.map(|(series, change)| (change.since.id.as_str(), (series, change))));
     let place = |id: &str| of.runs.iter().position(|run| run.entry.line.id == id);
-    found.sort_by_key(|since| std::cmp::Reverse(place(since.run)));
-    for since in &mut found {
-        since.changes.sort_by_key(|(series, _)| !series.headline);
-    }
-    found
+    found.sort_by_key(|(id, _)| std::cmp::Reverse(place(id)));
+    let run = |(_, mut changes): (&str, Vec<(&'a TrendSeries, LevelChange<'a>)>)| {
+        changes.sort_by_key(|(series, _)| !series.headline);
+        Some(RunChanges { since: changes.first()?.1.since, changes })
+    };
+    found.into_iter().filter_map(run).collect()
 }
 
 /// Returns the CSS class `improvement` or `regression`; `change` for metrics without a direction.
@@ -233,9 +211,9 @@ fn name(series: &TrendSeries, case: &str) -> String {
 }
 
 /// Builds the link to the first run with the changes; `base` is the path to the site's root.
-fn since(since: &RunChanges<'_>, base: &str) -> Markup {
+fn since(RunChanges { since, .. }: &RunChanges<'_>, base: &str) -> Markup {
     html! {
-        "since " a href=(format!("{base}{}", names::run(since.run))) { (when(since.started)) " (run " (short(since.run)) ")" } ": "
+        "since " a href=(format!("{base}{}", names::run(&since.id))) { (when(&since.started)) " (run " (short(&since.id)) ")" } ": "
     }
 }
 
