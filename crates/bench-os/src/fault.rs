@@ -254,6 +254,10 @@ impl RepeatedOperation for Toucher {
         u32::try_from(region.touch(count)).map_err(|_| CannotMeasure::environment("too many pages"))
     }
 
+    fn excludes_preemption(&self) -> bool {
+        true
+    }
+
     fn reset(&mut self) -> Result<(), CannotMeasure> {
         if self.region.as_ref().is_none_or(|region| region.left() > 0) {
             return Ok(());

@@ -154,6 +154,10 @@ impl RepeatedOperation for Caller {
         self.calls().map_err(failed(self.name()))?;
         Ok(CALLS_PER_READING)
     }
+
+    fn excludes_preemption(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use plimsoll_bench_api::prelude::*;
 use plimsoll_metal::os::call;
 use plimsoll_metal::team::Team;
 use plimsoll_metal::ticks::TickClock;
+use plimsoll_metal::usage::usage_of_thread;
 use plimsoll_model::sample::Histogram;
 use plimsoll_stats::Times;
 
@@ -28,6 +29,12 @@ pub(crate) trait RepeatedOperation: Send {
 
     /// Measures what the limit of a sample needs, at its end; not timed.
     fn finish(&mut self) {}
+
+    /// Returns whether a preemption cannot be part of the operation: then the time of calls of
+    /// [`RepeatedOperation::repeat`] during which the thread was preempted is excluded.
+    fn excludes_preemption(&self) -> bool {
+        false
+    }
 
     /// Returns the measured ns of the last [`RepeatedOperation::repeat`], which took `passed` ns.
     fn counted_ns(&self, passed: u64) -> u64 {
@@ -56,37 +63,71 @@ pub(crate) struct TimedThreads<O> {
 struct TimedThread<O> {
     operation: O,
     times: Times,
-    busy_ns: u64,
-    done: u64,
+    all: TimedSum,
+    /// Part of `all` during which the thread was preempted.
+    preempted: TimedSum,
+}
+
+/// Number of operations and their time in ns.
+#[derive(Clone, Copy, Default)]
+struct TimedSum {
+    ns: u64,
+    count: u64,
+}
+
+impl TimedSum {
+    fn add(&mut self, other: Self) {
+        self.ns += other.ns;
+        self.count += other.count;
+    }
+
+    fn mean_ns(self) -> f64 {
+        self.ns as f64 / self.count.max(1) as f64
+    }
 }
 
 impl<O: RepeatedOperation> TimedThread<O> {
     fn new(operation: O) -> Self {
-        Self { operation, times: Times::default(), busy_ns: 0, done: 0 }
+        let (all, preempted) = (TimedSum::default(), TimedSum::default());
+        Self { operation, times: Times::default(), all, preempted }
     }
 
     fn run(&mut self, clock: TickClock, amount: SampleAmount) -> Result<(), CannotMeasure> {
         self.times.clear();
-        (self.busy_ns, self.done) = (0, 0);
+        (self.all, self.preempted) = (TimedSum::default(), TimedSum::default());
+        let excludes_preemption = self.operation.excludes_preemption();
+        let mut preemptions = usage_of_thread().involuntary_switches;
         let start = clock.now_ns();
         loop {
             let begin = clock.now_ns();
             let count = self.operation.repeat()?.max(1);
             let end = clock.now_ns();
             let ns = self.operation.counted_ns(end.saturating_sub(begin));
-            self.busy_ns += ns;
-            self.done += u64::from(count);
+            let timed = TimedSum { ns, count: u64::from(count) };
+            self.all.add(timed);
+            if excludes_preemption {
+                let before = preemptions;
+                preemptions = usage_of_thread().involuntary_switches;
+                if preemptions != before {
+                    self.preempted.add(timed);
+                }
+            }
             self.times.record((ns + u64::from(count) / 2) / u64::from(count), count);
             self.operation.reset()?;
-            if is_done(amount, self.done, end.saturating_sub(start)) {
+            if is_done(amount, self.all.count, end.saturating_sub(start)) {
                 self.operation.finish();
                 return Ok(());
             }
         }
     }
 
-    fn mean_ns(&self) -> f64 {
-        self.busy_ns as f64 / self.done.max(1) as f64
+    /// Returns the sum without what is excluded, unless that is all.
+    fn kept(&self) -> TimedSum {
+        let TimedSum { ns, count } = self.all;
+        match count.saturating_sub(self.preempted.count) {
+            0 => self.all,
+            count => TimedSum { ns: ns.saturating_sub(self.preempted.ns), count },
+        }
     }
 }
 
@@ -158,15 +199,25 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
         if let Some(seconds) = null_calls.into_iter().flatten().next() {
             conditions.more.set(&NULL_CALL, seconds);
         }
-        let (busy, done) = self
-            .threads
-            .iter()
-            .fold((0, 0), |(busy, done), thread| (busy + thread.busy_ns, done + thread.done));
-        let mut values = vec![(LATENCY_METRIC.to_owned(), busy as f64 * 1e-9 / done.max(1) as f64)];
-        let rate = self.threads.iter().map(|thread| 1e9 / thread.mean_ns()).sum();
+        let (mut all, mut preempted, mut kept) =
+            (TimedSum::default(), TimedSum::default(), TimedSum::default());
+        for thread in &self.threads {
+            all.add(thread.all);
+            preempted.add(thread.preempted);
+            kept.add(thread.kept());
+        }
+        if self.operations().all(RepeatedOperation::excludes_preemption) {
+            let share = Some(preempted.ns as f64 / all.ns.max(1) as f64);
+            conditions.excluded = share;
+            conditions.excluded_by.switched = share.filter(|share| *share > 0.0);
+            conditions.delivered = Some(all.mean_ns() * 1e-9);
+        }
+        let mut values = vec![(LATENCY_METRIC.to_owned(), kept.mean_ns() * 1e-9)];
+        let rate = self.threads.iter().map(|thread| 1e9 / thread.kept().mean_ns()).sum();
         values.extend(self.rate.map(|name| (name.to_owned(), rate)));
-        let mut all: Vec<&mut O> = self.threads.iter_mut().map(|thread| &mut thread.operation).collect();
-        O::note_sample(&mut all, &mut conditions);
+        let mut operations: Vec<&mut O> =
+            self.threads.iter_mut().map(|thread| &mut thread.operation).collect();
+        O::note_sample(&mut operations, &mut conditions);
         Ok(Sample {
             elapsed,
             values: values.into_iter().collect(),
@@ -234,6 +285,33 @@ mod tests {
         let null_call = sample.conditions.more.get(&NULL_CALL);
         assert!(null_call.is_none_or(|seconds| (1e-9..1e-3).contains(&seconds)), "{null_call:?}");
         assert_eq!(threads.facts().achieved.get(&THREAD_CPUS).map(|cpus| cpus.len()), Some(2));
+    }
+
+    /// Computes for about 50 µs.
+    struct Spinning;
+
+    impl RepeatedOperation for Spinning {
+        fn repeat(&mut self) -> Result<u32, CannotMeasure> {
+            let begin = std::time::Instant::now();
+            while begin.elapsed().as_micros() < 50 {}
+            Ok(1)
+        }
+
+        fn excludes_preemption(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn time_in_which_another_thread_had_the_cpu_is_excluded() {
+        let cpu = plimsoll_metal::affinity::allowed().unwrap()[0];
+        let both = vec![Spinning, Spinning];
+        let mut threads = TimedThreads::new(&[cpu, cpu], both, None, Facts::default()).unwrap();
+        let Sample { conditions, values, .. } = threads.sample(SampleAmount::Seconds(0.2)).unwrap();
+        assert!(conditions.excluded.unwrap() > 0.2, "{conditions:?}");
+        assert_eq!(conditions.excluded_by.switched, conditions.excluded);
+        let (kept, delivered) = (values[LATENCY_METRIC], conditions.delivered.unwrap());
+        assert!(kept >= 50e-6 && kept < 0.8 * delivered, "{kept} {delivered}");
     }
 
     #[test]
