@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use plimsoll_units::quantity::{self, Mix};
 
 pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, Spacing, ValueKind};
-pub use pattern::{Pattern, glob};
+pub use pattern::{CaseGlob, Pattern};
 
 const MAX_ID: usize = 1024;
 

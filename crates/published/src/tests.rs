@@ -4,6 +4,7 @@ use super::*;
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::fixture::Fixture;
+use plimsoll_model::case::CaseGlob;
 
 fn cases(name: &str) -> Vec<Case> {
     let plan = resolve::plan(&Measurable::Plan(name.to_owned()), &Common::default()).unwrap();
@@ -210,11 +211,10 @@ const EXPERIMENTS: &[(&str, &str, usize)] = &[
 #[test]
 fn no_point_of_any_experiment_is_missing() {
     for (name, glob, count) in EXPERIMENTS {
-        let matcher =
-            globset::GlobBuilder::new(glob).literal_separator(false).build().unwrap().compile_matcher();
+        let glob = CaseGlob::parse(glob).unwrap();
         let cases = cases(name);
-        let found: Vec<&Case> = cases.iter().filter(|case| matcher.is_match(case.id().as_str())).collect();
-        assert_eq!(found.len(), *count, "{name} {glob}: {found:#?}");
+        let found: Vec<&Case> = cases.iter().filter(|case| glob.matches(case.id().as_str())).collect();
+        assert_eq!(found.len(), *count, "{name} {}: {found:#?}", glob.text);
     }
 }
 

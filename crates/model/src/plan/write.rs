@@ -66,7 +66,7 @@ fn how(how: &SamplingOptions) -> [(&'static str, Option<String>); 5] {
 
 fn excluded(exclude: &Exclude) -> String {
     match exclude {
-        Exclude::Glob { text, .. } => quoted(text),
+        Exclude::Glob(glob) => quoted(&glob.text),
         Exclude::Where(lists) => {
             let all: Vec<String> =
                 lists.iter().map(|(key, values)| format!("{key} = {}", list(values))).collect();

@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::value::{self, bounded, items, text};
 use super::{NO_SERVER, PlanMistake, PlanText, PlanValue, SERVER, spelled};
-use crate::case::{KEYS, Key, Value};
+use crate::case::{CaseGlob, KEYS, Key, Value};
 use crate::plan::{Exclude, Group, KeyPosition, PlanPositions, Position};
 
 /// Keys of a group, in addition to the parameters of cases.
@@ -110,7 +110,7 @@ fn list(key: &str, value: &PlanValue<'_>) -> Result<(&'static str, Vec<Value>), 
 fn exclude(value: &PlanValue<'_>) -> Result<Vec<Exclude>, PlanMistake> {
     let one = |item: &&PlanValue<'_>| -> Result<Exclude, PlanMistake> {
         let DeValue::Table(table) = item.get_ref() else {
-            return Exclude::glob(&text(item)?).map_err(PlanMistake::value);
+            return CaseGlob::parse(&text(item)?).map(Exclude::Glob).map_err(PlanMistake::value);
         };
         let lists = table.iter().map(|(key, value)| {
             let read = list(key.get_ref(), value).map_err(|w| w.at(key.span(), value.span()));
