@@ -206,7 +206,7 @@ impl<O: RepeatedOperation> Prepared for TimedThreads<O> {
             preempted.add(thread.preempted);
             kept.add(thread.kept());
         }
-        if self.operations().all(RepeatedOperation::excludes_preemption) {
+        if self.threads.iter().all(|thread| thread.operation.excludes_preemption()) {
             let share = Some(preempted.ns as f64 / all.ns.max(1) as f64);
             conditions.excluded = share;
             conditions.excluded_by.switched = share.filter(|share| *share > 0.0);

@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::load::pattern::WalkExtent;
-    use plimsoll_units::quantity::{SizeMix, parse_sizes};
+    use plimsoll_units::quantity::parse_sizes;
 
     fn source(operation: DiskOperation, blocks: BlockSizes) -> TransferSource {
         let extent = WalkExtent { start: 0, bytes: 1 << 30, unit: blocks.unit(), largest: blocks.largest() };

@@ -81,8 +81,3 @@ fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Ve
     }
     groups
 }
-
-/// Joins the words that are not empty.
-fn joined(words: &[&str], between: &str) -> String {
-    words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(between)
-}

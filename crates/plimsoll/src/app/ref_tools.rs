@@ -60,7 +60,7 @@ fn servers(typed: &[(String, String)]) -> Result<BTreeMap<String, FarServer>, Fa
         })?;
         let address =
             Address::parse_with(place, usual).map_err(|e| format!("--reference-server {name} {e}"))?;
-        Ok((name.clone(), FarServer { host: address.host().to_owned(), port: address.port() }))
+        Ok((name.clone(), FarServer { host: address.host, port: address.port }))
     };
     typed.iter().map(read).collect::<Result<_, String>>().map_err(Failure::usage)
 }
