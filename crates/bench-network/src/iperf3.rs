@@ -69,18 +69,16 @@ pub(super) fn check(case: &Case) -> Result<(), String> {
 }
 
 /// States of a test, as each end sends them.
-mod state {
-    pub(super) const START: i8 = 1;
-    pub(super) const RUNNING: i8 = 2;
-    pub(super) const END: i8 = 4;
-    pub(super) const PARAMETERS: i8 = 9;
-    pub(super) const STREAMS: i8 = 10;
-    pub(super) const EXCHANGE: i8 = 13;
-    pub(super) const DISPLAY: i8 = 14;
-    pub(super) const DONE: i8 = 16;
-    pub(super) const DENIED: i8 = -1;
-    pub(super) const FAILED: i8 = -2;
-}
+const STATE_START: i8 = 1;
+const STATE_RUNNING: i8 = 2;
+const STATE_END: i8 = 4;
+const STATE_PARAMETERS: i8 = 9;
+const STATE_STREAMS: i8 = 10;
+const STATE_EXCHANGE: i8 = 13;
+const STATE_DISPLAY: i8 = 14;
+const STATE_DONE: i8 = 16;
+const STATE_DENIED: i8 = -1;
+const STATE_FAILED: i8 = -2;
 
 #[derive(Debug, Deserialize)]
 struct ServerResults {
@@ -170,15 +168,15 @@ impl Control {
         stream.set_write_timeout(Some(HANDSHAKE))?;
         stream.write_all(&cookie)?;
         let mut control = Self { stream, cookie };
-        control.expect(state::PARAMETERS)?;
+        control.expect(STATE_PARAMETERS)?;
         Ok(control)
     }
 
     fn expect(&mut self, wanted: i8) -> Result<(), TestError> {
         match self.read(1, Instant::now() + RESULTS)?.first().map_or(0, |byte| byte.cast_signed()) {
             byte if byte == wanted => Ok(()),
-            state::DENIED => Err(TestError::Busy),
-            state::FAILED => Err(TestError::Protocol(
+            STATE_DENIED => Err(TestError::Busy),
+            STATE_FAILED => Err(TestError::Protocol(
                 "it ended the test with an error of its own; see its messages".to_owned(),
             )),
             byte => Err(TestError::Protocol(format!(
@@ -210,8 +208,8 @@ impl Control {
     /// Ends the test, sends the totals `own` per stream and returns the server's results. Waits
     /// until the server closes, since it accepts no other test before.
     fn finish(mut self, own: &[StreamTotals]) -> Result<ServerResults, TestError> {
-        self.send_state(state::END)?;
-        self.expect(state::EXCHANGE)?;
+        self.send_state(STATE_END)?;
+        self.expect(STATE_EXCHANGE)?;
         let stream = |(place, moved): (usize, &StreamTotals)| {
             json!({
                 "id": stream_id(place), "bytes": moved.bytes, "packets": moved.datagrams, "retransmits": -1, "jitter": 0, "errors": 0,
@@ -228,8 +226,8 @@ impl Control {
             return Err(TestError::results(&format!("it announces {length} bytes of results")));
         }
         let results = ServerResults::parse(&self.read(length, deadline)?)?;
-        self.expect(state::DISPLAY)?;
-        self.send_state(state::DONE)?;
+        self.expect(STATE_DISPLAY)?;
+        self.send_state(STATE_DONE)?;
         match self.read(1, Instant::now() + RESULTS) {
             Err(TestError::Closed) => Ok(results),
             Ok(_) => Err(TestError::Protocol("it did not end the test".to_owned())),
@@ -417,11 +415,11 @@ impl Client {
         };
         let mut control = self.open_test()?;
         control.send(&self.parameters(time))?;
-        control.expect(state::STREAMS)?;
+        control.expect(STATE_STREAMS)?;
         let streams: Vec<DataConnection> =
             (0..self.streams).map(|_| self.stream(&control.cookie)).collect::<io::Result<_>>()?;
-        control.expect(state::START)?;
-        control.expect(state::RUNNING)?;
+        control.expect(STATE_START)?;
+        control.expect(STATE_RUNNING)?;
         let shared = SharedTransfer::new(streams.len())?;
         let running = Iperf3Streams { until, started: Instant::now(), shared };
         std::thread::scope(|scope| {

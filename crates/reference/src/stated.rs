@@ -8,7 +8,7 @@ use plimsoll_units::text::shown_within;
 
 use crate::{Account, REF_TOOLS, RefTool, Seconds, other_tools};
 
-/// What the readers of most tools' files use.
+/// Names that most readers of result files use.
 pub(crate) mod prelude {
     pub(crate) use super::{
         AS_MANY_AS_CPUS, CoreUse, DiskCounters, DiskUse, EquivalentCase, LinkUse, MAX_FIGURES, MemoryUse,
@@ -237,7 +237,7 @@ impl StatedFigure {
         Self::new(name, value, unit, Ok(EquivalentCase::of(case, metric)))
     }
 
-    /// Adds data that were counted separately, `amount` in `seconds`, by which the figure is checked.
+    /// Adds an account by which the figure is checked: `amount`, counted separately, in `seconds`.
     pub(crate) fn counted(mut self, amount: f64, seconds: f64) -> Self {
         self.account = (amount > 0.0 && seconds > 0.0).then(|| Account::of(amount, Seconds::of(seconds)));
         self

@@ -31,7 +31,7 @@ use plimsoll_units::text::shown_within;
 
 use super::{Invocation, InvocationInput, Listens, RefTool, ServerProgram};
 
-/// What most tools use.
+/// Names that most tools use.
 mod prelude {
     pub(super) use super::{
         Call, client_and_server, has_only_parameters, last_level_bytes, number, number_after, rate,
