@@ -99,8 +99,7 @@ pub fn round_trips(
     path.set_wait(manner.wait, manner.timeout.clamp(Duration::from_micros(1), END_LOOK_TIME))?;
     let mut echo = vec![0; payload.bytes().len() + 1];
     let (started, cpu) = (Instant::now(), thread_cpu());
-    let (mut now, mut in_a_row) = (started, 0);
-    let mut due = started;
+    let (mut now, mut due, mut in_a_row) = (started, started, 0);
     'all: while !manner.until.is_over(trips.sent, now.duration_since(started))
         && !stop.load(Ordering::Relaxed)
     {
@@ -150,8 +149,8 @@ pub fn round_trips(
             if trips.wrong > 0 {
                 break;
             }
-            let (messages, timeout) = (in_a_row, manner.timeout);
-            let why = format!("{messages} messages in a row did not come back within {timeout:?} each");
+            let each = manner.timeout;
+            let why = format!("{in_a_row} messages in a row did not come back within {each:?} each");
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
     }
