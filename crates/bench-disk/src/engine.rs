@@ -21,7 +21,7 @@ use one::{Calls, Mapping, OneAtATime};
 use queue::Queue;
 
 /// An I/O engine: `depth` slots, each with a buffer of one block.
-pub trait Engine {
+pub(crate) trait Engine {
     /// Returns the kind of engine; for io_uring with its polling.
     fn kind(&self) -> DiskEngine;
 
@@ -57,7 +57,7 @@ pub trait Engine {
 }
 
 /// Any engine. Loops use `with_engine!`: dynamic dispatch adds 6 ns per transfer.
-pub enum AnyEngine {
+pub(crate) enum AnyEngine {
     /// See [`DiskEngine::IoUring`].
     Queue(Queue),
     /// See [`DiskEngine::Libaio`].
@@ -88,38 +88,43 @@ pub(super) use with_engine;
 
 impl AnyEngine {
     /// Returns the kind of engine; for io_uring with its polling.
-    pub fn kind(&self) -> DiskEngine {
+    pub(crate) fn kind(&self) -> DiskEngine {
         with_engine!(self, engine => engine.kind())
     }
 
     /// Describes a refused kernel feature (registered buffers) and its remedy; `None` without one.
-    pub fn remark(&self) -> Option<String> {
+    pub(crate) fn remark(&self) -> Option<String> {
         with_engine!(self, engine => engine.remark())
     }
 
     /// Returns the engine as a trait object, for code outside the measured loop.
-    pub fn as_dyn(&mut self) -> &mut dyn Engine {
+    pub(crate) fn as_dyn(&mut self) -> &mut dyn Engine {
         with_engine!(self, engine => engine)
     }
 }
 
 /// An engine, and the reason for a fallback.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The engine.
-    pub engine: AnyEngine,
+    pub(crate) engine: AnyEngine,
     /// Reason why the requested engine is not available.
-    pub fell_back: Option<String>,
+    pub(crate) fell_back: Option<String>,
 }
 
 /// Opens an engine on `file` with `depth` buffers of `block` bytes; falls back to psync if the
 /// kernel refuses it. Fails without memory for the buffers, or if a number is 0 or too large.
-pub fn open(kind: DiskEngine, file: &Arc<TestFile>, depth: usize, block: usize) -> Result<Opened, RingError> {
+pub(crate) fn open(
+    kind: DiskEngine,
+    file: &Arc<TestFile>,
+    depth: usize,
+    block: usize,
+) -> Result<Opened, RingError> {
     open_on(kind, std::slice::from_ref(file), depth, block, AccessOrder::Sequential, TickClock::system())
 }
 
 /// Like [`open`], on several files (`Request::file` is the index). `access` is the expected order,
 /// a hint for mmap; `clock` stamps the completions.
-pub fn open_on(
+pub(crate) fn open_on(
     kind: DiskEngine,
     files: &[Arc<TestFile>],
     depth: usize,

@@ -21,7 +21,7 @@ use crate::display::human;
 use crate::fact::{self, CACHE, COMMITS, DEVICE, ENGINE, FILE_SYSTEM, LOGS, SYNC};
 use crate::job::MAX_THREADS;
 use crate::load::data::TestData;
-use crate::metrics::{LATENCY_METRIC, RATE_METRIC};
+use crate::metrics::{LATENCY_METRIC, RATE_METRIC, seconds};
 use crate::storage::file::{
     cannot_use, check_not_in_memory, in_memory_error, memory_warning, named_file_warning,
 };
@@ -44,7 +44,7 @@ use plimsoll_stats::Times;
 use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.fsync`.
-pub struct DiskFsync;
+pub(crate) struct DiskFsync;
 
 const SEGMENT: u64 = FsyncLoad::SEGMENT_BYTES;
 
@@ -74,8 +74,7 @@ impl Benchmark for DiskFsync {
     fn all_metrics(&self) -> &'static [Metric] {
         const {
             &[
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                    .about("time of an append and its fdatasync"),
+                seconds(LATENCY_METRIC, "time of an append and its fdatasync"),
                 Metric::new(RATE_METRIC, Unit::PerSecond, Better::Higher)
                     .about("appends kept for good per second, over all threads")
                     .of_transfers(OfTransfers::Rate(1.0))

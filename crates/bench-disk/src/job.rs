@@ -50,9 +50,8 @@ fn check_combination(job: DiskTransfers) -> Result<DiskTransfers, String> {
     }
     if job.target.is_some() && (job.open_loop.is_some() || job.amount.is_some()) {
         let load = if job.open_loop.is_some() { "--rate" } else { "--volume and --count" };
-        return Err(format!(
-            "--latency-target and {load} are mutually exclusive: the search sets the load itself"
-        ));
+        let why = "are mutually exclusive: the search sets the load itself";
+        return Err(format!("--latency-target and {load} {why}"));
     }
     if let Some(offered) = job.open_loop
         && offered.per_second < job.threads as f64

@@ -16,69 +16,64 @@ use crate::load::source::TransferSource;
 
 mod check;
 mod checked;
-pub mod data;
-pub mod driver;
+pub(crate) mod data;
+pub(crate) mod driver;
 mod evidence;
 mod fault;
-pub mod ledger;
+pub(crate) mod ledger;
 mod open;
-pub mod pattern;
+pub(crate) mod pattern;
 mod schedule;
 mod settle;
-pub mod source;
+pub(crate) mod source;
 mod tally;
 pub(crate) mod threads;
 
 use evidence::SuspectSector;
-pub use fault::{FaultCause, LoadError, TransferFault, remaining_request};
+pub(crate) use fault::{FaultCause, LoadError, TransferFault, remaining_request};
 use plimsoll_model::job::disk::{DiskOperation, Flush, SyncCall};
-pub use schedule::StartSchedule;
+pub(crate) use schedule::StartSchedule;
 use settle::{Slot, Whole};
-pub use tally::{Parts, TransferTally};
+pub(crate) use tally::TransferTally;
 
 /// Batches per queue. One leaves the device idle during submission, one per transfer costs a system
 /// call each; an eighth of the depth was fastest with the least CPU time on a virtio disk.
 const BATCHES: usize = 8;
 
 /// Longest sample in ns; longer ones are cut, so that a slow device does not block a run.
-pub const CAP_NS: u64 = 60_000_000_000;
+pub(crate) const CAP_NS: u64 = 60_000_000_000;
 
 /// Prepares the file for another pass.
-pub type Renew = Box<dyn FnMut() -> Result<(), LoadError> + Send>;
+pub(crate) type Renew = Box<dyn FnMut() -> Result<(), LoadError> + Send>;
 
 /// Options of a load; by default a closed loop without flushes or checks.
 #[derive(Default)]
-pub struct LoadOptions {
+pub(crate) struct LoadOptions {
     /// When data is flushed.
-    pub flush: Flush,
+    pub(crate) flush: Flush,
     /// Intended starts of an open loop.
-    pub schedule: Option<StartSchedule>,
+    pub(crate) schedule: Option<StartSchedule>,
     /// Prepares the file again, for operations that use it up.
-    pub renew: Option<Renew>,
+    pub(crate) renew: Option<Renew>,
     /// Expected contents, if every read is verified.
-    pub ledger: Option<Ledger>,
+    pub(crate) ledger: Option<Ledger>,
     /// Files, to re-read wrong data.
-    pub files: Vec<Arc<TestFile>>,
+    pub(crate) files: Vec<Arc<TestFile>>,
     /// End of the budget, for additional checks.
-    pub until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
 }
 
 /// Amount to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Portion {
+pub(crate) enum Portion {
     /// Least duration in ns; the load stays up.
     Time(u64),
     /// Transfers, for at most `cap_ns` ns; the load ends with them.
-    Transfers {
-        /// Number of transfers.
-        transfers: u64,
-        /// Longest duration in ns.
-        cap_ns: u64,
-    },
+    Transfers { transfers: u64, cap_ns: u64 },
 }
 
 /// A load of transfers from one source. Errors contain the first failed transfer with its offset.
-pub trait DiskLoad {
+pub(crate) trait DiskLoad {
     /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
     fn set_limit(&mut self, limit: usize);
 
@@ -102,7 +97,7 @@ pub trait DiskLoad {
 
 /// Creates a load on `engine` with transfers from `source`. `noise` fills the buffers of writes,
 /// `manner` has flushes, schedule and checks, `tally` takes the first counts.
-pub fn create_load(
+pub(crate) fn create_load(
     engine: AnyEngine,
     source: TransferSource,
     noise: TestData,
@@ -416,12 +411,12 @@ impl<E: Engine> Loop<E> {
 }
 
 /// Returns the CPU time of this process in ns, including kernel threads of its io_uring.
-pub fn cpu_of_this_process_ns() -> u64 {
+pub(crate) fn cpu_of_this_process_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
 /// Returns the CPU time of the calling thread in ns.
-pub fn cpu_of_this_thread_ns() -> u64 {
+pub(crate) fn cpu_of_this_thread_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)
 }
 

@@ -1,36 +1,44 @@
 //! Metric names of the disk benchmarks. Times are per transfer as seen by the program, in seconds.
 
+use plimsoll_bench_api::{Better, Metric};
+use plimsoll_units::quantity::Unit;
+
 /// Bytes per second.
-pub const THROUGHPUT_METRIC: &str = "throughput";
+pub(crate) const THROUGHPUT_METRIC: &str = "throughput";
 /// Transfers or commits per second.
-pub const RATE_METRIC: &str = "rate";
+pub(crate) const RATE_METRIC: &str = "rate";
 /// From submission to completion, as fio's lat.
-pub const LATENCY_METRIC: &str = "latency";
+pub(crate) const LATENCY_METRIC: &str = "latency";
 /// Standard deviation of the latency.
-pub const LATENCY_STDEV: &str = "latency-stdev";
+pub(crate) const LATENCY_STDEV: &str = "latency-stdev";
 /// Submission part of the latency, as fio's slat.
-pub const SLAT: &str = "slat";
+pub(crate) const SLAT: &str = "slat";
 /// Rest of the latency, as fio's clat.
-pub const CLAT: &str = "clat";
+pub(crate) const CLAT: &str = "clat";
 /// Time of a sync.
-pub const SYNC: &str = "sync";
+pub(crate) const SYNC: &str = "sync";
 /// CPU time per transfer.
-pub const CPU_METRIC: &str = "cpu";
+pub(crate) const CPU_METRIC: &str = "cpu";
 /// Context switches per transfer.
-pub const SWITCHES: &str = "switches";
+pub(crate) const SWITCHES: &str = "switches";
 /// Mean transfers in flight.
-pub const DEPTH_METRIC: &str = "depth";
+pub(crate) const DEPTH_METRIC: &str = "depth";
 /// Threads at the saturation point.
-pub const THREADS_METRIC: &str = "threads";
+pub(crate) const THREADS_METRIC: &str = "threads";
 /// Share of the time in which the device is busy, as counted by the kernel.
-pub const BUSY_METRIC: &str = "busy";
+pub(crate) const BUSY_METRIC: &str = "busy";
 /// Mean time of a request in block layer and device, as counted by the kernel.
-pub const AWAIT: &str = "await";
+pub(crate) const AWAIT: &str = "await";
 /// Bytes read per second, if both directions are separate.
-pub const READ: &str = "read";
+pub(crate) const READ: &str = "read";
 /// Bytes written per second.
-pub const WRITE: &str = "write";
+pub(crate) const WRITE: &str = "write";
 /// Latency of reads alone.
-pub const READ_LATENCY: &str = "read-latency";
+pub(crate) const READ_LATENCY: &str = "read-latency";
 /// Latency of writes alone.
-pub const WRITE_LATENCY: &str = "write-latency";
+pub(crate) const WRITE_LATENCY: &str = "write-latency";
+
+/// Returns the metric of a time in seconds.
+pub(crate) const fn seconds(name: &'static str, about: &'static str) -> Metric {
+    Metric::new(name, Unit::Second, Better::Lower).about(about)
+}

@@ -11,20 +11,18 @@ use crate::load::data::TestData;
 use crate::load::pattern::{BlockWalk, WalkExtent, derive};
 use crate::load::source::TransferSource;
 use crate::load::{self, DiskLoad, LoadError, LoadOptions, Portion, TransferTally};
-use crate::metrics::LATENCY_METRIC;
+use crate::metrics::{LATENCY_METRIC, seconds};
 use plimsoll_bench_api::{
-    Benchmark, Better, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase,
-    counts_in_range,
+    Benchmark, Candidate, Context, Descriptor, Metric, Parsed, Prepared, PreparedCase, counts_in_range,
 };
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::job::disk::{BlockOrder, BlockSizes, DiskEngine, DiskOperation, WriteThrough};
 use plimsoll_model::plan::Group;
 use plimsoll_model::sample::{CannotMeasure, Sample, SampleAmount};
-use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.null`.
-pub struct DiskNull;
+pub(crate) struct DiskNull;
 
 const NULL_BLOCK_BYTES: u64 = 4 << 10;
 const BYTES: u64 = 1 << 30;
@@ -49,10 +47,7 @@ impl Benchmark for DiskNull {
     }
 
     fn all_metrics(&self) -> &'static [Metric] {
-        const {
-            &[Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                .about("time of a transfer that does nothing: the loop's own cost")]
-        }
+        const { &[seconds(LATENCY_METRIC, "time of a transfer that does nothing: the loop's own cost")] }
     }
 
     fn cases(&self, _: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

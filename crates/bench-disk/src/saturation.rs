@@ -7,7 +7,7 @@ use crate::io::transfers::Transfers;
 use crate::io::{DiskIo, limit};
 use crate::job::max_depth;
 use crate::metrics::{
-    CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC, THROUGHPUT_METRIC,
+    CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, RATE_METRIC, THREADS_METRIC, THROUGHPUT_METRIC, seconds,
 };
 use crate::storage::file::requested_size;
 use crate::words;
@@ -23,7 +23,7 @@ use plimsoll_model::plan::Group;
 use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.knee`.
-pub struct DiskSaturation;
+pub(crate) struct DiskSaturation;
 
 const MAX_SEARCH_DEPTH: u64 = 256;
 
@@ -63,11 +63,10 @@ impl Benchmark for DiskSaturation {
                 Metric::new(THROUGHPUT_METRIC, Unit::BytePerSecond, Better::Higher)
                     .about("bytes per second at the saturation point")
                     .with_floor(),
-                Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-                    .about("time of a transfer at the saturation point")
+                seconds(LATENCY_METRIC, "time of a transfer at the saturation point")
                     .shown_between("latency", "")
                     .with_floor(),
-                Metric::new(CPU_METRIC, Unit::Second, Better::Lower).about("processor time of a transfer"),
+                seconds(CPU_METRIC, "processor time of a transfer"),
                 Metric::new(DEPTH_METRIC, Unit::One, Better::Lower)
                     .about("transfers in flight per thread at the saturation point")
                     .informative(),
@@ -96,9 +95,8 @@ impl Benchmark for DiskSaturation {
         }
         let asked = asked.with("depth", vec![Value::Count(1)]).with("threads", vec![Value::Count(1)]);
         let candidates = DiskIo.cases(machine, &asked)?.into_iter();
-        Ok(candidates
-            .map(|made| Candidate { case: without_queue(self.name(), &made.case), ..made })
-            .collect())
+        let search = |made: Candidate| Candidate { case: without_queue(self.name(), &made.case), ..made };
+        Ok(candidates.map(search).collect())
     }
 
     fn prepare(&self, case: &Case, parsed: &Parsed, cx: &Context<'_>) -> PreparedCase {

@@ -73,7 +73,7 @@ pub struct FileSize {
 const RESERVE: u64 = 1 << 30;
 
 /// Checks, creating nothing, that `dir` can hold test files; returns file system and free space.
-pub fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
+pub(crate) fn check_dir(dir: &Path) -> Result<DirFacts, DirError> {
     let name = shown_path(dir);
     let error = |message: String| DirError { message, is_unsafe: false };
     let refused = |why: &str| error(format!("--dir {name}{why}"));

@@ -3,8 +3,8 @@
 pub(crate) mod blkid;
 pub mod block_device;
 pub mod cache;
-pub mod claim;
-pub mod dir;
-pub mod filesystem;
+pub(crate) mod claim;
+pub(crate) mod dir;
+pub(crate) mod filesystem;
 pub mod raw;
-pub mod regular_file;
+pub(crate) mod regular_file;

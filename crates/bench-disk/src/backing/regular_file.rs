@@ -22,7 +22,7 @@ use plimsoll_units::text::shown_path;
 
 /// Reason why there is no test file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
+pub(crate) enum TargetError {
     /// The file system on this mount point does not support direct I/O.
     #[error("{0} on {1} does not support direct I/O (O_DIRECT); use --cache buffered or another --dir")]
     DirectRefused(String, String),
@@ -31,50 +31,41 @@ pub enum TargetError {
     Planted(String, String),
     /// A system call failed.
     #[error("the test file on {mount} cannot be {what}: {errno}{}", hint(*.errno))]
-    Failed {
-        /// Attempted action: opened, allocated, …
-        what: &'static str,
-        /// Mount point.
-        mount: String,
-        /// Error of the kernel.
-        errno: Errno,
-    },
+    Failed { what: &'static str, mount: String, errno: Errno },
 }
 
 /// Returns the remedy for a failed file operation, such as "; raise ulimit -n"; empty if unknown.
-pub fn hint(errno: Errno) -> String {
+pub(crate) fn hint(errno: Errno) -> String {
     match errno {
         Errno::NOSPC => {
             "; use another --dir. If df shows free space, the device below the file system (thin volume, loop file) is full"
-                .to_owned()
         }
-        Errno::DQUOT => "; the disk quota is used up (see quota -s): use another --dir".to_owned(),
+        Errno::DQUOT => "; the disk quota is used up (see quota -s): use another --dir",
         Errno::FBIG => match getrlimit(Resource::Fsize).current {
-            Some(limit) => format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", human(limit)),
-            None => "; the file system has no files this large: use a smaller --size".to_owned(),
+            Some(limit) => return format!("; RLIMIT_FSIZE is {}: raise it with ulimit -f", human(limit)),
+            None => "; the file system has no files this large: use a smaller --size",
         },
-        Errno::IO => "; the device failed, see dmesg".to_owned(),
-        Errno::ROFS => "; the file system is or became read-only, see dmesg".to_owned(),
-        Errno::INVAL => {
-            "; direct I/O needs a --block that is a multiple of the device's sector, often 4K".to_owned()
-        }
-        Errno::MFILE | Errno::NFILE => "; raise ulimit -n".to_owned(),
-        _ => String::new(),
+        Errno::IO => "; the device failed, see dmesg",
+        Errno::ROFS => "; the file system is or became read-only, see dmesg",
+        Errno::INVAL => "; direct I/O needs a --block that is a multiple of the device's sector, often 4K",
+        Errno::MFILE | Errno::NFILE => "; raise ulimit -n",
+        _ => "",
     }
+    .to_owned()
 }
 
 /// An open, nameless file in the test directory, or a device.
 #[derive(Debug)]
-pub struct TestFile {
+pub(crate) struct TestFile {
     pub(crate) file: File,
     /// Use of the page cache by this descriptor.
-    pub cache: PageCacheMode,
+    pub(crate) cache: PageCacheMode,
     /// Facts about the directory and its file system; for a device its path and size.
-    pub facts: DirFacts,
+    pub(crate) facts: DirFacts,
     kind: TestFileKind,
     claim: Option<Arc<RawDevice>>,
     /// Whether the file had a name for a moment.
-    pub named: bool,
+    pub(crate) named: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,13 +76,13 @@ enum TestFileKind {
 
 impl TestFile {
     /// Returns a path (`/proc/PID/fd/N`) by which another process of this user can open the file.
-    pub fn proc_path(&self) -> PathBuf {
+    pub(crate) fn proc_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
     /// Creates an empty file without a name in the directory of `facts`, with O_DIRECT if `cache`
     /// is direct. Fails if the file system refuses the file or O_DIRECT.
-    pub fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, TargetError> {
+    pub(crate) fn create(facts: &DirFacts, cache: PageCacheMode) -> Result<Self, TargetError> {
         let failed = |errno| failure("opened", facts, errno);
         let dir = open_directory(&facts.path).map_err(|errno| match errno {
             // The path was resolved before; a new link in it would redirect the writes.
@@ -121,7 +112,7 @@ impl TestFile {
 
     /// Creates a test file that is `device`, and keeps its claim. Fails if the device cannot be
     /// opened again with `cache` (no /proc), or refuses O_DIRECT.
-    pub fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
+    pub(crate) fn of_device(device: &Arc<RawDevice>, cache: PageCacheMode) -> Result<Self, TargetError> {
         let facts = DirFacts {
             path: device.name.clone().into(),
             mount: device.name.clone().into(),
@@ -142,18 +133,18 @@ impl TestFile {
     }
 
     /// Whether the test file may be written to; false for a device without consent.
-    pub fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.kind != TestFileKind::Device(Access::Read)
     }
 
     /// Whether the test file is a block device instead of a regular file.
-    pub fn is_device(&self) -> bool {
+    pub(crate) fn is_device(&self) -> bool {
         self.kind != TestFileKind::File
     }
 
     /// Opens the same file again, with `cache` as its use of the page cache. Fails without /proc,
     /// or if O_DIRECT is refused.
-    pub fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
+    pub(crate) fn reopened(&self, cache: PageCacheMode) -> Result<TestFile, TargetError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let access = if self.is_writable() { OFlags::RDWR } else { OFlags::RDONLY };
         let file = rustix::fs::open(path, access | OFlags::CLOEXEC | cache.open_flags(), Mode::empty());
@@ -170,7 +161,7 @@ impl TestFile {
 
     /// Allocates the first `bytes` bytes, so that a lack of space shows before any timing; `end`:
     /// whether the file gets that length. No effect on a device, or without fallocate(2).
-    pub fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
+    pub(crate) fn allocate(&self, bytes: u64, end: AllocationEffect) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
         }
@@ -190,7 +181,7 @@ impl TestFile {
     }
 
     /// Truncates or extends the file to `bytes` with ftruncate(2); without effect on a device.
-    pub fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
+    pub(crate) fn set_len(&self, bytes: u64) -> Result<(), TargetError> {
         if self.is_device() {
             return Ok(());
         }
@@ -203,7 +194,7 @@ impl TestFile {
     }
 
     /// Returns the length of the file or the size of the device, in bytes. Fails if fstat(2) does.
-    pub fn length(&self) -> Result<u64, Errno> {
+    pub(crate) fn length(&self) -> Result<u64, Errno> {
         match self.kind {
             // st_size of a block device is 0.
             TestFileKind::Device(_) => Ok(self.facts.available),
@@ -213,7 +204,7 @@ impl TestFile {
 
     /// Punches a hole of `bytes` at `offset` into the file, or discards that range of the device
     /// (`BLKDISCARD`), which need not read as zeros. Fails if fallocate(2) or ioctl(2) does.
-    pub fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+    pub(crate) fn trim(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         match self.kind {
             TestFileKind::Device(_) => plimsoll_metal::discard::discard(&self.file, offset, bytes)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
@@ -226,13 +217,13 @@ impl TestFile {
 
     /// Makes the written data durable with fdatasync(2). A failure is final: the data may be lost,
     /// and a second call would succeed.
-    pub fn sync(&self) -> Result<(), TargetError> {
+    pub(crate) fn sync(&self) -> Result<(), TargetError> {
         rustix::fs::fdatasync(&self.file).map_err(|errno| failure("synced", &self.facts, errno))
     }
 
     /// Returns the byte offset of the first hole, which reads as zeros without device access, or
     /// the file length if there is none. `None` if unknown, and for a device.
-    pub fn first_hole(&self) -> Option<u64> {
+    pub(crate) fn first_hole(&self) -> Option<u64> {
         if self.is_device() {
             return None;
         }
@@ -241,14 +232,14 @@ impl TestFile {
 
     /// Returns the allocated bytes, fewer than the length if the file system compresses or shares.
     /// `None` for a device, or if fstat(2) fails.
-    pub fn space_taken(&self) -> Option<u64> {
+    pub(crate) fn space_taken(&self) -> Option<u64> {
         let stat = rustix::fs::fstat(&self.file).ok().filter(|_| !self.is_device())?;
         Some(u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512))
     }
 
     /// Returns the alignment of direct I/O in bytes, 0 if direct I/O is impossible; `None` if the
     /// kernel (before 6.1) or the file system does not report it.
-    pub fn direct_alignment(&self) -> Option<u32> {
+    pub(crate) fn direct_alignment(&self) -> Option<u32> {
         let stat = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
         (stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(stat.stx_dio_offset_align)
     }
@@ -262,7 +253,7 @@ impl AsFd for TestFile {
 
 /// Whether allocation moves the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllocationEffect {
+pub(crate) enum AllocationEffect {
     /// The file gets the allocated length.
     Moves,
     /// Only reserves the space.
@@ -274,7 +265,7 @@ fn failure(what: &'static str, facts: &DirFacts, errno: Errno) -> TargetError {
 }
 
 /// Returns the error that the file system of `facts` refused O_DIRECT.
-pub fn direct_refused(facts: &DirFacts) -> TargetError {
+pub(crate) fn direct_refused(facts: &DirFacts) -> TargetError {
     TargetError::DirectRefused(facts.file_system.to_string(), shown_path(&facts.mount))
 }
 

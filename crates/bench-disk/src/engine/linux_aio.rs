@@ -6,7 +6,7 @@ use super::*;
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Many transfers in flight; each batch is submitted by a call.
-pub struct LinuxAio {
+pub(crate) struct LinuxAio {
     aio: Aio<Arc<TestFile>>,
     done: Vec<Completion>,
 }

@@ -7,7 +7,7 @@ use plimsoll_metal::uring::transfer_buffer;
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Transfers that complete when submitted, with the timestamps of a ring.
-pub struct Nothing {
+pub(crate) struct Nothing {
     buffer: Buffer,
     depth: usize,
     clock: TickClock,
@@ -86,7 +86,7 @@ impl Engine for Nothing {
 }
 
 /// A synchronous transfer without its system call.
-pub struct NoCall;
+pub(crate) struct NoCall;
 
 impl Transfer for NoCall {
     const ENGINE_KIND: DiskEngine = DiskEngine::NullCall;

@@ -8,7 +8,7 @@ use rustix::io::ReadWriteFlags;
 use std::io::{IoSlice, IoSliceMut};
 
 /// Synchronous I/O of one transfer.
-pub trait Transfer {
+pub(crate) trait Transfer {
     /// Kind of the engine.
     const ENGINE_KIND: DiskEngine;
 
@@ -28,7 +28,7 @@ pub trait Transfer {
 }
 
 /// preadv2(2) and pwritev2(2).
-pub struct Calls(pub(super) Vec<Arc<TestFile>>);
+pub(crate) struct Calls(pub(super) Vec<Arc<TestFile>>);
 
 impl Transfer for Calls {
     const ENGINE_KIND: DiskEngine = DiskEngine::Psync;
@@ -53,7 +53,7 @@ impl Transfer for Calls {
 }
 
 /// Copies from and to a mapping.
-pub struct Mapping {
+pub(crate) struct Mapping {
     files: Vec<Arc<TestFile>>,
     mapped: Vec<Mapped>,
 }
@@ -100,7 +100,7 @@ impl Transfer for Mapping {
 }
 
 /// A synchronous engine: one transfer in flight, whatever the requested depth.
-pub struct OneAtATime<T> {
+pub(crate) struct OneAtATime<T> {
     transfer: T,
     buffer: Buffer,
     clock: TickClock,

@@ -4,7 +4,7 @@ use super::*;
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Many transfers in flight, through a ring.
-pub struct Queue {
+pub(crate) struct Queue {
     ring: Ring<Arc<TestFile>>,
     done: Vec<Completion>,
 }

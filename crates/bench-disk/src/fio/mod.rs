@@ -136,10 +136,8 @@ pub fn parse(
         places: PlanPositions { file: file.to_owned(), ..PlanPositions::default() },
         ..PlanFile::default()
     };
-    match plan.groups.is_empty() {
-        true => Err(vec![format!("{file}:1: nothing is left of the job file: no job has a counterpart")]),
-        false => Ok(JobFile { plan, place, writes }),
-    }
+    let none = || vec![format!("{file}:1: nothing is left of the job file: no job has a counterpart")];
+    if plan.groups.is_empty() { Err(none()) } else { Ok(JobFile { plan, place, writes }) }
 }
 
 /// Merges equal jobs that run at the same time, and records different ones in `wrong` (ignored ones

@@ -14,7 +14,7 @@ use crate::io::transfers::Transfers;
 use crate::job::{checked, fits_sectors, ineffective_parameter, max_depth, unsupported_reason};
 use crate::metrics::{
     AWAIT, BUSY_METRIC, CLAT, CPU_METRIC, DEPTH_METRIC, LATENCY_METRIC, LATENCY_STDEV, RATE_METRIC, READ,
-    READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY,
+    READ_LATENCY, SLAT, SWITCHES, SYNC, THROUGHPUT_METRIC, WRITE, WRITE_LATENCY, seconds,
 };
 use crate::storage::file::{check_not_in_memory, requested_size};
 use crate::words;
@@ -33,7 +33,7 @@ use plimsoll_model::words::is_neutral_value;
 use plimsoll_units::quantity::Unit;
 
 /// The benchmark `disk.io`.
-pub struct DiskIo;
+pub(crate) struct DiskIo;
 
 const DEFAULT_SEARCH_DEPTH: u64 = 256;
 
@@ -53,37 +53,31 @@ const METRICS: &[Metric] = &[
         .drawn()
         .of_transfers(OfTransfers::Rate(1.0))
         .with_floor(),
-    Metric::new(LATENCY_METRIC, Unit::Second, Better::Lower)
-        .about("time of a transfer, from its submission to its completion: fio's lat")
+    seconds(LATENCY_METRIC, "time of a transfer, from its submission to its completion: fio's lat")
         .shown_between("latency", "")
         .drawn()
         .with_floor(),
-    Metric::new(SLAT, Unit::Second, Better::Lower)
-        .about("time of a transfer until the kernel has it: submission latency")
+    seconds(SLAT, "time of a transfer until the kernel has it: submission latency")
         .informative(),
-    Metric::new(CPU_METRIC, Unit::Second, Better::Lower).about("processor time of a transfer"),
+    seconds(CPU_METRIC, "processor time of a transfer"),
     Metric::new(DEPTH_METRIC, Unit::One, Better::Higher).about("transfers in flight, on average").informative(),
-    Metric::new(CLAT, Unit::Second, Better::Lower)
-        .about("time of a transfer from then on: completion latency")
+    seconds(CLAT, "time of a transfer from then on: completion latency")
         .informative(),
     Metric::new(SWITCHES, Unit::One, Better::Lower).about("context switches of a transfer").informative(),
     Metric::new(BUSY_METRIC, Unit::One, Better::Higher)
         .about("share of the time in which the device had something to do")
         .informative(),
-    Metric::new(AWAIT, Unit::Second, Better::Lower)
-        .about("time of a request in block layer and device, as iostat counts it; only if the device did nothing else")
+    seconds(AWAIT, "time of a request in block layer and device, as iostat counts it; only if the device did nothing else")
         .informative(),
-    Metric::new(SYNC, Unit::Second, Better::Lower)
-        .about("time of a call that keeps what was written for good")
+    seconds(SYNC, "time of a call that keeps what was written for good")
         .shown_between("each sync", ""),
     Metric::new(READ, Unit::BytePerSecond, Better::Higher)
         .about("bytes per second that were read, of a mixed load"),
     Metric::new(WRITE, Unit::BytePerSecond, Better::Higher)
         .about("bytes per second that were written, of a mixed load"),
-    Metric::new(READ_LATENCY, Unit::Second, Better::Lower).about("time of a read, of a mixed load"),
-    Metric::new(WRITE_LATENCY, Unit::Second, Better::Lower).about("time of a write, of a mixed load"),
-    Metric::new(LATENCY_STDEV, Unit::Second, Better::Lower)
-        .about("standard deviation of the latency of single transfers")
+    seconds(READ_LATENCY, "time of a read, of a mixed load"),
+    seconds(WRITE_LATENCY, "time of a write, of a mixed load"),
+    seconds(LATENCY_STDEV, "standard deviation of the latency of single transfers")
         .informative(),
 ];
 
@@ -166,11 +160,8 @@ impl Benchmark for DiskIo {
 
     fn headline(&self, case: &Case) -> Option<&'static str> {
         let job = DiskTransfers::try_from(case).ok()?;
-        Some(match job.is_small() {
-            true if job.has_one_in_flight() => LATENCY_METRIC,
-            true => RATE_METRIC,
-            false => THROUGHPUT_METRIC,
-        })
+        let of_small = if job.has_one_in_flight() { LATENCY_METRIC } else { RATE_METRIC };
+        Some(if job.is_small() { of_small } else { THROUGHPUT_METRIC })
     }
 
     fn cases(&self, machine: &Machine, group: &Group) -> Result<Vec<Candidate>, String> {

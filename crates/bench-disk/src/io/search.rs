@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::fact::{DEEPEST_QUEUE, FIGURE_THREADS, TARGET_HELD, WITHIN_TARGET};
 use crate::io::transfers::{Probe, Transfers};
 use crate::metrics;
-use crate::warning::{Missed, TransferWarning};
+use crate::warning::TransferWarning;
 use plimsoll_bench_api::Prepared;
 use plimsoll_model::job::disk::LatencyTarget;
 use plimsoll_model::sample::{CannotMeasure, CurvePoint, Facts, Sample, SampleAmount};
@@ -115,15 +115,14 @@ impl SearchResult {
 
     /// Returns a warning if the samples missed `target` or the search is inconclusive.
     fn warning(&self, target: &LatencyTarget) -> Option<TransferWarning> {
-        let missed = match self.deepest {
-            Some(_) if self.held => return None,
+        let (within, shown) = (self.within, format!("{} ≤ {}", target.percentile(), target.time()));
+        match self.deepest {
+            Some(_) if self.held => None,
             // The samples are longer than any probe.
-            None if self.held => Missed::InTheSearch,
-            None => Missed::Everywhere,
-            Some(depth) => Missed::InTheSamples(depth),
-        };
-        let target = format!("{} ≤ {}", target.percentile(), target.time());
-        Some(TransferWarning::Target { target, within: self.within, missed })
+            None if self.held => Some(TransferWarning::TargetMissedInSearch { target: shown }),
+            None => Some(TransferWarning::TargetMissed { target: shown, within }),
+            Some(depth) => Some(TransferWarning::TargetNotHeld { target: shown, within, depth }),
+        }
     }
 }
 

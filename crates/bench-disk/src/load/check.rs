@@ -26,23 +26,16 @@ impl<E: Engine> Loop<E> {
             let Some(buffer) = self.engine.buffer(slot).and_then(|buffer| buffer.get(..last.len)) else {
                 continue;
             };
-            let found = match last.op {
+            let (found, how) = match last.op {
                 // A punched hole of a file reads as zeros (fallocate(2)).
                 RequestKind::Trim => {
                     let left = buffer.iter().position(|byte| *byte != 0);
-                    left.map(|at| {
-                        (
-                            last.offset + at as u64 / SECTOR_BYTES as u64 * SECTOR_BYTES as u64,
-                            SectorError::NotFreed,
-                        )
-                    })
+                    let sector = |at: usize| (at - at % SECTOR_BYTES) as u64;
+                    (left.map(|at| last.offset + sector(at)), SectorError::NotFreed)
                 }
-                _ => self
-                    .noise
-                    .first_misplaced(buffer, last.offset)
-                    .map(|offset| (offset, SectorError::Address)),
+                _ => (self.noise.first_misplaced(buffer, last.offset), SectorError::Address),
             };
-            if let Some((offset, how)) = found {
+            if let Some(offset) = found {
                 return Err(self.keep_suspect(slot, last, WrongSector { offset, how }));
             }
         }

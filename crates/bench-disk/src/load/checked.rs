@@ -19,11 +19,8 @@ impl<E: Engine> Loop<E> {
     #[inline(always)]
     pub(super) fn push(&mut self, slot: usize, whole: Whole) -> Result<(), LoadError> {
         let Whole { op, offset, len, .. } = whole;
-        let writes = op.is_write();
-        let buffer = match writes {
-            true => self.engine.buffer(slot).and_then(|buffer| buffer.get_mut(..len)),
-            false => None,
-        };
+        let buffer = if op.is_write() { self.engine.buffer(slot) } else { None };
+        let buffer = buffer.and_then(|buffer| buffer.get_mut(..len));
         match (&mut self.manner.ledger, buffer) {
             (Some(ledger), Some(buffer)) => {
                 let generation = ledger.begin_write(offset, len);

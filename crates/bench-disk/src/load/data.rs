@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::load::pattern::{derive, mix, unmix};
 
 /// Bytes of a sector: the smallest block of any disk.
-pub const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Bytes of a sector's head: scrambled number, then scrambled serial number or generation.
 const HEAD: usize = 16;
@@ -19,7 +19,7 @@ const SEALED: usize = HEAD + 8;
 
 /// Contents of sector heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seal {
+pub(crate) enum Seal {
     /// Addresses and serial numbers.
     Open,
     /// Addresses, generations and checksums.
@@ -28,36 +28,29 @@ pub enum Seal {
 
 /// A sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WrongSector {
+pub(crate) struct WrongSector {
     /// Offset in bytes.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Kind of mismatch.
-    pub how: SectorError,
+    pub(crate) how: SectorError,
 }
 
 /// Kind of mismatch of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SectorError {
+pub(crate) enum SectorError {
     /// Written for another location, or not by plimsoll.
     Address,
     /// The bytes do not match the checksum.
     Checksum,
     /// A trimmed sector that is not zero.
     NotFreed,
-    /// A version that cannot be there.
-    Generation {
-        /// Version that was read.
-        found: u64,
-        /// Oldest and newest possible version.
-        oldest: u64,
-        /// See `oldest`.
-        newest: u64,
-    },
+    /// A version that was found and cannot be there; oldest and newest possible version.
+    Generation { found: u64, oldest: u64, newest: u64 },
 }
 
 impl SectorError {
     /// Returns the mismatch in a few words, such as "a wrong checksum".
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Address => "another sector",
             Self::Checksum => "a wrong checksum",
@@ -69,7 +62,7 @@ impl SectorError {
 
 /// Contents of a sector with wrong data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SectorContent {
+pub(crate) enum SectorContent {
     /// One repeated byte.
     Only(u8),
     /// Data for another location, at this offset in bytes.
@@ -128,7 +121,7 @@ fn no_boot_sector(buffer: &mut [u8], offset: u64) {
 
 /// Generator and verifier of test data.
 #[derive(Debug)]
-pub struct TestData {
+pub(crate) struct TestData {
     rng: SmallRng,
     secret: u64,
     serial: u64,
@@ -140,7 +133,7 @@ pub struct TestData {
 impl TestData {
     /// Creates a generator of test data. `seed` is common to all writers and checkers of a file;
     /// `writer` is unique per writer, or they would write the same bytes.
-    pub fn new(seed: u64, writer: &str) -> Self {
+    pub(crate) fn new(seed: u64, writer: &str) -> Self {
         let own = derive(derive(seed, "data"), writer);
         TestData {
             rng: SmallRng::seed_from_u64(own),
@@ -153,12 +146,12 @@ impl TestData {
 
     /// Selects whether [`Self::fill`] also seals the sectors, with generation 0.
     #[must_use]
-    pub fn with(self, seal: Seal) -> Self {
+    pub(crate) fn with(self, seal: Seal) -> Self {
         TestData { seal, ..self }
     }
 
     /// Fills `buffer` with new random bytes and the sector heads for byte `offset` of the file.
-    pub fn fill(&mut self, buffer: &mut [u8], offset: u64) {
+    pub(crate) fn fill(&mut self, buffer: &mut [u8], offset: u64) {
         self.rng.fill_bytes(buffer);
         no_boot_sector(buffer, offset);
         match self.seal {
@@ -169,7 +162,7 @@ impl TestData {
 
     /// Seals a filled `buffer` of whole sectors for byte `offset`: address, `generation` (number of
     /// the write) and checksum in each sector.
-    pub fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
+    pub(crate) fn seal(&self, buffer: &mut [u8], offset: u64, generation: u64) {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
             sector[..HEAD / 2].copy_from_slice(&mix(self.secret ^ number).to_le_bytes());
@@ -181,7 +174,7 @@ impl TestData {
 
     /// Returns the generation in a sealed sector; `number` is its offset ÷ 512. Fails if the
     /// address or the checksum is wrong.
-    pub fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
+    pub(crate) fn generation(&self, sector: &[u8], number: u64) -> Result<u64, SectorError> {
         let word = |at: usize| sector.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         let (Some(address), Some(veiled), Some(sum)) = (word(0), word(HEAD / 2), word(HEAD)) else {
             return Err(SectorError::Address);
@@ -196,7 +189,7 @@ impl TestData {
 
     /// Identifies the contents of a sector read at byte `offset`: its own data, data of another
     /// offset, one repeated byte, or foreign data.
-    pub fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
+    pub(crate) fn identify(&self, sector: &[u8], offset: u64) -> SectorContent {
         /// Offsets below 1 PiB: a random word matches once in eight million times.
         const SECTORS: u64 = 1 << 41;
         let first = sector.first().copied().unwrap_or_default();
@@ -226,7 +219,7 @@ impl TestData {
 
     /// Gives each sector in a filled `buffer` the address for byte `offset` of the file and a new
     /// serial number, at a thousandth of the cost of new data.
-    pub fn address(&mut self, buffer: &mut [u8], offset: u64) {
+    pub(crate) fn address(&mut self, buffer: &mut [u8], offset: u64) {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
             return self.address_parts(buffer, offset);
         }
@@ -234,8 +227,8 @@ impl TestData {
         for (number, sector) in (first..).zip(buffer.chunks_exact_mut(SECTOR_BYTES)) {
             self.serial = self.serial.wrapping_add(1);
             sector[..HEAD / 2].copy_from_slice(&mix(self.secret ^ number).to_le_bytes());
-            sector[HEAD / 2..HEAD]
-                .copy_from_slice(&mix(self.secret.rotate_left(32) ^ self.serial).to_le_bytes());
+            let serial = mix(self.secret.rotate_left(32) ^ self.serial);
+            sector[HEAD / 2..HEAD].copy_from_slice(&serial.to_le_bytes());
         }
         if self.shifts {
             no_boot_sector(buffer, offset);
@@ -262,23 +255,19 @@ impl TestData {
 
     /// Returns the offset in the file of the first sector in `buffer`, read at `offset`, that has a
     /// wrong address; `None` if all addresses are right.
-    pub fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
+    pub(crate) fn first_misplaced(&self, buffer: &[u8], offset: u64) -> Option<u64> {
         if !offset.is_multiple_of(SECTOR_BYTES as u64) || !buffer.len().is_multiple_of(SECTOR_BYTES) {
-            let number = |place: u64| (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
             let strange = |(place, byte): &(u64, &u8)| {
-                let (sector, at) = number(*place);
+                let (sector, at) = (place / SECTOR_BYTES as u64, (place % SECTOR_BYTES as u64) as usize);
                 at < HEAD / 2 && **byte != self.number_at(sector, at)
             };
-            return (offset..)
-                .zip(buffer)
-                .find(strange)
-                .map(|(place, _)| place - place % SECTOR_BYTES as u64);
+            let (place, _) = (offset..).zip(buffer).find(strange)?;
+            return Some(place - place % SECTOR_BYTES as u64);
         }
-        let first = offset / SECTOR_BYTES as u64;
-        (first..)
-            .zip(buffer.chunks_exact(SECTOR_BYTES))
-            .find(|(number, sector)| sector[..HEAD / 2] != mix(self.secret ^ number).to_le_bytes())
-            .map(|(number, _)| number * SECTOR_BYTES as u64)
+        let mut sectors = (offset / SECTOR_BYTES as u64..).zip(buffer.chunks_exact(SECTOR_BYTES));
+        let (number, _) =
+            sectors.find(|(number, sector)| sector[..HEAD / 2] != mix(self.secret ^ number).to_le_bytes())?;
+        Some(number * SECTOR_BYTES as u64)
     }
 }
 

@@ -12,18 +12,18 @@ const UNASKED_NS: u64 = 1_000_000_000;
 
 /// Properties of a started load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineInfo {
+pub(crate) struct EngineInfo {
     /// Engine in use.
-    pub kind: DiskEngine,
+    pub(crate) kind: DiskEngine,
     /// Reason for another engine than requested.
-    pub fell_back: Option<String>,
+    pub(crate) fell_back: Option<String>,
     /// Feature that the kernel did not grant.
-    pub remark: Option<String>,
+    pub(crate) remark: Option<String>,
 }
 
 /// Failure of the load's thread.
 #[derive(Debug, thiserror::Error)]
-pub enum DriverError {
+pub(crate) enum DriverError {
     /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -53,7 +53,7 @@ enum Reply {
 }
 
 /// Handle of the thread. Dropping it ends the load and the thread.
-pub struct Driver {
+pub(crate) struct Driver {
     /// `None` only while it is dropped.
     commands: Option<Sender<DriverCommand>>,
     replies: Receiver<Result<Reply, LoadError>>,
@@ -64,7 +64,7 @@ pub struct Driver {
 impl Driver {
     /// Creates the load with `make` on a new thread; returns the handle and facts about its engine.
     /// `spare` takes counts. Fails if the thread cannot start or `make` fails.
-    pub fn start<F>(spare: TransferTally, make: F) -> Result<(Driver, EngineInfo), DriverError>
+    pub(crate) fn start<F>(spare: TransferTally, make: F) -> Result<(Driver, EngineInfo), DriverError>
     where
         F: FnOnce() -> Result<(Box<dyn DiskLoad>, EngineInfo), LoadError> + Send + 'static,
     {
@@ -92,13 +92,13 @@ impl Driver {
     }
 
     /// Starts to count `portion` and returns at once; [`Driver::wait_count`] waits for the count.
-    pub fn start_count(&mut self, portion: Portion) {
+    pub(crate) fn start_count(&mut self, portion: Portion) {
         let next = self.spare.take().unwrap_or_default();
         self.send(DriverCommand::Count(portion, next));
     }
 
     /// Waits for the requested count and returns it. Fails with the first failed transfer.
-    pub fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
+    pub(crate) fn wait_count(&mut self) -> Result<&TransferTally, DriverError> {
         match self.reply()? {
             Reply::Counted(tally) => Ok(self.spare.insert(tally)),
             Reply::Ready(_) | Reply::Done => Err(DriverError::Ended),

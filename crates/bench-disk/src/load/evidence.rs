@@ -52,7 +52,7 @@ impl fmt::Display for RereadResult {
 
 /// All evidence about a sector with wrong data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SectorEvidence {
+pub(crate) struct SectorEvidence {
     /// The first sector with wrong data.
     pub(crate) wrong: WrongSector,
     pub(super) first: SectorContent,

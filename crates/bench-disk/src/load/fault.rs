@@ -12,16 +12,16 @@ use crate::load::data::WrongSector;
 
 /// A failed transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TransferFault {
+pub(crate) struct TransferFault {
     /// The request.
-    pub request: Request,
+    pub(crate) request: Request,
     /// The failure.
-    pub what: FaultCause,
+    pub(crate) what: FaultCause,
 }
 
 /// Failure of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultCause {
+pub(crate) enum FaultCause {
     /// Error of the kernel.
     Errno(Errno),
     /// A short transfer that cannot be continued; the bytes moved.
@@ -32,7 +32,7 @@ pub enum FaultCause {
 
 /// Reason why a load ended.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// A transfer failed.
     #[error("{0}")]
     Fault(TransferFault),
@@ -86,7 +86,7 @@ impl fmt::Display for TransferFault {
 /// Returns the request for the rest of a transfer: `None` if it is done, all of it after an
 /// interruption. Fails if the transfer failed or cannot be continued.
 #[inline]
-pub fn remaining_request(completion: &Completion) -> Result<Option<Request>, TransferFault> {
+pub(crate) fn remaining_request(completion: &Completion) -> Result<Option<Request>, TransferFault> {
     let request = completion.request;
     let fault = |what| Err(TransferFault { request, what });
     match completion.outcome {

@@ -31,13 +31,13 @@ struct BlockState {
 #[error(
     "--verify needs {needs} bytes of memory to know what each block holds; use a smaller --size or a larger --block"
 )]
-pub struct TooLarge {
+pub(crate) struct TooLarge {
     needs: u64,
 }
 
 /// Versions of all places in a part of the file. Places without a write have generation 0.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     begin: u64,
     unit: u64,
     places: Vec<BlockState>,
@@ -48,7 +48,7 @@ pub struct Ledger {
 impl Ledger {
     /// Creates a ledger of `bytes` bytes from offset `begin` on. `unit`, a multiple of a sector,
     /// divides sizes and offsets of all blocks. Fails if it needs too much memory.
-    pub fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
+    pub(crate) fn new(begin: u64, bytes: u64, unit: u64) -> Result<Self, TooLarge> {
         // The largest power of two that divides the unit: 4 KiB for blocks of 12 KiB.
         let unit = (1 << unit.trailing_zeros().min(COARSEST.trailing_zeros())).max(SECTOR_BYTES as u64);
         let count = bytes.div_ceil(unit);
@@ -62,12 +62,12 @@ impl Ledger {
     }
 
     /// Returns the ledger time, the number of starts and ends of writes so far.
-    pub fn time(&self) -> u64 {
+    pub(crate) fn time(&self) -> u64 {
         self.clock
     }
 
     /// Records the start of a write of `len` bytes at `offset`; returns its generation, to seal it.
-    pub fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
+    pub(crate) fn begin_write(&mut self, offset: u64, len: usize) -> u64 {
         self.clock += 1;
         let generation = self.clock;
         for place in self.blocks_mut(offset, len) {
@@ -83,7 +83,7 @@ impl Ledger {
 
     /// Records the end of a write of `len` bytes at `offset`. Older data becomes wrong once no
     /// other write is in progress there.
-    pub fn end_write(&mut self, offset: u64, len: usize) {
+    pub(crate) fn end_write(&mut self, offset: u64, len: usize) {
         self.clock += 1;
         let now = self.clock;
         for place in self.blocks_mut(offset, len) {
@@ -96,7 +96,7 @@ impl Ledger {
 
     /// Returns the generations that a read may find at `offset` if the read started at ledger time
     /// `began`.
-    pub fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
+    pub(crate) fn possible_generations(&self, offset: u64, began: u64) -> RangeInclusive<u64> {
         let Some(place) = self.place(offset) else { return 0..=0 };
         // The read may have preceded any write that ended during it.
         let oldest = if place.settled > began { 0 } else { place.oldest };
@@ -109,13 +109,19 @@ impl Ledger {
     }
 
     /// Returns the generation of the last write at `offset` (0: none), and whether it is complete.
-    pub fn last_write(&self, offset: u64) -> (u64, bool) {
+    pub(crate) fn last_write(&self, offset: u64) -> (u64, bool) {
         self.place(offset).map_or((0, true), |place| (place.newest, place.writers == 0))
     }
 
     /// Verifies `read`, the data at `offset` of a read that started at ledger time `began`, against
     /// the addresses of `noise`. Fails with the first wrong sector.
-    pub fn check(&self, noise: &TestData, read: &[u8], offset: u64, began: u64) -> Result<(), WrongSector> {
+    pub(crate) fn check(
+        &self,
+        noise: &TestData,
+        read: &[u8],
+        offset: u64,
+        began: u64,
+    ) -> Result<(), WrongSector> {
         let first = offset / SECTOR_BYTES as u64;
         for (number, sector) in (first..).zip(read.chunks_exact(SECTOR_BYTES)) {
             let place = number * SECTOR_BYTES as u64;

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
 /// Returns SplitMix64 of `x`, a bijective hash (Steele, Lea, Flood, OOPSLA 2014, figure 16).
-pub fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -16,7 +16,7 @@ pub fn mix(x: u64) -> u64 {
 }
 
 /// Inverts [`mix`]: returns the number whose hash is `x`.
-pub fn unmix(x: u64) -> u64 {
+pub(crate) fn unmix(x: u64) -> u64 {
     /// Returns the inverse of `odd` modulo 2^64 by Newton's iteration, from three correct bits on.
     const fn inverse(odd: u64) -> u64 {
         let mut guess = odd;
@@ -36,7 +36,7 @@ pub fn unmix(x: u64) -> u64 {
 }
 
 /// Derives an independent seed for a `purpose` of a case, such as "data".
-pub fn derive(seed: u64, purpose: &str) -> u64 {
+pub(crate) fn derive(seed: u64, purpose: &str) -> u64 {
     purpose.bytes().fold(mix(seed), |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
@@ -46,7 +46,7 @@ const FEISTEL_ROUNDS: usize = 6;
 
 /// A bijection of `0..n` onto itself, in constant memory.
 #[derive(Debug, Clone)]
-pub struct Permutation {
+pub(crate) struct Permutation {
     n: u64,
     low_bits: u32,
     low_mask: u64,
@@ -56,7 +56,7 @@ pub struct Permutation {
 
 impl Permutation {
     /// Creates the permutation of the numbers below `n` that `key` selects.
-    pub fn new(n: u64, key: u64) -> Self {
+    pub(crate) fn new(n: u64, key: u64) -> Self {
         // The network permutes 2^bits ≥ n values; fewer than half are outside.
         let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
         let low_bits = bits / 2;
@@ -70,7 +70,7 @@ impl Permutation {
     }
 
     /// Returns the number to which the permutation maps `index`, both below `n`.
-    pub fn apply(&self, index: u64) -> u64 {
+    pub(crate) fn apply(&self, index: u64) -> u64 {
         let [place] = self.apply_all([index]);
         place
     }
@@ -138,32 +138,32 @@ fn zoned(zones: &FileZones, places: u64, [which, within]: [u64; 2]) -> u64 {
 
 /// Range of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkExtent {
+pub(crate) struct WalkExtent {
     /// First byte.
-    pub start: u64,
+    pub(crate) start: u64,
     /// Bytes; at least `largest`.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Divisor of all offsets from `start`, in bytes: the block, or the common divisor of a mix.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// Bytes of the largest block.
-    pub largest: u64,
+    pub(crate) largest: u64,
 }
 
 impl WalkExtent {
     /// Returns an extent of `blocks` blocks of `block` bytes from offset 0 on.
     #[cfg(test)]
-    pub fn of_blocks(blocks: u64, block: u64) -> Self {
+    pub(crate) fn of_blocks(blocks: u64, block: u64) -> Self {
         WalkExtent { start: 0, bytes: blocks * block, unit: block, largest: block }
     }
 }
 
 /// Position of the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NextBlock {
+pub(crate) struct NextBlock {
     /// Offset in bytes.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Whether it is the first of a pass after the first pass.
-    pub begins_anew: bool,
+    pub(crate) begins_anew: bool,
 }
 
 /// Places of a random walk that are computed at once.
@@ -171,7 +171,7 @@ const AHEAD: u64 = 16;
 
 /// An endless walk over an extent.
 #[derive(Debug, Clone)]
-pub struct BlockWalk {
+pub(crate) struct BlockWalk {
     pub(super) order: BlockOrder,
     /// Range of the file that it visits.
     pub(super) extent: WalkExtent,
@@ -190,7 +190,7 @@ pub struct BlockWalk {
 
 impl BlockWalk {
     /// Creates a walk over `extent` in this order; equal seeds give equal walks.
-    pub fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
+    pub(crate) fn new(order: BlockOrder, extent: WalkExtent, seed: u64) -> Self {
         let places = extent.bytes.saturating_sub(extent.largest) / extent.unit.max(1) + 1;
         let ranks = match order {
             BlockOrder::Zipf(theta) => Zipf::new(places as f64, theta).ok(),
@@ -214,7 +214,7 @@ impl BlockWalk {
     /// Returns the offset in the file of the next block of `len` bytes (at most `extent.largest`),
     /// and whether the block starts another pass.
     #[inline(always)]
-    pub fn step(&mut self, len: u64) -> NextBlock {
+    pub(crate) fn step(&mut self, len: u64) -> NextBlock {
         let before = self.pass;
         let from_start = match self.order {
             BlockOrder::Random => self.shuffled() * self.extent.unit,

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 
 /// A schedule of intended starts.
 #[derive(Debug, Clone)]
-pub struct StartSchedule {
+pub(crate) struct StartSchedule {
     arrivals: ArrivalProcess,
     gap_ns: f64,
     /// Time of the next start since `from_ns`, with fractions of a ns.
@@ -17,24 +17,24 @@ pub struct StartSchedule {
 
 impl StartSchedule {
     /// Creates a schedule of `per_second` (above 0) starts a second, evenly spaced or Poisson.
-    pub fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
+    pub(crate) fn new(arrivals: ArrivalProcess, per_second: f64, seed: u64) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         StartSchedule { arrivals, gap_ns: 1e9 / per_second, next: 0.0, from_ns: 0, rng }
     }
 
     /// Starts the schedule at `now_ns`, a time of the engine's clock.
-    pub fn begin(&mut self, now_ns: u64) {
+    pub(crate) fn begin(&mut self, now_ns: u64) {
         (self.from_ns, self.next) = (now_ns, 0.0);
         self.next = self.gap();
     }
 
     /// Returns the next intended start, in ns of the engine's clock, without advancing.
-    pub fn next_ns(&self) -> u64 {
+    pub(crate) fn next_ns(&self) -> u64 {
         self.from_ns.saturating_add(self.next as u64)
     }
 
     /// Returns the next intended start, in ns of the engine's clock, and advances to the one after.
-    pub fn take(&mut self) -> u64 {
+    pub(crate) fn take(&mut self) -> u64 {
         let taken = self.next_ns();
         self.next += self.gap();
         taken

@@ -24,20 +24,20 @@ fn pick_block_size(blocks: &BlockSizes, random: u64) -> u64 {
 
 /// A transfer to submit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Next {
+pub(crate) struct Next {
     /// First operation.
-    pub op: RequestKind,
+    pub(crate) op: RequestKind,
     /// Offset in bytes.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Length in bytes.
-    pub len: usize,
+    pub(crate) len: usize,
     /// Whether all blocks have been visited before it.
-    pub begins_anew: bool,
+    pub(crate) begins_anew: bool,
 }
 
 /// An endless sequence of transfers.
 #[derive(Debug, Clone)]
-pub struct TransferSource {
+pub(crate) struct TransferSource {
     /// Operation of the case, such as a mix of reads and writes.
     pub(super) operation: DiskOperation,
     blocks: BlockSizes,
@@ -54,7 +54,12 @@ pub struct TransferSource {
 impl TransferSource {
     /// Creates a sequence of transfers along `walk`; `through`: whether writes are durable on
     /// completion. Equal walks give equal sequences.
-    pub fn new(operation: DiskOperation, through: WriteThrough, blocks: BlockSizes, walk: BlockWalk) -> Self {
+    pub(crate) fn new(
+        operation: DiskOperation,
+        through: WriteThrough,
+        blocks: BlockSizes,
+        walk: BlockWalk,
+    ) -> Self {
         let write = match through {
             WriteThrough::No => RequestKind::Write,
             WriteThrough::Yes => RequestKind::WriteThrough,
@@ -74,7 +79,7 @@ impl TransferSource {
 
     /// Draws the next transfer: kind, offset, length, and whether it starts another pass.
     #[inline(always)]
-    pub fn draw(&mut self) -> Next {
+    pub(crate) fn draw(&mut self) -> Next {
         let len = match &self.blocks {
             BlockSizes::One(bytes) => *bytes,
             BlockSizes::Mixed(_) => {

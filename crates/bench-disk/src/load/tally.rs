@@ -5,44 +5,44 @@ use plimsoll_stats::Times;
 
 /// Traffic in one direction.
 #[derive(Debug, Clone, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Finished transfers, or halves of a copy.
-    pub transfers: u64,
+    pub(crate) transfers: u64,
     /// Bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Latency, if both directions are separate.
-    pub latency: Option<Times>,
+    pub(crate) latency: Option<Times>,
 }
 
 /// Counts of a load.
 #[derive(Debug, Clone, Default)]
-pub struct TransferTally {
+pub(crate) struct TransferTally {
     /// Finished transfers.
-    pub transfers: u64,
+    pub(crate) transfers: u64,
     /// Bytes moved; a copied byte counts once.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Monotonic time of start and end, in ns.
-    pub from_ns: u64,
+    pub(crate) from_ns: u64,
     /// See `from_ns`.
-    pub to_ns: u64,
+    pub(crate) to_ns: u64,
     /// Excluded ns in between, for renewals of the file.
-    pub excluded_ns: u64,
+    pub(crate) excluded_ns: u64,
     /// CPU time of the thread in `excluded_ns`, in ns.
-    pub excluded_cpu_ns: u64,
+    pub(crate) excluded_cpu_ns: u64,
     /// Latency from the (intended) start to completion.
-    pub latency: Times,
+    pub(crate) latency: Times,
     /// Submission part of the latency.
-    pub submit: Times,
+    pub(crate) submit: Times,
     /// Part of the latency from acceptance by the kernel to completion.
-    pub complete: Times,
+    pub(crate) complete: Times,
     /// Reads.
-    pub read: Traffic,
+    pub(crate) read: Traffic,
     /// Writes.
-    pub written: Traffic,
+    pub(crate) written: Traffic,
     /// Times of sync calls.
-    pub sync: Times,
+    pub(crate) sync: Times,
     /// Whether the time limit ended it before the amount was done.
-    pub cut: bool,
+    pub(crate) cut: bool,
     /// Times of the last transfers, and how many had the same.
     held: Parts,
     run: u32,
@@ -50,25 +50,25 @@ pub struct TransferTally {
 
 /// Times of a transfer, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Parts {
+pub(crate) struct Parts {
     /// See [`TransferTally::latency`].
-    pub latency_ns: u64,
+    pub(crate) latency_ns: u64,
     /// See [`TransferTally::submit`].
-    pub submit_ns: u64,
+    pub(crate) submit_ns: u64,
     /// See [`TransferTally::complete`].
-    pub complete_ns: u64,
+    pub(crate) complete_ns: u64,
 }
 
 impl TransferTally {
     /// Creates an empty tally; reads and writes of mixed loads and copies have latencies of their own.
-    pub fn of(operation: DiskOperation) -> Self {
+    pub(crate) fn of(operation: DiskOperation) -> Self {
         let is_separate = matches!(operation, DiskOperation::Mixed { .. } | DiskOperation::Copy);
         let traffic = || Traffic { latency: is_separate.then(Times::default), ..Traffic::default() };
         TransferTally { read: traffic(), written: traffic(), ..TransferTally::default() }
     }
 
     /// Adds the times of one transfer, buffered until [`TransferTally::flush_times`].
-    pub fn record_times(&mut self, parts: Parts) {
+    pub(crate) fn record_times(&mut self, parts: Parts) {
         if parts != self.held || self.run == u32::MAX {
             self.flush_times();
             self.held = parts;
@@ -77,7 +77,7 @@ impl TransferTally {
     }
 
     /// Moves buffered times to the histograms; required before the histograms are read.
-    pub fn flush_times(&mut self) {
+    pub(crate) fn flush_times(&mut self) {
         let run = std::mem::take(&mut self.run);
         if run > 0 {
             let Parts { latency_ns, submit_ns, complete_ns } = self.held;
@@ -88,7 +88,7 @@ impl TransferTally {
     }
 
     /// Resets all counts and times to zero.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for times in [&mut self.latency, &mut self.submit, &mut self.complete, &mut self.sync] {
             times.clear();
         }
@@ -101,7 +101,7 @@ impl TransferTally {
     }
 
     /// Adds the counts of another thread in the same time; start and end then span both threads.
-    pub fn add(&mut self, other: &TransferTally) {
+    pub(crate) fn add(&mut self, other: &TransferTally) {
         self.transfers += other.transfers;
         self.bytes += other.bytes;
         self.excluded_cpu_ns += other.excluded_cpu_ns;
@@ -123,7 +123,7 @@ impl TransferTally {
     }
 
     /// Returns the seconds from start to end without the excluded time; at least 1 ns.
-    pub fn elapsed(&self) -> f64 {
+    pub(crate) fn elapsed(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns).saturating_sub(self.excluded_ns).max(1) as f64 * 1e-9
     }
 }

@@ -24,10 +24,10 @@ use plimsoll_model::job::disk::DiskTransfers;
 use plimsoll_model::sample::{Achieved, CannotMeasure};
 
 /// Largest default size in bytes: more than a device's own cache, and filled in seconds.
-pub const MAX_DEFAULT_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_DEFAULT_BYTES: u64 = 1 << 30;
 
 /// Least default size in bytes; less would only measure a device's cache.
-pub const MIN_DEFAULT_BYTES: u64 = 64 << 20;
+pub(crate) const MIN_DEFAULT_BYTES: u64 = 64 << 20;
 
 /// Least blocks per thread of a default size: fewer have no order.
 const LEAST_BLOCKS: u64 = 2;
@@ -64,7 +64,7 @@ const WHOLE: f64 = 0.9;
 
 /// Use of the filled data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileUse {
+pub(crate) enum FileUse {
     /// The next case may use it, too.
     Shared,
     /// The case destroys it.
@@ -75,22 +75,22 @@ pub enum FileUse {
 
 /// A filled test file.
 #[derive(Debug, Clone)]
-pub struct Filled {
+pub(crate) struct Filled {
     /// The file.
-    pub file: Arc<TestFile>,
+    pub(crate) file: Arc<TestFile>,
     /// Filled bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Whether plimsoll wrote the contents, unlike those of a read-only device.
-    pub known: bool,
+    pub(crate) known: bool,
     /// Warnings, such as a reduced size.
-    pub warnings: Vec<FileWarning>,
+    pub(crate) warnings: Vec<FileWarning>,
     size: RequestedSize,
 }
 
 impl Filled {
     /// Returns a filled file of `size`, new or from an earlier case. Fails with `NotHere` if direct
     /// I/O is refused or meaningless, with `Unsafe` if it could do harm.
-    pub fn for_case(
+    pub(crate) fn for_case(
         cx: &Context<'_>,
         cache: PageCacheMode,
         size: RequestedSize,
@@ -186,9 +186,9 @@ impl Filled {
         let whole = wanted.next_multiple_of(CHUNK as u64).min(has - has % CHUNK as u64);
         let filled = filled_up(&file, Filling { from: 0, bytes: whole, patience, until }, noise)?;
         if filled == 0 {
+            let least = human(CHUNK as u64);
             return Err(CannotMeasure::environment(format!(
-                "{name} has less than {}: too little to measure",
-                human(CHUNK as u64)
+                "{name} has less than {least}: too little to measure"
             )));
         }
         let remarks = device.claim.iter().flat_map(|claim| claim.remarks.clone());
@@ -197,7 +197,7 @@ impl Filled {
     }
 
     /// Returns the file system and the devices below it (`dm-0 → nvme0n1`) as facts of the case.
-    pub fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
+    pub(crate) fn storage_facts(&self, storage: Option<&Storage>) -> Achieved {
         let mut place = Achieved::default();
         place.set(&FILE_SYSTEM, self.file.facts.file_system.to_string());
         if let Some(storage) = storage {
@@ -254,7 +254,7 @@ pub(super) fn cool(file: &TestFile) {
 }
 
 /// Drops `bytes` bytes from offset `from` on from the page cache; the kernel may keep them.
-pub fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
+pub(crate) fn drop_pages(file: &TestFile, from: u64, bytes: u64) {
     let _ = rustix::fs::fadvise(file, from, std::num::NonZeroU64::new(bytes), Advice::DontNeed);
 }
 
@@ -270,7 +270,7 @@ fn filled_up(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Re
 
 /// Converts a failed fill to the failure of a case: `OutOfTime` at the deadline, `Environment` if a
 /// write failed, else see [`cannot_use`].
-pub fn cannot_fill(error: FillError) -> CannotMeasure {
+pub(crate) fn cannot_fill(error: FillError) -> CannotMeasure {
     match error {
         FillError::Target(error) => cannot_use(error),
         FillError::Load(_) => CannotMeasure::environment(error.to_string()),
@@ -290,7 +290,7 @@ fn check_test_dir(cx: &Context<'_>, cache: PageCacheMode) -> Result<DirFacts, Ca
 }
 
 /// Fails if the test directory of `machine` is on a file system in memory.
-pub fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure> {
+pub(crate) fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure> {
     let file_system = machine.storage.as_ref().and_then(|storage| storage.file_system.as_ref());
     match file_system.filter(|known| known.medium == Medium::Memory) {
         Some(known) => Err(in_memory_error(&known.fs_type)),
@@ -299,20 +299,20 @@ pub fn check_not_in_memory(machine: &Machine) -> Result<(), CannotMeasure> {
 }
 
 /// Returns the error that the test directory is on `file_system`, such as tmpfs, not on a disk.
-pub fn in_memory_error(file_system: &str) -> CannotMeasure {
+pub(crate) fn in_memory_error(file_system: &str) -> CannotMeasure {
     CannotMeasure::not_here(format!(
         "the test directory is on {file_system}, which is in memory: direct I/O and fdatasync have no effect there; use a --dir on a disk"
     ))
 }
 
 /// Returns a warning if the file had a name for a moment, because the file system lacks O_TMPFILE.
-pub fn named_file_warning(file: &TestFile) -> Option<FileWarning> {
+pub(crate) fn named_file_warning(file: &TestFile) -> Option<FileWarning> {
     file.named.then(|| FileWarning::Named { file_system: file.facts.file_system.to_string() })
 }
 
 /// Returns a warning if memory may be behind the files: a RAM disk, a loop device on a file in
 /// memory, or a file system served by a process or the host.
-pub fn memory_warning(storage: Option<&Storage>) -> Option<FileWarning> {
+pub(crate) fn memory_warning(storage: Option<&Storage>) -> Option<FileWarning> {
     let storage = storage?;
     let is_memory = |disk: &&Disk| matches!(disk.kind, DiskKind::Zram | DiskKind::Ram);
     if let Some(disk) = storage.disks.iter().find(is_memory) {
@@ -334,7 +334,7 @@ fn space_saved_warning(file: &TestFile, bytes: u64) -> Option<FileWarning> {
 
 /// Converts a failure of the test file to that of a case: `NotHere` if O_DIRECT is refused,
 /// `Unsafe` if another user could interfere, else `Environment`.
-pub fn cannot_use(error: TargetError) -> CannotMeasure {
+pub(crate) fn cannot_use(error: TargetError) -> CannotMeasure {
     match error {
         TargetError::DirectRefused(..) => CannotMeasure::not_here(error.to_string()),
         TargetError::Planted(..) => CannotMeasure::refused(error.to_string()),

@@ -15,7 +15,7 @@ use crate::load::{FaultCause, LoadError, TransferFault, remaining_request};
 use plimsoll_model::job::disk::DiskEngine;
 
 /// Bytes of a fill write: large enough for any device's full rate.
-pub const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 20;
 
 const FILL_DEPTH: usize = 8;
 
@@ -30,7 +30,7 @@ const SLOW_WRITE_TIME: Duration = Duration::from_millis(500);
 
 /// Reason why a file was not filled.
 #[derive(Debug, thiserror::Error)]
-pub enum FillError {
+pub(crate) enum FillError {
     /// The file could not be synced or truncated, or refuses direct I/O.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -42,37 +42,32 @@ pub enum FillError {
         "the budget ended while the test file was being filled ({} of {} were written); use a smaller --size or a larger --budget",
         human(*.filled), human(*.bytes)
     )]
-    Late {
-        /// Filled bytes.
-        filled: u64,
-        /// Bytes to fill.
-        bytes: u64,
-    },
+    Late { filled: u64, bytes: u64 },
 }
 
 /// A range to fill, with time limits.
 #[derive(Debug, Clone, Copy)]
-pub struct Filling {
+pub(crate) struct Filling {
     /// First byte.
-    pub from: u64,
+    pub(crate) from: u64,
     /// Bytes; only whole chunks are filled.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Time after which a partial fill of at least a chunk suffices.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Deadline, however much is filled.
-    pub until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
 }
 
 impl Filling {
     /// Returns a fill of the first `bytes`, without a time limit.
-    pub fn of(bytes: u64) -> Self {
+    pub(crate) fn of(bytes: u64) -> Self {
         Filling { from: 0, bytes, patience: Duration::MAX, until: None }
     }
 }
 
 /// Fills the first `bytes` for at most `patience`. See [`fill_within`].
 #[cfg(test)]
-pub fn fill(
+pub(crate) fn fill(
     file: &Arc<TestFile>,
     bytes: u64,
     patience: Duration,
@@ -84,7 +79,11 @@ pub fn fill(
 /// Fills a range with data of `noise` in whole chunks, as far as its `patience` lasts; truncates
 /// the file there and syncs it. Returns the filled bytes. Fails with the first failed write, or at
 /// the deadline `until`.
-pub fn fill_within(file: &Arc<TestFile>, filling: Filling, noise: &mut TestData) -> Result<u64, FillError> {
+pub(crate) fn fill_within(
+    file: &Arc<TestFile>,
+    filling: Filling,
+    noise: &mut TestData,
+) -> Result<u64, FillError> {
     let Filling { from, bytes, patience, until } = filling;
     let mut opened = open(DiskEngine::PLAIN, file, FILL_DEPTH, CHUNK).map_err(LoadError::from)?;
     let engine = opened.engine.as_dyn();

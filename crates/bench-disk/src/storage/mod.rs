@@ -1,8 +1,8 @@
 //! Files of a case: filled, shared by the cases of a run, lent to reference tools.
 
 pub(crate) mod case_files;
-pub mod file;
-pub mod fill;
+pub(crate) mod file;
+pub(crate) mod fill;
 pub(crate) mod precondition;
 pub(crate) mod tool_files;
 pub(crate) mod trim;

@@ -343,17 +343,15 @@ impl<'a> JobReader<'a> {
 /// Parses `bssplit`, `4k/10:64k/50:32k/40`; sizes without a percentage share the rest equally.
 /// `base`: bytes per `k`. `None` unless the percentages add up to 100.
 fn split(text: &str, base: Base) -> Option<Value> {
-    let parts: Vec<(u64, Option<u64>)> = text
-        .split(':')
-        .map(|part| {
-            let (size, share) = part.split_once('/').unwrap_or((part, ""));
-            let share = match share.trim() {
-                "" => None,
-                share => Some(value::count(share)?),
-            };
-            Some((value::size(size, base).filter(|size| *size > 0)?, share))
-        })
-        .collect::<Option<_>>()?;
+    let part = |part: &str| {
+        let (size, share) = part.split_once('/').unwrap_or((part, ""));
+        let share = match share.trim() {
+            "" => None,
+            share => Some(value::count(share)?),
+        };
+        Some((value::size(size, base).filter(|size| *size > 0)?, share))
+    };
+    let parts: Vec<(u64, Option<u64>)> = text.split(':').map(part).collect::<Option<_>>()?;
     let stated: u64 =
         parts.iter().filter_map(|(_, share)| *share).try_fold(0u64, |sum, share| sum.checked_add(share))?;
     let open = parts.iter().filter(|(_, share)| share.is_none()).count() as u64;
