@@ -170,12 +170,8 @@ impl ClockWatch {
 
     /// Returns the clocks that agree with the monotonic clock; empty if too little time has passed.
     pub fn confirmed_by(&self) -> Vec<ReferenceClock> {
-        let known =
-            |reference: &ReferenceClock| compare_rates(*reference, &self.readings[*reference as usize]);
-        ReferenceClock::ALL
-            .into_iter()
-            .filter(|reference| known(reference) == Some(ClockPace::Same))
-            .collect()
+        let pace = |clock: ReferenceClock| compare_rates(clock, &self.readings[clock as usize]);
+        ReferenceClock::ALL.into_iter().filter(|clock| pace(*clock) == Some(ClockPace::Same)).collect()
     }
 }
 

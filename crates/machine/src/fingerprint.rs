@@ -14,15 +14,11 @@ pub(super) fn of(machine: &Machine) -> String {
         format!("{:?}", machine.memory.nodes.len()),
         format!("{:?} {:?}", machine.virtualisation.hypervisor, machine.virtualisation.product),
     ];
-    let caches = cpu
-        .caches
-        .iter()
-        .map(|c| format!("{} {:?} {:?} {}", c.level, c.kind, c.size_bytes, c.instances.len()));
-    facts.extend(caches);
-    let hash = facts
-        .iter()
-        .flat_map(|fact| fact.bytes().chain([0]))
-        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    for c in &cpu.caches {
+        facts.push(format!("{} {:?} {:?} {}", c.level, c.kind, c.size_bytes, c.instances.len()));
+    }
+    let bytes = facts.iter().flat_map(|fact| fact.bytes().chain([0]));
+    let hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     format!("{hash:016x}")
 }
 

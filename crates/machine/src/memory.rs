@@ -92,23 +92,19 @@ impl Memory {
             s.root.text(&path).and_then(|text| chosen(&path, &text))
         };
         let (enabled, defrag) = (setting("enabled"), setting("defrag"));
+        let pools = s.root.names(POOLS);
+        let pools = s.keep("memory.huge_pages", pools).unwrap_or_default();
+        let live_page = u64::try_from(rustix::param::page_size()).ok();
         let huge_page = s.root.number(Path::new(THP).join("hpage_pmd_size")).ok();
         Self {
             total_bytes,
             available_bytes,
             swap_total_bytes,
             swap_free_bytes,
-            huge_pages: {
-                let found = s.root.names(POOLS);
-                let names = s.keep("memory.huge_pages", found).unwrap_or_default();
-                huge_pages(s.root, Path::new(POOLS), &names)
-            },
+            huge_pages: huge_pages(s.root, Path::new(POOLS), &pools),
             transparent_huge_pages: s.keep("memory.transparent_huge_pages", enabled),
             transparent_huge_pages_defrag: defrag.ok(),
-            page_bytes: match s.root.is_live() {
-                true => u64::try_from(rustix::param::page_size()).ok(),
-                false => huge_page.and_then(page_below),
-            },
+            page_bytes: if s.root.is_live() { live_page } else { huge_page.and_then(page_below) },
             transparent_huge_page_bytes: huge_page,
             nodes: only_node_has_all(nodes(s), total_bytes, available_bytes),
             modules: smbios::modules(s),
@@ -142,18 +138,13 @@ fn meminfo_bytes(path: &str, text: &str, key: &str) -> Result<u64, ReadError> {
 }
 
 fn huge_pages(root: &Root, dir: &Path, names: &[String]) -> Vec<HugePages> {
-    let mut pools: Vec<HugePages> = names
-        .iter()
-        .filter_map(|name| {
-            let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
-            let dir = dir.join(name);
-            Some(HugePages {
-                size_bytes: kib.checked_mul(1024)?,
-                total: root.number(dir.join("nr_hugepages")).ok(),
-                free: root.number(dir.join("free_hugepages")).ok(),
-            })
-        })
-        .collect();
+    let pool = |name: &String| {
+        let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
+        let number = |file: &str| root.number(dir.join(name).join(file)).ok();
+        let (total, free) = (number("nr_hugepages"), number("free_hugepages"));
+        Some(HugePages { size_bytes: kib.checked_mul(1024)?, total, free })
+    };
+    let mut pools: Vec<HugePages> = names.iter().filter_map(pool).collect();
     pools.sort_by_key(|pool| pool.size_bytes);
     pools
 }
@@ -162,11 +153,8 @@ fn nodes(s: &mut Survey) -> Vec<NumaNode> {
     const NODES: &str = "sys/devices/system/node";
     let found = s.root.names(NODES);
     let names = s.keep("memory.nodes", found).unwrap_or_default();
-    let mut ids: Vec<usize> = names
-        .iter()
-        .filter_map(|name| name.strip_prefix("node")?.parse().ok())
-        .filter(|&id| id < MAX_NODES)
-        .collect();
+    let ids = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
+    let mut ids: Vec<usize> = ids.filter(|&id| id < MAX_NODES).collect();
     ids.sort_unstable();
     ids.dedup();
     let nodes = ids.iter().map(|&id| node(s, id, &ids, &Path::new(NODES).join(format!("node{id}"))));
@@ -189,10 +177,8 @@ fn node(s: &mut Survey, id: usize, ids: &[usize], dir: &Path) -> NumaNode {
     let meminfo = dir.join("meminfo");
     let text = s.root.text(&meminfo);
     let bytes = |key: &str| text.clone().and_then(|t| meminfo_bytes(&meminfo.to_string_lossy(), &t, key));
-    let of_files = ["Active(file)", "Inactive(file)"]
-        .map(|key| bytes(key).unwrap_or(0))
-        .into_iter()
-        .fold(0, u64::saturating_add);
+    let of_files = ["Active(file)", "Inactive(file)"].map(|key| bytes(key).unwrap_or(0));
+    let of_files = of_files[0].saturating_add(of_files[1]);
     let (total, free) = (bytes("MemTotal"), bytes("MemFree").map(|free: u64| free.saturating_add(of_files)));
     let distance = dir.join("distance");
     let distances = s.root.text(&distance).and_then(|text| {

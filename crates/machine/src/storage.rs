@@ -329,11 +329,8 @@ fn slaves(s: &mut Survey, place: &Path) -> (DeviceLayer, Vec<PathBuf>) {
     let dir = place.join("slaves");
     let found = s.root.names(&dir);
     let names = s.keep("storage.disks", found).unwrap_or_default();
-    let mut below = Vec::new();
-    for name in names {
-        let found = s.root.resolve(dir.join(name));
-        below.extend(s.keep("storage.disks", found));
-    }
+    let found = names.iter().map(|name| s.root.resolve(dir.join(name))).collect::<Vec<_>>();
+    let below: Vec<PathBuf> = found.into_iter().filter_map(|found| s.keep("storage.disks", found)).collect();
     if below.is_empty() {
         s.note("storage.disks", format_args!("{} names no device below it", shown_path(&dir)));
     }
@@ -351,17 +348,14 @@ fn device_of(root: &Root, place: &StoragePath, mount: &Mount) -> Result<PathBuf,
 
 /// Returns the sysfs directory of the device that is a mount's source; the first for bcachefs.
 pub(super) fn device_by_source(root: &Root, mount: &Mount) -> Result<PathBuf, ReadError> {
-    let first = |source: &Path| {
-        let end = source.as_os_str().as_bytes().iter().position(|byte| *byte == b':');
-        let bytes = source.as_os_str().as_bytes();
-        PathBuf::from(OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]))
-    };
-    let source = if mount.fs_type == BCACHEFS { first(&mount.source) } else { mount.source.clone() };
+    let bytes = mount.source.as_os_str().as_bytes();
+    let first = bytes.split(|byte| *byte == b':').next().unwrap_or_default();
+    let source = Path::new(OsStr::from_bytes(if mount.fs_type == BCACHEFS { first } else { bytes }));
     if !source.starts_with("/dev") {
         let cause = format!("{} on {} names no device", mount.fs_type, shown_path(&mount.source));
         return Err(ReadError::Failed { path: shown_path(&mount.point), cause });
     }
-    device_named(root, &source)
+    device_named(root, source)
 }
 
 fn device_named(root: &Root, path: &Path) -> Result<PathBuf, ReadError> {

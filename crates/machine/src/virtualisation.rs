@@ -137,19 +137,18 @@ impl Virtualisation {
     }
 
     fn look_at_metadata(&mut self, root: &Root) {
-        const KEPT: &str = METADATA;
         if self.system_vendor.as_deref() == Some(EC2) {
             return;
         }
         let kept =
-            root.text(KEPT).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+            root.text(METADATA).ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
         let Some(kept) = kept else { return };
         let is_ec2 = ["cloud_name", "cloud-name"].iter().any(|key| kept["v1"][key] == "aws");
         let metadata = &kept["ds"]["meta_data"];
         let named = ["instance-type", "instance_type"].iter().find_map(|key| metadata[key].as_str());
         if let Some(named) = named.filter(|_| is_ec2) {
             self.instance = Some(shown(named));
-            self.evidence.push(shown(&format!("/{KEPT}: an Amazon EC2 {named}")));
+            self.evidence.push(shown(&format!("/{METADATA}: an Amazon EC2 {named}")));
         }
     }
 
@@ -181,8 +180,8 @@ impl Virtualisation {
                 continue;
             };
             if is_bare_x86 && CLOUDS_WITH_BARE_METAL.contains(hint) {
-                self.evidence
-                    .push(shown(&format!("DMI {name} is {text}, but the processor has no flag hypervisor")));
+                let evidence = format!("DMI {name} is {text}, but the processor has no flag hypervisor");
+                self.evidence.push(shown(&evidence));
             } else {
                 self.guess(Some(hypervisor), format!("DMI {name} is {text}"));
             }

@@ -223,8 +223,8 @@ impl Registry {
 impl RegistryEntry {
     fn new(directory: &Path, parent: &Path, name: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let content =
-            EntryContent { host: host(), parent: parent.to_owned(), parent_inode: parent.metadata()?.ino() };
+        let parent_inode = parent.metadata()?.ino();
+        let content = EntryContent { host: host(), parent: parent.to_owned(), parent_inode };
         let path = directory.join(format!("{name}{ENTRY}"));
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         // A reaper that sees it now ignores new and empty entries.
@@ -313,10 +313,8 @@ fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<(
     }
     for entry in fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))? {
         let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
-        }
+        let is_directory = entry.file_type()?.is_dir();
+        if is_directory { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
     }
     Ok(())
 }
@@ -324,10 +322,8 @@ fn clear(parent: BorrowedFd<'_>, name: &str, inode: Option<u64>) -> io::Result<(
 /// Returns whether a mount point contains the unique `name` (proc_pid_mountinfo(5), field 5).
 fn is_mounted_below(name: &str) -> io::Result<bool> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(mounts
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .any(|point| point.split('/').any(|part| part == name)))
+    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    Ok(points.any(|point| point.split('/').any(|part| part == name)))
 }
 
 fn read(file: &File) -> Option<(EntryContent, Option<u64>)> {

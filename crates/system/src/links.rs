@@ -177,9 +177,9 @@ fn trusted_link(until: FollowEnd) -> impl Fn(&Path, &Path, &Metadata) -> Result<
         if may_follow(&owners, same, found.uid(), about.uid()) {
             return Ok(());
         }
+        let name = crate::text::shown_bytes(name.file_name().unwrap_or_default().as_bytes());
         Err(LinkError::Refused(format!(
-            "'{}' in the path is a symbolic link owned by user {}; use the path of the file itself",
-            crate::text::shown_bytes(name.file_name().unwrap_or_default().as_bytes()),
+            "'{name}' in the path is a symbolic link owned by user {}; use the path of the file itself",
             found.uid()
         )))
     }
@@ -203,10 +203,9 @@ impl PathPlace {
         let directory = fstat(&self.directory)?;
         let me = rustix::process::geteuid().as_raw();
         if is_planted(me, found.st_uid, directory.st_uid, directory.st_mode) {
-            return Err(LinkError::Refused(format!(
-                "it belongs to user {}, who may have put it there; use another file",
-                found.st_uid
-            )));
+            let owner = found.st_uid;
+            let why = format!("it belongs to user {owner}, who may have put it there; use another file");
+            return Err(LinkError::Refused(why));
         }
         Ok(())
     }

@@ -16,14 +16,14 @@ pub fn check_available() -> io::Result<()> {
         Ok(_) | Err(Errno::INTR | Errno::NOSYS | Errno::PERM) => Ok(()),
         Err(errno) => Err(errno),
     };
-    match ask(GetRandomFlags::INSECURE) {
+    let asked = match ask(GetRandomFlags::INSECURE) {
         // Before Linux 5.6, where /dev/urandom has bytes before the pool is ready.
-        Err(Errno::INVAL) => match ask(GetRandomFlags::NONBLOCK) {
-            Err(Errno::AGAIN) => Ok(()),
-            asked => asked.map_err(|errno| none(&io::Error::from(errno))),
-        },
-        asked => asked.map_err(|errno| none(&io::Error::from(errno))),
-    }
+        Err(Errno::INVAL) => {
+            ask(GetRandomFlags::NONBLOCK).or_else(|e| if e == Errno::AGAIN { Ok(()) } else { Err(e) })
+        }
+        asked => asked,
+    };
+    asked.map_err(|errno| none(&io::Error::from(errno)))
 }
 
 fn none(why: &dyn std::fmt::Display) -> io::Error {

@@ -74,36 +74,28 @@ impl Trust {
                 None => return Ok(first),
                 Some(interpreter) if interpreter.is_absolute() => next = interpreter,
                 Some(interpreter) => {
+                    let (path, interpreter) = (shown_path(path), shown_path(&interpreter));
                     return Err(format!(
-                        "{} is not run: its interpreter {} is not an absolute path",
-                        shown_path(path),
-                        shown_path(&interpreter)
+                        "{path} is not run: its interpreter {interpreter} is not an absolute path"
                     ));
                 }
             }
         }
-        Err(format!(
-            "{} is not run: its #! line leads through too many scripts; name the program itself",
-            shown_path(path)
-        ))
+        let path = shown_path(path);
+        Err(format!("{path} is not run: its #! line leads through too many scripts; name the program itself"))
     }
 
     fn real(&self, path: &Path) -> Result<PathBuf, String> {
         let judge = |directory: &Path, name: &Path, found: &Metadata| self.judge(directory, name, found);
+        let (shown, as_root) = (shown_path(path), if self.user == 0 { " as root" } else { "" });
         let real = follow(path, FollowEnd::Name, judge).map_err(|error| match error {
-            LinkError::Refused(why) => {
-                format!(
-                    "{} is not run{}: {why}",
-                    shown_path(path),
-                    if self.user == 0 { " as root" } else { "" }
-                )
-            }
-            LinkError::Failed(e) => format!("{}: {e}", shown_path(path)),
+            LinkError::Refused(why) => format!("{shown} is not run{as_root}: {why}"),
+            LinkError::Failed(e) => format!("{shown}: {e}"),
         })?;
         match real.metadata() {
             Ok(found) if found.is_file() && found.mode() & ANYBODY_RUNS != 0 => Ok(real),
-            Ok(_) => Err(format!("{} is not an executable file", shown_path(path))),
-            Err(e) => Err(format!("{}: {e}", shown_path(path))),
+            Ok(_) => Err(format!("{shown} is not an executable file")),
+            Err(e) => Err(format!("{shown}: {e}")),
         }
     }
 
@@ -114,11 +106,10 @@ impl Trust {
         let writable = |path| Err(LinkError::Refused(format!("other users may write {}", shown_path(path))));
         let owned = |path, found: &Metadata| match self.owners.contains(&found.uid()) {
             true => Ok(()),
-            false => Err(LinkError::Refused(format!(
-                "{} belongs to another user (uid {})",
-                shown_path(path),
-                found.uid()
-            ))),
+            false => {
+                let (path, uid) = (shown_path(path), found.uid());
+                Err(LinkError::Refused(format!("{path} belongs to another user (uid {uid})")))
+            }
         };
         let about = directory.symlink_metadata()?;
         if is_root {

@@ -91,17 +91,16 @@ pub(crate) fn limits(root: &Root) -> Vec<IoLimit> {
 fn stated_limits(root: &Root, version: Version, dir: &Path) -> Vec<(String, String, u64)> {
     let text = |file: &str| root.text(dir.join(file)).unwrap_or_default();
     match version {
-        Version::V1 => V1
-            .iter()
-            .flat_map(|(file, name)| {
-                let text = text(file);
+        Version::V1 => {
+            let of_file = |(file, name): &(&str, &str)| {
                 let of = |line: &str| {
                     let (device, value) = line.split_once(' ')?;
                     Some((number(device)?, (*name).to_owned(), value.trim().parse().ok().filter(|n| *n > 0)?))
                 };
-                text.lines().filter_map(of).collect::<Vec<_>>()
-            })
-            .collect(),
+                text(file).lines().filter_map(of).collect::<Vec<_>>()
+            };
+            V1.iter().flat_map(of_file).collect()
+        }
         Version::V2 => {
             let text = text("io.max");
             let of = |line: &str| {

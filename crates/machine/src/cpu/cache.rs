@@ -84,11 +84,8 @@ pub(super) fn last_level(caches: &[CpuCache], cpus: &CpuSet) -> Option<(u64, u64
     let mut total = 0_u64;
     let mut counted: Vec<(usize, usize)> = Vec::new();
     for cpu in cpus.iter() {
-        let (kind, cache) = caches
-            .iter()
-            .enumerate()
-            .filter(|(_, cache)| cache.holds_data() && cache.serves(cpu))
-            .max_by_key(|(_, cache)| cache.level)?;
+        let own = caches.iter().enumerate().filter(|(_, cache)| cache.holds_data() && cache.serves(cpu));
+        let (kind, cache) = own.max_by_key(|(_, cache)| cache.level)?;
         let instance = cache.instances.iter().position(|set| set.contains(cpu))?;
         if !counted.contains(&(kind, instance)) {
             counted.push((kind, instance));

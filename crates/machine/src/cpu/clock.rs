@@ -50,10 +50,8 @@ impl CpuClock {
         let shown_hz = max_hz;
         let max_hz = shown_hz.filter(|&max| !(hides_turbo && is_nominal(max)));
         if shown_hz.is_some() && max_hz.is_none() {
-            s.note(
-                "cpu.clock.max_hz",
-                "acpi-cpufreq reports the highest clock without turbo, and turbo is allowed",
-            );
+            let why = "acpi-cpufreq reports the highest clock without turbo, and turbo is allowed";
+            s.note("cpu.clock.max_hz", why);
         } else if max_hz.is_none() {
             let path = sys_cpu(first).join("cpufreq/cpuinfo_max_freq");
             let why =
@@ -82,12 +80,8 @@ fn clock_in_name(name: &str) -> Option<u64> {
     if !digits || part.len() != 2 {
         return None;
     }
-    let hz = whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(100)?
-        .checked_add(part.parse().ok()?)?
-        .checked_mul(10_000_000)?;
+    let hundredths = whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(part.parse().ok()?)?;
+    let hz = hundredths.checked_mul(10_000_000)?;
     Some(hz).filter(|&hz| (100_000_000..=20_000_000_000).contains(&hz))
 }
 

@@ -77,14 +77,14 @@ pub fn find_holder(root: &Root, watched: &[WatchedFile]) -> OpenerSearch {
         let opener = || Opener { process, name: process_name(root, process) };
         match held_by(root, process, watched) {
             None => seen.unseen += 1,
-            Some(ProcessFindings { watched_index: Some(place), .. }) => {
+            Some((Some(place), _)) => {
                 seen.holder = Some((opener(), place));
                 return seen;
             }
-            Some(ProcessFindings { unlisted, .. }) if unlisted => {
+            Some((None, true)) => {
                 seen.unlisted.get_or_insert_with(opener);
             }
-            Some(_) => {}
+            Some((None, false)) => {}
         }
     }
     seen
@@ -221,11 +221,11 @@ pub(super) fn fdinfo_value(root: &Root, link: &Path, line: &str) -> Option<Strin
 /// Returns the access mode of the descriptor `link` (`proc/PID/fd/N`); `None` if unknown.
 pub fn access_mode(root: &Root, link: &Path) -> Option<OpenMode> {
     const MODE: u32 = 3;
-    match u32::from_str_radix(&fdinfo_value(root, link, "flags:")?, 8).ok()? & MODE {
-        0 => Some(OpenMode::Read),
-        1 => Some(OpenMode::Write),
-        _ => Some(OpenMode::Both),
-    }
+    Some(match u32::from_str_radix(&fdinfo_value(root, link, "flags:")?, 8).ok()? & MODE {
+        0 => OpenMode::Read,
+        1 => OpenMode::Write,
+        _ => OpenMode::Both,
+    })
 }
 
 /// Access mode of an open file (open(2)).
@@ -239,13 +239,9 @@ pub enum OpenMode {
     Both,
 }
 
-struct ProcessFindings {
-    watched_index: Option<usize>,
-    unlisted: bool,
-}
-
-/// Returns which of the `watched` files a process holds; `None` if it may not be examined.
-fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<ProcessFindings> {
+/// Returns which of the `watched` files a process holds, and whether it has an unlisted ring; `None`
+/// if it may not be examined.
+fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<(Option<usize>, bool)> {
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))
     };
@@ -263,12 +259,11 @@ fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<Process
     });
     let open = open.or_else(|| of(&|one| all.lost.iter().any(|file| file.may_be(&one.name))));
     let unlisted = all.unlisted && of(&|_| true).is_some();
-    let place = match open {
-        Some(place) => Some(place),
-        None => mapped(root, thread_with_maps(root, process), &place, watched)?
-            .filter(|place| !watched[*place].writers_only),
-    };
-    Some(ProcessFindings { watched_index: place, unlisted })
+    if open.is_some() {
+        return Some((open, unlisted));
+    }
+    let mapped = mapped(root, thread_with_maps(root, process), &place, watched)?;
+    Some((mapped.filter(|place| !watched[*place].writers_only), unlisted))
 }
 
 /// Returns whether an open file is on btrfs, whose subvolume numbers are in no mount table.

@@ -50,10 +50,9 @@ pub(super) fn registered(root: &Root, process: &str, link: &Path, patient: bool)
         }
         let whole = root.head(&info, INFO_CAP).ok().filter(|text| (text.len() as u64) < INFO_CAP);
         if let Some(paths) = whole.and_then(|text| files(&text, tells_all)) {
-            let all = paths.into_iter();
-            return Some(
-                all.map(|path| Registered { thing: find_registered(root, process, &path), path }).collect(),
-            );
+            let registered =
+                |path: PathBuf| Registered { thing: find_registered(root, process, &path), path };
+            return Some(paths.into_iter().map(registered).collect());
         }
         if !is_ring() {
             return Some(Vec::new());

@@ -65,10 +65,8 @@ pub fn examine(root: &Root, number: DeviceNumber) -> DeviceUse {
     let place = match sysfs_directory(root, number) {
         Ok(place) => place,
         Err(why) => {
-            return DeviceUse {
-                users: vec![format!("is not described by sysfs: {why}")],
-                ..DeviceUse::default()
-            };
+            let users = vec![format!("is not described by sysfs: {why}")];
+            return DeviceUse { users, ..DeviceUse::default() };
         }
     };
     let mut phrases = Vec::new();
@@ -213,8 +211,7 @@ impl SurveyedStack<'_> {
             let users = users.unwrap_or_else(|| vec!["cannot be looked at".to_owned()]);
             let harmless = matches!(node.step, StackStep::Member | StackStep::OtherPath) && users.is_empty();
             if !harmless {
-                phrases
-                    .extend(users.into_iter().map(|used| format!("has the partition {name}, which {used}")));
+                phrases.extend(users.iter().map(|used| format!("has the partition {name}, which {used}")));
                 named.push(name);
             }
         }
@@ -241,15 +238,10 @@ impl SurveyedStack<'_> {
                 _ => continue,
             };
             partial[at] = part || partial[node.from];
-            let by_name = || {
-                matches!(node.thing, FileOrDevice::Block(_))
-                    .then(|| Path::new("/dev").join(node.name.replace('!', "/")))
-            };
-            let path = node
-                .path
-                .clone()
-                .or_else(|| by_name().filter(|path| FileOrDevice::at(root, path) == Some(node.thing)));
-            let name = node.name.clone();
+            let is_block = matches!(node.thing, FileOrDevice::Block(_));
+            let by_name = is_block.then(|| Path::new("/dev").join(node.name.replace('!', "/")));
+            let by_name = by_name.filter(|path| FileOrDevice::at(root, path) == Some(node.thing));
+            let (path, name) = (node.path.clone().or(by_name), node.name.clone());
             all.push(LowerDevice { thing: node.thing, name, path, claimable, partial: partial[at] });
         }
         all
@@ -262,10 +254,7 @@ impl SurveyedStack<'_> {
     fn watch(&self, node: &StackMember) -> WatchedFile {
         WatchedFile {
             thing: node.thing,
-            name: match node.step {
-                StackStep::Itself => String::new(),
-                _ => node.name.clone(),
-            },
+            name: if node.step == StackStep::Itself { String::new() } else { node.name.clone() },
             writers_only: matches!(node.step, StackStep::Member | StackStep::OtherPath | StackStep::Memory),
             exempt: node.server.into_iter().collect(),
             shown_on: self.blind.clone(),
@@ -275,23 +264,20 @@ impl SurveyedStack<'_> {
     fn remarks(&self) -> Vec<String> {
         let mut phrases = self.stack.remarks.clone();
         for node in &self.stack.nodes {
+            let name = &node.name;
             if let FileOrDevice::File(file) = node.thing
                 && let Some((Medium::Stacked | Medium::Network, kind)) = self.survey.medium(file.system)
             {
                 phrases.push(format!(
-                    "{} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here",
-                    node.name
+                    "{name} is on a file system of type {kind}: who else uses what is behind that cannot be seen from here"
                 ));
             }
-            let place =
-                node.place.as_deref().map(|place| place.to_string_lossy().into_owned()).unwrap_or_default();
-            let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| node.name.starts_with(kind));
+            let place = node.place.as_deref().unwrap_or(Path::new("")).to_string_lossy();
+            let remote = ["rbd", "rnbd", "drbd", "etherd"].iter().any(|kind| name.starts_with(kind));
             let fabric = ["/session", "/rport-", "/nvme-fabrics/"].iter().any(|part| place.contains(part));
             if remote || fabric {
-                phrases.push(format!(
-                    "{} is shared over a network: who uses it on other machines cannot be seen from here",
-                    node.name
-                ));
+                let why = "who uses it on other machines cannot be seen from here";
+                phrases.push(format!("{name} is shared over a network: {why}"));
             }
         }
         let unseen = self.survey.tables.unseen;
@@ -301,9 +287,8 @@ impl SurveyedStack<'_> {
         }
         let root = &self.survey.root;
         if root.is_live() && !is_first_namespace(root, "pid").unwrap_or(false) {
-            phrases.push(
-                "processes outside of this container cannot be seen: they may use the device".to_owned(),
-            );
+            let why = "processes outside of this container cannot be seen: they may use the device";
+            phrases.push(why.to_owned());
         }
         phrases
     }

@@ -112,19 +112,15 @@ impl HealthCounters {
         let rises = |of: fn(&Throttled) -> &BTreeMap<String, u64>| {
             throttled.map(|(now, then)| rises(of(then), of(now))).unwrap_or_default()
         };
-        let controllers = self
-            .controllers
-            .iter()
-            .filter_map(|now| now.since(before.controllers.iter().find(|one| one.name == now.name)?));
-        let interfaces = self
-            .interfaces
-            .iter()
-            .filter_map(|now| now.since(before.interfaces.iter().find(|one| one.name == now.name)?));
+        let controller =
+            |now: &Controller| now.since(before.controllers.iter().find(|one| one.name == now.name)?);
+        let interface =
+            |now: &Interface| now.since(before.interfaces.iter().find(|one| one.name == now.name)?);
         HealthChange {
             cores_throttled: rises(|all| &all.cores),
             packages_throttled: rises(|all| &all.packages),
-            controllers: controllers.collect(),
-            interfaces: interfaces.collect(),
+            controllers: self.controllers.iter().filter_map(controller).collect(),
+            interfaces: self.interfaces.iter().filter_map(interface).collect(),
         }
     }
 }
