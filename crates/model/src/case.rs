@@ -33,6 +33,22 @@ pub enum Value {
     Word(String),
 }
 
+impl Value {
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self {
+            Value::Size(n) | Value::Count(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn word(&self) -> Option<&str> {
+        match self {
+            Value::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+}
+
 /// Error in the text of a case or parameter.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum CaseError {
@@ -126,11 +142,9 @@ impl Case {
     /// Sets parameter `name` to `value`; ignored if [`KEYS`] has no such name.
     #[must_use]
     pub fn with(mut self, name: &str, value: Value) -> Self {
-        if let Ok(key) = Key::find(name) {
-            match self.params.iter_mut().find(|(n, _)| *n == key.name) {
-                Some(slot) => slot.1 = value,
-                None => self.params.push((key.name, value)),
-            }
+        match self.params.iter_mut().find(|(n, _)| *n == name) {
+            Some(slot) => slot.1 = value,
+            None => self.params.extend(Key::find(name).ok().map(|key| (key.name, value))),
         }
         self
     }
@@ -189,10 +203,7 @@ impl Case {
 
     /// Returns the size in bytes or count `name`; `None` if missing or of another kind.
     pub fn number(&self, name: &str) -> Option<u64> {
-        match self.get(name)? {
-            Value::Size(n) | Value::Count(n) => Some(*n),
-            _ => None,
-        }
+        self.get(name)?.number()
     }
 
     /// Returns the mix of sizes `name`; `None` if missing or a single size.
@@ -205,10 +216,7 @@ impl Case {
 
     /// Returns the word of parameter `name`; `None` if missing or of another kind.
     pub fn word(&self, name: &str) -> Option<&str> {
-        match self.get(name)? {
-            Value::Word(w) => Some(w),
-            _ => None,
-        }
+        self.get(name)?.word()
     }
 
     /// Returns the number of threads; 1 if the case names none.

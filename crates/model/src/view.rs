@@ -72,15 +72,14 @@ impl<'a> RunView<'a> {
         let rates: Vec<&Measurement> = self.measurements.iter().filter(|m| is_comparable(m)).collect();
         let same =
             |a: &Measurement, b: &Measurement| (kind(a), &a.node, a.repeat) == (kind(b), &b.node, b.repeat);
-        let mut found = Vec::new();
-        for (index, first) in rates.iter().enumerate() {
-            if rates[..index].iter().any(|earlier| same(earlier, first)) {
-                continue;
-            }
+        let is_first = |(index, first): &(usize, &&'a Measurement)| {
+            !rates[..*index].iter().any(|earlier| same(earlier, first))
+        };
+        let alike = |(_, first): (usize, &&'a Measurement)| {
             let alike: Vec<&Measurement> = rates.iter().copied().filter(|m| same(m, first)).collect();
-            found.extend(compared_alike(&alike));
-        }
-        found
+            compared_alike(&alike)
+        };
+        rates.iter().enumerate().filter(is_first).flat_map(alike).collect()
     }
 }
 

@@ -29,10 +29,7 @@ pub const PATTERN: LabelPart = LabelPart::Instead("pattern", &[("sequential", "s
 /// Returns the [`label`] with its subsystem in front: `memory read 512 MiB ×2`.
 pub fn full(parts: &[LabelPart], case: &Case) -> String {
     let (subsystem, label) = (case.subsystem(), label(parts, case));
-    match label.to_lowercase().starts_with(subsystem) {
-        true => label,
-        false => format!("{subsystem} {label}"),
-    }
+    if label.to_lowercase().starts_with(subsystem) { label } else { format!("{subsystem} {label}") }
 }
 
 /// Returns (name, value as text) of the parameters that a label contains as `name value`.
@@ -59,10 +56,7 @@ pub fn label(parts: &[LabelPart], case: &Case) -> String {
     let rest = words.added().map(|(name, value)| format!("{name} {}", words.value(value)));
     let rest: Vec<String> = rest.collect();
     words.stated.extend(rest);
-    match words.stated.is_empty() {
-        true => case.benchmark().to_owned(),
-        false => words.stated.join(" "),
-    }
+    if words.stated.is_empty() { case.benchmark().to_owned() } else { words.stated.join(" ") }
 }
 
 struct Words<'a> {

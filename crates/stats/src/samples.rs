@@ -26,10 +26,9 @@ impl Samples {
         if points.is_empty() {
             return Err(NotSamples::Empty);
         }
-        match points.iter().position(|point| !point.is_finite()) {
-            Some(index) => Err(NotSamples::NotFinite { index, value: points[index] }),
-            None => Ok(Samples(points)),
-        }
+        let wrong = points.iter().position(|point| !point.is_finite());
+        let wrong = wrong.map(|index| NotSamples::NotFinite { index, value: points[index] });
+        wrong.map_or(Ok(Samples(points)), Err)
     }
 
     /// Returns the samples in the order of measurement.

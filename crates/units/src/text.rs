@@ -77,18 +77,13 @@ pub fn read_small(path: &Path, most: u64) -> Result<String, String> {
 
 /// Returns the text of an open regular file of at most `most` bytes; fails like [`read_small`].
 pub fn read_small_file(file: std::fs::File, most: u64) -> Result<String, String> {
-    let about = file.metadata().map_err(|e| e.to_string())?;
-    if !about.is_file() {
+    if !file.metadata().map_err(|e| e.to_string())?.is_file() {
         return Err("not a regular file".to_owned());
-    }
-    let too_large = || format!("larger than {} MiB", most >> 20);
-    if about.len() > most {
-        return Err(too_large());
     }
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     if bytes.len() as u64 > most {
-        return Err(too_large());
+        return Err(format!("larger than {} MiB", most >> 20));
     }
     let text = String::from_utf8(bytes).map_err(|e| format!("not UTF-8 ({e})"))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

@@ -35,7 +35,9 @@ pub fn channel_limits(machine: &Machine, case: &Case) -> Result<Vec<Limit>, Stri
         }
         (Err(why), Ok(mut most)) => {
             let whole = most.reason.unwrap_or_default();
-            most.reason = Some(format!("{whole}{why}; {}", may_be_less(machine)));
+            let is_virtual = machine.virtualisation.is_virtual == Some(true);
+            let less = if is_virtual { "a virtual machine may get less" } else { "it is unknown which are" };
+            most.reason = Some(format!("{whole}{why}; {less}"));
             Ok(vec![most])
         }
         (Err(_), Err(why)) => Err(why),
@@ -76,8 +78,7 @@ fn full_channels_limit(machine: &Machine, case: &Case) -> Result<Limit, String> 
     let limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
     let whose = if sockets > shown { "of all sockets that the host may have" } else { "of the whole socket" };
     let reason = Some(format!("{whose} with all channels filled"));
-    let limit = Limit { reason, scope: Some(LimitScope::Socket), ..limit };
-    let limit = limit.passed_by(PASSED_BY);
+    let limit = Limit { reason, scope: Some(LimitScope::Socket), ..limit }.passed_by(PASSED_BY);
     Ok(match machine.virtualisation.is_virtual {
         Some(false) => limit,
         // Only the hypervisor knows the sockets of the guest's memory and the host's caches.
@@ -97,22 +98,18 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     if machine.virtualisation.is_virtual != Some(false) {
         return Err(" (a hypervisor makes up what SMBIOS says)".to_owned());
     }
-    let widest = modules.iter().map(|module| module.width_bits).collect::<Option<Vec<u32>>>();
-    let fastest = modules.iter().map(|module| module.megatransfers).collect::<Option<Vec<u32>>>();
-    let most =
-        |numbers: Option<Vec<u32>>| numbers.and_then(|numbers| numbers.into_iter().max()).map(f64::from);
-    let (Some(bits), Some(speed)) = (most(widest), most(fastest)) else {
+    let most = |number: fn(&Module) -> Option<u32>| {
+        let numbers: Option<Vec<u32>> = modules.iter().map(number).collect();
+        numbers?.into_iter().max().map(f64::from)
+    };
+    let (Some(bits), Some(speed)) = (most(|module| module.width_bits), most(|module| module.megatransfers))
+    else {
         return Err(" (SMBIOS lacks the width or the speed of a module)".to_owned());
     };
-    let (channels, reason) = match count(modules) {
-        Some(channels) => (channels, None),
-        None => (
-            modules.len(),
-            Some(
-                "the firmware does not name channels: each module is taken to have one of its own".to_owned(),
-            ),
-        ),
-    };
+    let named: Option<BTreeSet<&str>> = modules.iter().map(|module| module.channel.as_deref()).collect();
+    let reason = "the firmware does not name channels: each module is taken to have one of its own";
+    let reason = named.is_none().then(|| reason.to_owned());
+    let channels = named.map_or(modules.len(), |named| named.len());
     let (used, all) = match sockets(machine, case) {
         Err(why) if case.node().is_some() => return Err(format!("; {why}")),
         found => found.unwrap_or((1.0, 1.0)),
@@ -135,19 +132,6 @@ fn populated(machine: &Machine, case: &Case) -> Result<Limit, String> {
     let limit =
         limit.passed_by(PASSED_BY).resting_on_or("what the firmware says of the memory", "a cache answered");
     Ok(Limit { reason, ..limit })
-}
-
-/// Counts the channels that have a module; `None` if the channel of a module is unknown.
-fn count(modules: &[Module]) -> Option<usize> {
-    let channels: Option<BTreeSet<&str>> = modules.iter().map(|module| module.channel.as_deref()).collect();
-    channels.map(|channels| channels.len())
-}
-
-fn may_be_less(machine: &Machine) -> &'static str {
-    match machine.virtualisation.is_virtual {
-        Some(true) => "a virtual machine may get less",
-        _ => "it is unknown which are",
-    }
 }
 
 fn no_channels(machine: &Machine) -> String {
@@ -190,7 +174,6 @@ fn shows_sockets(machine: &Machine) -> bool {
 
 /// Returns (sockets that carry the case's traffic, all sockets); fails if they are unknown.
 fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
-    let unknown = || "the kernel does not tell which socket the CPUs are on".to_owned();
     let node = case.node().and_then(|id| machine.memory.nodes.iter().find(|node| node.id as u64 == id));
     if let Some(node) = node.filter(|node| node.cpus.is_empty()) {
         return Err(format!(
@@ -209,7 +192,7 @@ fn sockets(machine: &Machine, case: &Case) -> Result<(f64, f64), String> {
         (Some(used), Some(all)) if !used.is_empty() => {
             Ok((of_hardware(machine, used.len()) as f64, all.len() as f64))
         }
-        _ => Err(unknown()),
+        _ => Err("the kernel does not tell which socket the CPUs are on".to_owned()),
     }
 }
 

@@ -30,14 +30,10 @@ pub fn credits(question: &Question<'_>, full: &Limit) -> Option<Limit> {
     ];
     let formula = "full speed for as long as credits last, then × baseline";
     let value = median(per_sample.clone()).unwrap_or(whole);
-    let mut limit = Limit::fixed(LimitKind::Ceiling, LimitSource::Rated, value, formula, inputs);
-    limit.per_sample = per_sample;
-    limit.reason = Some(describe(row, lasts));
-    limit.fact.clone_from(&full.fact);
-    if full.source == LimitSource::Inferred {
-        limit.source = LimitSource::Inferred;
-    }
-    Some(limit)
+    let is_inferred = full.source == LimitSource::Inferred;
+    let source = if is_inferred { LimitSource::Inferred } else { LimitSource::Rated };
+    let limit = Limit::fixed(LimitKind::Ceiling, source, value, formula, inputs);
+    Some(Limit { per_sample, reason: Some(describe(row, lasts)), fact: full.fact.clone(), ..limit })
 }
 
 fn describe(row: &Burstable, lasts: f64) -> String {

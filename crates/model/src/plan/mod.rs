@@ -64,10 +64,8 @@ pub struct Group {
 impl Group {
     /// Returns the words of parameter `key`, or `defaults` if the group lacks it.
     pub fn words(&self, key: &str, defaults: &[&str]) -> Vec<String> {
-        self.list(key, defaults.iter().map(|w| (*w).to_owned()).collect(), |v| match v {
-            Value::Word(w) => Some(w.clone()),
-            _ => None,
-        })
+        let defaults = defaults.iter().map(|w| (*w).to_owned()).collect();
+        self.list(key, defaults, |value| value.word().map(str::to_owned))
     }
 
     /// Returns the words of `key`, by default `usual`; the word `all` stands for all of `every`.
@@ -81,10 +79,7 @@ impl Group {
 
     /// Returns the sizes (bytes) or counts of `key`, or `defaults` if the group lacks it.
     pub fn numbers(&self, key: &str, defaults: &[u64]) -> Vec<u64> {
-        self.list(key, defaults.to_vec(), |v| match v {
-            Value::Size(n) | Value::Count(n) => Some(*n),
-            _ => None,
-        })
+        self.list(key, defaults.to_vec(), Value::number)
     }
 
     /// Returns the sizes (bytes) or counts of `key`; `None` if the group lacks it.

@@ -33,10 +33,8 @@ const LEAST_WORK: u64 = 1_000_000;
 
 /// Returns `samples` of a series × `scale`, but at least [`LEAST_SERIES`]; no more than `samples`.
 pub fn series(samples: u32, scale: f64) -> u32 {
-    if scale >= 1.0 {
-        return samples;
-    }
-    ((f64::from(samples) * scale).round() as u32).max(LEAST_SERIES.min(samples))
+    let scaled = (f64::from(samples) * scale.min(1.0)).round() as u32;
+    scaled.max(LEAST_SERIES.min(samples))
 }
 
 /// Returns `seconds` per sample of a series × `scale`, not below `usual`, those of other cases.
@@ -51,9 +49,7 @@ pub fn scaled(group: &Group, scale: f64, on_files: OnFiles) -> Vec<Group> {
         return vec![group.clone()];
     }
     let (room, mut parts) = (room(group), parts(group));
-    for part in &mut parts {
-        shrink(part, scale, room, on_files);
-    }
+    parts.iter_mut().for_each(|part| shrink(part, scale, room, on_files));
     parts
 }
 
@@ -101,7 +97,7 @@ impl Unscaled {
 
 /// Returns `case` with amounts of `stated`; `None` unless it is in `small`, `stated` when scaled.
 fn restored(small: &Group, stated: &Group, case: &Case) -> Option<Case> {
-    let several = |value: &Value| matches!(value, Value::Word(word) if word == "all" || word == SWEEP);
+    let several = |value: &Value| value.word().is_some_and(|word| word == "all" || word == SWEEP);
     let mut amounts = Vec::new();
     for (key, values) in &small.lists {
         let Some(value) = case.get(key).filter(|_| !values.iter().any(several)) else { continue };
@@ -126,26 +122,24 @@ fn split_values(group: Group, key: &'static str) -> Vec<Group> {
 /// Scales the amounts of a part in place; its file has at least `room` bytes.
 fn shrink(part: &mut Group, scale: f64, room: u64, on_files: OnFiles) {
     let files = part.benchmarks.iter().any(|name| on_files(name));
-    let block = block(part);
-    let threads = threads(part);
+    let (block, threads) = (block(part), threads(part));
     let least = if part.asked("message") { LEAST_OPERATIONS } else { 2 };
     for (key, values) in &mut part.lists {
-        let rule: &dyn Fn(u64) -> u64 = match amount(key) {
+        let rule = |n: u64| match amount(key) {
             Some(ScaledAmount::Bytes) => {
-                &|n| times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads)))
+                times(n, scale).max(n.min(block.saturating_mul(least).saturating_mul(threads)))
             }
             Some(ScaledAmount::Transfers) => {
-                &|n| times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads)))
+                times(n, scale).max(n.min(LEAST_OPERATIONS.saturating_mul(threads)))
             }
-            Some(ScaledAmount::Operations) => &|n| times(n, scale).max(n.min(LEAST_WORK)),
-            Some(ScaledAmount::Order) => &|n| scaled_order(n, scale),
-            Some(ScaledAmount::File) if files => &|n| times(n, scale).max(LEAST_FILE).max(room),
-            Some(ScaledAmount::File) | None => continue,
+            Some(ScaledAmount::Operations) => times(n, scale).max(n.min(LEAST_WORK)),
+            Some(ScaledAmount::Order) => scaled_order(n, scale),
+            Some(ScaledAmount::File) if files => times(n, scale).max(LEAST_FILE).max(room),
+            Some(ScaledAmount::File) | None => n,
         };
         for value in values {
-            match value {
-                Value::Size(n) | Value::Count(n) => *n = rule(*n),
-                _ => {}
+            if let Value::Size(n) | Value::Count(n) = value {
+                *n = rule(*n);
             }
         }
     }

@@ -46,9 +46,7 @@ impl Achieved {
 
     /// Sets a fact if its value is known.
     pub fn set_some<T: Serialize>(&mut self, fact: &CaseFact<T>, value: Option<impl Into<T>>) {
-        if let Some(value) = value {
-            self.set(fact, value);
-        }
+        value.into_iter().for_each(|value| self.set(fact, value));
     }
 
     /// Returns a fact; `None` if missing, or of another type in a document of another version.

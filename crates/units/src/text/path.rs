@@ -13,46 +13,42 @@ enum WrittenPath {
     Bytes(Vec<u8>),
 }
 
-impl From<&Path> for WrittenPath {
-    fn from(path: &Path) -> Self {
-        match path.to_str() {
-            Some(text) => Self::Text(text.to_owned()),
-            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
-        }
+impl WrittenPath {
+    fn of(path: &Path) -> Self {
+        let bytes = || Self::Bytes(path.as_os_str().as_bytes().to_vec());
+        path.to_str().map_or_else(bytes, |text| Self::Text(text.to_owned()))
     }
-}
 
-impl From<WrittenPath> for PathBuf {
-    fn from(written: WrittenPath) -> Self {
-        match written {
-            WrittenPath::Text(text) => text.into(),
-            WrittenPath::Bytes(bytes) => OsString::from_vec(bytes).into(),
+    fn path(self) -> PathBuf {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => OsString::from_vec(bytes).into(),
         }
     }
 }
 
 /// Serialises a path as a string, or as a list of bytes if it is not UTF-8.
 pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    WrittenPath::from(path).serialize(to)
+    WrittenPath::of(path).serialize(to)
 }
 
 /// Deserialises a path from a string or a list of bytes; fails for any other value.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-    WrittenPath::deserialize(from).map(PathBuf::from)
+    WrittenPath::deserialize(from).map(WrittenPath::path)
 }
 
 /// Serialisation of optional paths.
 pub mod option {
-    use super::{Deserialize, Deserializer, Path, PathBuf, Serialize, Serializer, WrittenPath};
+    use super::{Deserialize, Deserializer, PathBuf, Serialize, Serializer, WrittenPath};
 
     /// Serialises a path as a string or list of bytes, `None` as null.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
-        path.as_deref().map(|path: &Path| WrittenPath::from(path)).serialize(to)
+        path.as_deref().map(WrittenPath::of).serialize(to)
     }
 
     /// Deserialises a path from a string or list of bytes, `None` from null.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
-        Ok(Option::<WrittenPath>::deserialize(from)?.map(PathBuf::from))
+        Ok(Option::<WrittenPath>::deserialize(from)?.map(WrittenPath::path))
     }
 }
 

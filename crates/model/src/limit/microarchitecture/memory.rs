@@ -60,13 +60,10 @@ impl SocketMemory {
             return Err(UnknownChip(core.note.unwrap_or_default()));
         }
         let name = cpu.model_name.as_deref().unwrap_or_default();
-        Ok(rows.iter().filter(is_listed).find(|row| row.fits(name) && row.is_of_vendor(machine)))
-    }
-
-    fn is_of_vendor(&self, machine: &Machine) -> bool {
-        let vendor = machine.virtualisation.system_vendor.as_deref();
-        self.vendors.is_empty()
-            || vendor.is_some_and(|vendor| self.vendors.iter().any(|known| known == vendor))
+        let vendor = machine.virtualisation.system_vendor.as_ref();
+        let is_of_vendor =
+            |row: &&Self| row.vendors.is_empty() || vendor.is_some_and(|vendor| row.vendors.contains(vendor));
+        Ok(rows.iter().filter(is_listed).filter(is_of_vendor).find(|row| row.fits(name)))
     }
 
     fn fits(&self, name: &str) -> bool {
