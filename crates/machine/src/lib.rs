@@ -31,7 +31,7 @@ pub use disk::Disk;
 pub use health::Health;
 pub use memory::Memory;
 pub use network::Nic;
-pub use processes::{BusyProcess, Others, Processes};
+pub use processes::{BusyProcess, Others, ProcessStat, Processes};
 pub use root::Root;
 pub use state::{MachineState, StateChange, StateSnapshot, StateWatch};
 pub use storage::{Storage, storage_behind};

@@ -14,20 +14,32 @@ const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 #[derive(Debug, Clone)]
 pub struct Processes {
     at: Instant,
-    all: BTreeMap<u32, ProcessFacts>,
+    all: BTreeMap<u32, ProcessStat>,
     /// Busy ticks of all CPUs, without steal.
     busy: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ProcessFacts {
-    name: String,
-    parent: u32,
-    /// Start in ticks since boot, because IDs are reused.
-    began: u64,
-    ticks: u64,
-    /// User and kernel time of children that were waited for, in ticks.
+/// Fields of the `stat` file of a process or thread (proc_pid_stat(5)). Times are in clock ticks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Sanitised name.
+    pub name: String,
+    /// State, such as 'R'.
+    pub state: char,
+    /// ID of the parent.
+    pub parent: u32,
+    /// Page faults without and with I/O.
+    pub faults: [u64; 2],
+    /// User and kernel time.
+    pub ticks: u64,
+    /// User and kernel time of children that were waited for.
     of_children: u64,
+    /// Number of threads.
+    pub threads: u64,
+    /// Start since boot, because IDs are reused.
+    pub began: u64,
+    /// CPU of the last run.
+    pub cpu: usize,
 }
 
 /// CPU usage of other processes in an interval.
@@ -53,7 +65,7 @@ pub struct BusyProcess {
 impl Processes {
     /// Reads the CPU time of all processes, without those that end in the meantime.
     pub fn read(root: &Root) -> Self {
-        let one = |id: u32| Some((id, process(&root.text(format!("proc/{id}/stat")).ok()?)?));
+        let one = |id: u32| Some((id, ProcessStat::read(root, &format!("proc/{id}"))?));
         Self {
             at: Instant::now(),
             all: root.processes().into_iter().filter_map(one).collect(),
@@ -93,7 +105,7 @@ impl Processes {
         Others { cpus: seen.max(unseen), most }
     }
 
-    fn used(&self, id: u32, now: &ProcessFacts) -> u64 {
+    fn used(&self, id: u32, now: &ProcessStat) -> u64 {
         let before = self.all.get(&id).filter(|before| before.began == now.began);
         now.ticks.saturating_sub(before.map_or(0, |before| before.ticks))
     }
@@ -115,23 +127,39 @@ impl Processes {
 
 /// Returns the start of process `id` in ticks since boot; `None` if there is no such process.
 pub fn began(root: &Root, id: u32) -> Option<u64> {
-    Some(process(&root.text(format!("proc/{id}/stat")).ok()?)?.began)
+    Some(ProcessStat::read(root, &format!("proc/{id}"))?.began)
 }
 
-/// Parses fields 2, 4, 14-17 and 22 of `4711 (a name) S 1 …` (proc_pid_stat(5)).
-fn process(text: &str) -> Option<ProcessFacts> {
-    let (open, close) = (text.find('(')?, text.rfind(')')?);
-    let name = text.get(open + 1..close)?;
-    let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
-    // The third field of the file is the first here.
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(ProcessFacts {
-        name: shown_within(name, MAX_PROCESS_NAME_CHARACTERS),
-        parent: u32::try_from(number(4)?).ok()?,
-        began: number(22)?,
-        ticks: number(14)?.saturating_add(number(15)?),
-        of_children: number(16)?.saturating_add(number(17)?),
-    })
+/// Returns the bytes that process `id` read from and wrote to disks (proc_pid_io(5)), if known.
+pub fn disk_bytes(root: &Root, id: u32) -> Option<u64> {
+    let text = root.text(format!("proc/{id}/io")).ok()?;
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+    Some(value("read_bytes:")?.saturating_add(value("write_bytes:")?))
+}
+
+impl ProcessStat {
+    /// Reads the file in the directory of a process or thread, such as `proc/1`.
+    pub fn read(root: &Root, directory: &str) -> Option<Self> {
+        Self::parse(&root.text(format!("{directory}/stat")).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (open, close) = (text.find('(')?, text.rfind(')')?);
+        let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+        // The third field of the file is the first here.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            name: shown_within(text.get(open + 1..close)?, MAX_PROCESS_NAME_CHARACTERS),
+            state: fields.first()?.chars().next()?,
+            parent: u32::try_from(number(4)?).ok()?,
+            faults: [number(10)?, number(12)?],
+            ticks: number(14)?.saturating_add(number(15)?),
+            of_children: number(16)?.saturating_add(number(17)?),
+            threads: number(20)?,
+            began: number(22)?,
+            cpu: usize::try_from(number(39).unwrap_or(0)).ok()?,
+        })
+    }
 }
 
 /// Reads all CPUs' busy ticks (proc_stat(5)): user, nice, system, irq, softirq; not steal.
@@ -156,7 +184,7 @@ mod tests {
     fn at(seconds: f64, all: &[(u32, &str, u32, u64)], busy: u64) -> Processes {
         let start = *START;
         let one = |&(id, name, parent, ticks): &(u32, &str, u32, u64)| {
-            (id, process(&line(id, name, parent, ticks)).unwrap())
+            (id, ProcessStat::parse(&line(id, name, parent, ticks)).unwrap())
         };
         Processes {
             at: start + Duration::from_secs_f64(seconds),
@@ -204,13 +232,22 @@ mod tests {
 
     #[test]
     fn names_are_made_harmless() {
-        let hostile = process(&line(7, "a) b (\u{1b}[31m\n", 1, 3)).unwrap();
+        let hostile = ProcessStat::parse(&line(7, "a) b (\u{1b}[31m\n", 1, 3)).unwrap();
         assert!(
             hostile.name.starts_with("a) b (") && !hostile.name.contains(['\u{1b}', '\n']),
             "{}",
             hostile.name
         );
         assert_eq!((hostile.parent, hostile.ticks), (1, 3));
+        assert_eq!(ProcessStat::parse("7 (a"), None);
+    }
+
+    #[test]
+    fn each_field_is_in_its_place() {
+        let numbers = (11..=52).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+        let line = ProcessStat::parse(&format!("7 (a) D 3 1 1 0 -1 4 {numbers}")).unwrap();
+        assert_eq!((line.state, line.parent, line.faults), ('D', 3, [11, 13]));
+        assert_eq!((line.ticks, line.threads, line.began, line.cpu), (15 + 16, 21, 23, 40));
     }
 
     #[test]
@@ -223,7 +260,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,200}") {
-            let _ = process(&text);
+            let _ = ProcessStat::parse(&text);
         }
     }
 }

@@ -1,8 +1,9 @@
 use crate::fingerprint::FactDifference;
 use crate::level::LevelLoss;
-use crate::span::{Disturbance, DisturbedSpan, MIN_EFFECT, Series};
+use crate::span::{CAUSES, Disturbance, DisturbedSpan, MIN_EFFECT, Series};
 use crate::watch::CommandInterval;
 use plimsoll_units::quantity::percent;
+use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 
 /// Most causes that a verdict names.
@@ -41,8 +42,7 @@ pub struct SteadyVerdict {
 /// of the cache of one core in bytes.
 pub fn judge(intervals: &[CommandInterval], cache: u64) -> SteadyVerdict {
     let series = Series::new(intervals, cache);
-    let mut found: Vec<DisturbedSpan> =
-        Disturbance::OBSERVED.iter().flat_map(|cause| series.spans(*cause)).collect();
+    let mut found: Vec<DisturbedSpan> = CAUSES.iter().flat_map(|(cause, _)| series.spans(*cause)).collect();
     found.sort_by(|a, b| b.lost.unwrap_or(0.0).total_cmp(&a.lost.unwrap_or(0.0)));
     let mut spans: Vec<DisturbedSpan> = Vec::new();
     for one in found {
@@ -124,8 +124,7 @@ fn other_machine(name: &str, differences: &[FactDifference], losses: &[LevelLoss
         return Some(format!("{words} {name}: {} is {loss} worse than there, of equal hardware", worst.name));
     }
     let shown = differences.iter().take(MAX_DIFFERENCES).map(|one| {
-        let [there, here] =
-            [&one.baseline, &one.here].map(|text| plimsoll_units::text::shown_within(text, 40));
+        let [there, here] = [&one.baseline, &one.here].map(|text| shown_within(text, 40));
         format!("{} {there} there, {here} here", one.fact)
     });
     let more = differences.len().saturating_sub(MAX_DIFFERENCES);
@@ -143,17 +142,13 @@ fn causes(spans: &[DisturbedSpan]) -> Vec<(DisturbedSpan, usize)> {
         };
         known.lost = known.lost.zip(span.lost).map(|(a, b)| a + b);
         (known.from, known.to) = (known.from.min(span.from), known.to.max(span.to));
-        known.by.extend(span.by.clone());
+        for name in &span.by {
+            if !known.by.contains(name) {
+                known.by.push(name.clone());
+            }
+        }
         *count += 1;
     }
-    found.iter_mut().for_each(|(one, _)| {
-        let all = std::mem::take(&mut one.by);
-        all.into_iter().for_each(|name| {
-            if !one.by.contains(&name) {
-                one.by.push(name)
-            }
-        });
-    });
     found
 }
 

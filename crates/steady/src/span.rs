@@ -48,38 +48,26 @@ pub enum Disturbance {
     Level,
 }
 
-impl Disturbance {
-    /// All causes that a series of intervals can show, the surest first.
-    pub(crate) const OBSERVED: [Self; 11] = [
-        Self::Stop,
-        Self::Pause,
-        Self::Suspension,
-        Self::Quota,
-        Self::Competitor,
-        Self::Steal,
-        Self::Disk,
-        Self::Memory,
-        Self::Heat,
-        Self::Clock,
-        Self::Neighbour,
-    ];
+/// All causes with the words after "disturbed by", the surest first.
+pub(crate) const CAUSES: [(Disturbance, &str); 12] = [
+    (Disturbance::Stop, "a signal that stopped it"),
+    (Disturbance::Pause, "a pause of the whole machine or container"),
+    (Disturbance::Suspension, "suspension of the machine"),
+    (Disturbance::Quota, "its CPU quota"),
+    (Disturbance::Competitor, "other processes on its CPUs"),
+    (Disturbance::Steal, "other guests of the host (steal)"),
+    (Disturbance::Disk, "other processes on its disk"),
+    (Disturbance::Memory, "lack of memory"),
+    (Disturbance::Heat, "heat"),
+    (Disturbance::Clock, "a lower clock of its CPU"),
+    (Disturbance::Neighbour, "other processes in its cache and memory"),
+    (Disturbance::Level, "something that this machine does not show"),
+];
 
+impl Disturbance {
     /// Returns the cause in words, after "disturbed by".
     pub fn words(self) -> &'static str {
-        match self {
-            Self::Stop => "a signal that stopped it",
-            Self::Pause => "a pause of the whole machine or container",
-            Self::Suspension => "suspension of the machine",
-            Self::Quota => "its CPU quota",
-            Self::Competitor => "other processes on its CPUs",
-            Self::Steal => "other guests of the host (steal)",
-            Self::Disk => "other processes on its disk",
-            Self::Memory => "lack of memory",
-            Self::Heat => "heat",
-            Self::Clock => "a lower clock of its CPU",
-            Self::Neighbour => "other processes in its cache and memory",
-            Self::Level => "something that this machine does not show",
-        }
+        CAUSES.iter().find(|(cause, _)| *cause == self).map_or("", |(_, words)| words)
     }
 
     /// Returns whether the lost time can be seen; otherwise only the cause can.
@@ -190,7 +178,11 @@ impl<'a> Series<'a> {
                 let own = of(all.stolen) * all.run / (all.run + of(all.others)).max(1e-9);
                 of_demand(own.min(of(all.stolen)))
             }
-            Disturbance::Disk => all.blocked / time * self.others_share_of_disk(at),
+            Disturbance::Disk => {
+                let others =
+                    |scan: &CommandInterval| scan.others_io as f64 / (scan.others_io + scan.io).max(1) as f64;
+                all.blocked / time * self.scan(at).map_or(0.0, others)
+            }
             Disturbance::Memory if all.major_faults > 0 => (of(all.memory_stall) / time).min(1.0),
             Disturbance::Heat if all.heat > 0 && runs => 1.0,
             Disturbance::Clock if runs && sums.clock.1 > 0.0 && self.clock_hz > 0.0 => {
@@ -210,11 +202,6 @@ impl<'a> Series<'a> {
         scans().find(|one| one.to >= at && one.to - one.scanned <= at).or_else(|| scans().next_back())
     }
 
-    fn others_share_of_disk(&self, at: f64) -> f64 {
-        let Some(scan) = self.scan(at) else { return 0.0 };
-        scan.others_io as f64 / (scan.others_io + scan.io).max(1) as f64
-    }
-
     /// Returns the CPUs of other processes whose memory is, as that of the command, larger than the
     /// cache of one core.
     fn neighbour_share(&self, at: f64) -> f64 {
@@ -222,12 +209,6 @@ impl<'a> Series<'a> {
         let large = scan.busiest.iter().filter(|other| other.memory >= self.cache);
         let cpus: f64 = large.map(|other| other.cpus).sum();
         if cpus >= MIN_ELSEWHERE { cpus.min(1.0) } else { 0.0 }
-    }
-
-    fn raw_effect(&self, cause: Disturbance, one: &CommandInterval) -> f64 {
-        let mut sums = IntervalSums::default();
-        self.add(&mut sums, one);
-        self.effect(cause, &sums, (one.from + one.to) / 2.0)
     }
 
     /// Returns the effect of `cause` around each interval.
@@ -243,11 +224,8 @@ impl<'a> Series<'a> {
                 last += 1;
             }
             let mut sums = IntervalSums::default();
-            self.intervals
-                .get(first..last)
-                .unwrap_or_default()
-                .iter()
-                .for_each(|one| self.add(&mut sums, one));
+            let near = self.intervals.get(first..last).unwrap_or_default();
+            near.iter().for_each(|one| self.add(&mut sums, one));
             self.effect(cause, &sums, at)
         };
         self.intervals.iter().map(one).collect()
@@ -266,10 +244,9 @@ impl<'a> Series<'a> {
             }
         }
         let span = |(first, last): (usize, usize)| self.trimmed(cause, first, last);
+        let least = MIN_LOST_S.min(MIN_EFFECT * wall);
         let is_long_enough = |span: &DisturbedSpan| {
-            span.lost.is_none_or(|lost| {
-                lost >= MIN_EFFECT * span.seconds() && (lost >= MIN_LOST_S || lost >= MIN_EFFECT * wall)
-            })
+            span.lost.is_none_or(|lost| lost >= MIN_EFFECT * span.seconds() && lost >= least)
         };
         found.into_iter().filter_map(span).filter(is_long_enough).collect()
     }
@@ -277,7 +254,12 @@ impl<'a> Series<'a> {
     /// Shortens a span to the intervals that have at least half of its effect themselves.
     fn trimmed(&self, cause: Disturbance, first: usize, last: usize) -> Option<DisturbedSpan> {
         let part = self.intervals.get(first..=last)?;
-        let raw: Vec<f64> = part.iter().map(|one| self.raw_effect(cause, one)).collect();
+        let raw = |one: &CommandInterval| {
+            let mut sums = IntervalSums::default();
+            self.add(&mut sums, one);
+            self.effect(cause, &sums, (one.from + one.to) / 2.0)
+        };
+        let raw: Vec<f64> = part.iter().map(raw).collect();
         let mut sorted: Vec<f64> = raw.iter().copied().filter(|effect| *effect > 0.0).collect();
         sorted.sort_by(f64::total_cmp);
         let enough = sorted.get(sorted.len() / 2)? / 2.0;

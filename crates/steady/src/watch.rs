@@ -1,11 +1,10 @@
 use plimsoll_machine::health::CounterFiles;
+use plimsoll_machine::processes::{ProcessStat, disk_bytes};
 use plimsoll_machine::{CpuSet, Root, StateSnapshot, StateWatch};
 use plimsoll_system::wall;
-use plimsoll_units::text::shown_within;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-const MAX_PROCESS_NAME_CHARACTERS: usize = 24;
 /// Seconds for which a CPU on which a thread was seen counts as the command's.
 const CPU_MEMORY_S: f64 = 1.0;
 /// Seconds between scans of all processes: usual, and while other processes are active.
@@ -113,7 +112,8 @@ struct SeenProcesses {
     threads: BTreeMap<u32, (u64, u64, usize)>,
     faults: BTreeMap<u32, [u64; 2]>,
     io: BTreeMap<u32, u64>,
-    others: BTreeMap<u32, StatLine>,
+    /// Other processes at the last scan, with their disk traffic if it was read.
+    others: BTreeMap<u32, (ProcessStat, Option<u64>)>,
     /// Time at which a thread was last seen on each CPU.
     cpus: BTreeMap<usize, f64>,
     scanned: f64,
@@ -134,57 +134,11 @@ struct MachineCounters {
     state: StateSnapshot,
 }
 
-/// Fields of `/proc/PID/stat` (proc_pid_stat(5)).
-#[derive(Debug, Clone, Default, PartialEq)]
-struct StatLine {
-    name: String,
-    state: char,
-    parent: u32,
-    faults: [u64; 2],
-    ticks: u64,
-    threads: u64,
-    began: u64,
-    cpu: usize,
-    /// Bytes read from and written to disks, if read.
-    io: Option<u64>,
-}
-
-impl StatLine {
-    fn read(root: &Root, path: &str) -> Option<Self> {
-        Self::parse(&root.text(path).ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (open, close) = (text.find('(')?, text.rfind(')')?);
-        let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
-        // The third field of the file is the first here.
-        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-        Some(Self {
-            name: shown_within(text.get(open + 1..close)?, MAX_PROCESS_NAME_CHARACTERS),
-            state: fields.first()?.chars().next()?,
-            parent: u32::try_from(number(4)?).ok()?,
-            faults: [number(10)?, number(12)?],
-            ticks: number(14)?.saturating_add(number(15)?),
-            threads: number(20)?,
-            began: number(22)?,
-            cpu: usize::try_from(number(39).unwrap_or(0)).ok()?,
-            io: None,
-        })
-    }
-}
-
 /// Reads CPU time and waiting time in ns from a `schedstat` file: `165814 3623518 2`.
 fn schedstat(root: &Root, path: &str) -> Option<[u64; 2]> {
     let text = root.text(path).ok()?;
     let mut numbers = text.split(' ').map_while(|n| n.parse().ok());
     Some([numbers.next()?, numbers.next()?])
-}
-
-/// Returns the bytes that process `id` read from and wrote to disks (proc_pid_io(5)), 0 if unknown.
-fn disk_bytes(root: &Root, id: u32) -> u64 {
-    let text = root.text(format!("proc/{id}/io")).unwrap_or_default();
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
-    value("read_bytes:").unwrap_or(0).saturating_add(value("write_bytes:").unwrap_or(0))
 }
 
 impl CommandWatch {
@@ -291,7 +245,7 @@ impl CommandWatch {
         if let Some(known) = self.seen.known.get(&id) {
             return *known;
         }
-        let parent = || Some(StatLine::read(&self.root, &format!("proc/{id}/stat"))?.parent);
+        let parent = || Some(ProcessStat::read(&self.root, &format!("proc/{id}"))?.parent);
         let found = id == self.command
             || parent().is_some_and(|parent| parent > 1 && depth > 0 && self.belongs(parent, depth - 1));
         self.seen.known.insert(id, found);
@@ -303,7 +257,7 @@ impl CommandWatch {
         let (mut states, mut alive, mut stopped) = ([0_u32; 2], 0_u32, 0_u32);
         let mut waited: Option<f64> = None;
         for id in ours {
-            let Some(line) = StatLine::read(&self.root, &format!("proc/{id}/stat")) else { continue };
+            let Some(line) = ProcessStat::read(&self.root, &format!("proc/{id}")) else { continue };
             let faults = self.seen.faults.insert(id, line.faults).unwrap_or_default();
             interval.minor_faults += line.faults[0].saturating_sub(faults[0]);
             interval.major_faults += line.faults[1].saturating_sub(faults[1]);
@@ -315,12 +269,8 @@ impl CommandWatch {
             let threads = if single { vec![id] } else { self.root.threads(id) };
             for thread in threads {
                 let place = if single { format!("proc/{id}") } else { format!("proc/{id}/task/{thread}") };
-                let line = if single {
-                    Some(line.clone())
-                } else {
-                    StatLine::read(&self.root, &format!("{place}/stat"))
-                };
-                let Some(line) = line else { continue };
+                let read = || ProcessStat::read(&self.root, &place);
+                let Some(line) = (if single { Some(line.clone()) } else { read() }) else { continue };
                 states[0] += u32::from(line.state == 'R');
                 states[1] += u32::from(line.state == 'D');
                 if let Some(wait) = self.read_thread(thread, &place, &line, interval, now) {
@@ -339,7 +289,7 @@ impl CommandWatch {
         &mut self,
         thread: u32,
         place: &str,
-        line: &StatLine,
+        line: &ProcessStat,
         interval: &mut CommandInterval,
         now: f64,
     ) -> Option<f64> {
@@ -394,18 +344,17 @@ impl CommandWatch {
         self.seen.others.retain(|id, _| ids.contains_key(id));
         for (id, is_ours) in ids {
             if is_ours {
-                let bytes = disk_bytes(&self.root, id);
+                let bytes = disk_bytes(&self.root, id).unwrap_or(0);
                 io += bytes - self.seen.io.insert(id, bytes).unwrap_or(0).min(bytes);
                 continue;
             }
-            let line = StatLine::read(&self.root, &format!("proc/{id}/stat")).filter(|_| id != own);
+            let line = ProcessStat::read(&self.root, &format!("proc/{id}")).filter(|_| id != own);
             let Some(line) = line else { continue };
-            let line = StatLine { io: reads_io.then(|| disk_bytes(&self.root, id)), ..line };
-            let before =
-                self.seen.others.insert(id, line.clone()).filter(|before| before.began == line.began);
-            let before =
-                before.unwrap_or(StatLine { io: Some(0).filter(|_| read_io), ..StatLine::default() });
-            let moved = line.io.zip(before.io).map_or(0, |(now, before)| now.saturating_sub(before));
+            let bytes = reads_io.then(|| disk_bytes(&self.root, id).unwrap_or(0));
+            let before = self.seen.others.insert(id, (line.clone(), bytes));
+            let same = before.filter(|(before, _)| before.began == line.began);
+            let (before, bytes_before) = same.unwrap_or((ProcessStat::default(), read_io.then_some(0)));
+            let moved = bytes.zip(bytes_before).map_or(0, |(now, before)| now.saturating_sub(before));
             others_io += moved;
             let cpus = line.ticks.saturating_sub(before.ticks) as f64 / elapsed;
             if cpus >= 0.02 || moved > 0 {
@@ -453,17 +402,6 @@ fn machine_counters(root: &Root, state: &StateWatch) -> MachineCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_with_any_name_is_read() {
-        let numbers = (11..=52).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
-        let line = StatLine::parse(&format!("7 (a) b (\u{1b}) D 3 1 1 0 -1 4 {}", &numbers[..])).unwrap();
-        assert_eq!((line.state, line.parent, line.faults), ('D', 3, [11, 13]));
-        assert_eq!((line.ticks, line.threads, line.began), (15 + 16, 21, 23));
-        assert!(line.name.starts_with("a) b (") && !line.name.contains('\u{1b}'), "{}", line.name);
-        assert_eq!(line.cpu, 40);
-        assert_eq!(StatLine::parse("7 (a"), None);
-    }
 
     #[test]
     fn a_busy_child_and_its_end_are_seen() {
