@@ -5,32 +5,33 @@ use std::path::Path;
 use plimsoll_machine::root::ReadError;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_units::quantity::{format_size, percent};
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown};
 
-use super::MachineCheck;
+use super::{MachineCheck, costs, good, unknown};
 
 /// Runs all checks of the machine's settings, in the order of display; `root` holds /proc and /sys.
 pub fn checks(root: &Root, machine: &Machine) -> Vec<MachineCheck> {
-    const CHECKS: &[fn(&Root, &Machine) -> MachineCheck] = &[
-        governor,
-        turbo,
-        smt,
-        virtual_machine,
-        steal,
-        load,
-        quota,
-        io_limit,
-        affinity,
-        huge_pages,
-        swap,
-        clock_source,
-        counters,
-        firmware,
-        io_uring,
-        locked_memory,
-        echo,
+    type CheckFunction = fn(&Root, &Machine) -> MachineCheck;
+    const CHECKS: &[(&str, CheckFunction)] = &[
+        ("governor", governor),
+        ("turbo", turbo),
+        ("SMT", smt),
+        ("hypervisor", virtual_machine),
+        ("steal", steal),
+        ("load", load),
+        ("CPU quota", quota),
+        ("I/O limit", io_limit),
+        ("affinity", affinity),
+        ("huge pages", huge_pages),
+        ("swap", swap),
+        ("time source", clock_source),
+        ("hardware counters", counters),
+        ("memory modules", firmware),
+        ("io_uring", io_uring),
+        ("locked memory", locked_memory),
+        ("ICMP echo", echo),
     ];
-    CHECKS.iter().map(|check| check(root, machine)).collect()
+    CHECKS.iter().map(|(name, check)| MachineCheck { name, ..check(root, machine) }).collect()
 }
 
 /// Share of stolen time above which results are noisy.
@@ -40,14 +41,12 @@ fn governor(_: &Root, machine: &Machine) -> MachineCheck {
     let clock = &machine.cpu.clock;
     let names: Vec<&str> = clock.governors.iter().map(String::as_str).collect();
     match names.as_slice() {
-        [] => MachineCheck::unknown(
-            "governor",
+        [] => unknown(
             "the kernel shows no clock policy",
             "nothing where a hypervisor decides; the clock is measured during each case all the same",
         ),
-        ["performance"] => MachineCheck::good("governor", "performance"),
-        _ => MachineCheck::costs(
-            "governor",
+        ["performance"] => good("performance"),
+        _ => costs(
             names.join(", "),
             "the first samples may be slower until the clock rises; with the governor 'performance' they are not",
         ),
@@ -56,50 +55,38 @@ fn governor(_: &Root, machine: &Machine) -> MachineCheck {
 
 fn turbo(_: &Root, machine: &Machine) -> MachineCheck {
     match machine.state.turbo {
-        Some(false) => MachineCheck::good("turbo", "off: the clock does not depend on the neighbours' load"),
-        Some(true) => MachineCheck::costs(
-            "turbo",
+        Some(false) => good("off: the clock does not depend on the neighbours' load"),
+        Some(true) => costs(
             "on",
             "the clock depends on temperature and on how many cores work; limits follow the clock that was held, figures vary with it",
         ),
-        None => MachineCheck::unknown("turbo", "not visible", "each figure says which clock was held"),
+        None => unknown("not visible", "each figure says which clock was held"),
     }
 }
 
 fn smt(root: &Root, machine: &Machine) -> MachineCheck {
     let cpu = &machine.cpu;
-    let shared = cpu.logical.iter().any(|l| l.siblings.len() > 1);
-    match (shared, cpu.cores) {
-        (true, cores) => {
-            let cores = cores.map_or("fewer cores".to_owned(), |n| format_count(n, "core"));
-            MachineCheck::costs(
-                "SMT",
-                format!("on: {} on {cores}", format_count(cpu.threads, "CPU")),
-                "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
-            )
-        }
-        (false, None) => MachineCheck::unknown(
-            "SMT",
-            "the kernel does not show which CPUs share a core",
-            "threads may share pipes unseen",
+    if cpu.logical.iter().any(|l| l.siblings.len() > 1) {
+        let cores = cpu.cores.map_or("fewer cores".to_owned(), |n| format_count(n, "core"));
+        return costs(
+            format!("on: {} on {cores}", format_count(cpu.threads, "CPU")),
+            "two threads on one core share its pipes: use --affinity spread with as many threads as cores to have a core each",
+        );
+    }
+    if cpu.cores.is_none() {
+        return unknown("the kernel does not show which CPUs share a core", "threads may share pipes unseen");
+    }
+    let control = root.line("sys/devices/system/cpu/smt/control").unwrap_or_default();
+    let found = match control.as_str() {
+        "" | "notsupported" | "notimplemented" => "none seen".to_owned(),
+        _ => control,
+    };
+    match machine.virtualisation.is_virtual {
+        Some(true) => unknown(
+            found,
+            "a guest may not see that its CPUs share cores: see the finding of a run on two threads",
         ),
-        (false, Some(_)) => {
-            let control = root.line("sys/devices/system/cpu/smt/control").unwrap_or_default();
-            let guest = machine.virtualisation.is_virtual == Some(true);
-            let found = if control.is_empty() || control == "notsupported" || control == "notimplemented" {
-                "none seen".to_owned()
-            } else {
-                control
-            };
-            match guest {
-                true => MachineCheck::unknown(
-                    "SMT",
-                    found,
-                    "a guest may not see that its CPUs share cores: see the finding of a run on two threads",
-                ),
-                false => MachineCheck::good("SMT", found),
-            }
-        }
+        _ => good(found),
     }
 }
 
@@ -107,67 +94,56 @@ fn virtual_machine(_: &Root, machine: &Machine) -> MachineCheck {
     let what = &machine.virtualisation;
     let container = what.container.as_deref().map(|c| format!(" in a container ({c})")).unwrap_or_default();
     match what.is_virtual {
-        Some(true) => MachineCheck::costs(
-            "hypervisor",
+        Some(true) => costs(
             format!("{}{container}", what.hypervisor.as_deref().unwrap_or("a virtual machine")),
             "neighbours share caches, memory and disk; counters, clock policy and memory modules are not shown",
         ),
-        Some(false) => MachineCheck::good("hypervisor", format!("none{container}")),
-        None => MachineCheck::unknown("hypervisor", "not known", "neighbours may share this machine"),
+        Some(false) => good(format!("none{container}")),
+        None => unknown("not known", "neighbours may share this machine"),
     }
 }
 
 fn steal(_: &Root, machine: &Machine) -> MachineCheck {
-    match machine.state.steal_since_boot {
-        Some(share) if share > STEAL => MachineCheck::costs(
-            "steal",
-            format!("{} of the CPU time since boot", percent(share, 2)),
-            "other guests of this host take CPU time; each row says how much",
-        ),
-        Some(share) => {
-            MachineCheck::good("steal", format!("{} of the CPU time since boot", percent(share, 2)))
-        }
-        None => {
-            MachineCheck::unknown("steal", "/proc/stat does not tell", "time that the host takes goes unseen")
-        }
+    let Some(share) = machine.state.steal_since_boot else {
+        return unknown("/proc/stat does not tell", "time that the host takes goes unseen");
+    };
+    let found = format!("{} of the CPU time since boot", percent(share, 2));
+    match share > STEAL {
+        true => costs(found, "other guests of this host take CPU time; each row says how much"),
+        false => good(found),
     }
 }
 
 fn load(_: &Root, machine: &Machine) -> MachineCheck {
     let Some(load) = machine.state.load else {
-        return MachineCheck::unknown("load", "/proc/loadavg does not tell", "other work goes unseen");
+        return unknown("/proc/loadavg does not tell", "other work goes unseen");
     };
     let found = format!("{:.2} runnable in the last minute", load.minute_1);
     match load.minute_1 > 0.3 {
-        true => MachineCheck::costs(
-            "load",
+        true => costs(
             found,
             "something else runs: interrupted slices are excluded where that is possible, and figures vary; see top",
         ),
-        false => MachineCheck::good("load", found),
+        false => good(found),
     }
 }
 
 fn quota(_: &Root, machine: &Machine) -> MachineCheck {
     match &machine.cgroup.cpu_quota {
-        Some(quota) => MachineCheck::costs(
-            "CPU quota",
-            format!("{:.2} CPUs ({})", quota.cpus(), plimsoll_units::text::shown(&quota.group)),
+        Some(quota) => costs(
+            format!("{:.2} CPUs ({})", quota.cpus(), shown(&quota.group)),
             "threads are stopped in each period: figures of all CPUs are those of the quota; outside of the group the machine has more",
         ),
-        None => MachineCheck::good("CPU quota", "none"),
+        None => good("none"),
     }
 }
 
 fn io_limit(_: &Root, machine: &Machine) -> MachineCheck {
-    const NAME: &str = "I/O limit";
-    let limits = machine.cgroup.io.iter();
-    let limits = limits
-        .map(|limit| format!("{}: {limit}", plimsoll_units::text::shown(machine.device_name(&limit.device))));
+    let name = |device: &str| shown(machine.device_name(device));
+    let limits = machine.cgroup.io.iter().map(|limit| format!("{}: {limit}", name(&limit.device)));
     match limits.collect::<Vec<_>>().join("; ") {
-        none if none.is_empty() => MachineCheck::good(NAME, "none"),
-        found => MachineCheck::costs(
-            NAME,
+        none if none.is_empty() => good("none"),
+        found => costs(
             found,
             "figures of these devices are those of the control group's limit; raise it (io.max, or blkio.throttle in version 1) to measure the device",
         ),
@@ -175,16 +151,14 @@ fn io_limit(_: &Root, machine: &Machine) -> MachineCheck {
 }
 
 fn affinity(_: &Root, machine: &Machine) -> MachineCheck {
-    let (allowed, online) = (machine.cpu.allowed.len(), machine.cpu.online.len());
-    match allowed < online {
-        true => MachineCheck::costs(
-            "affinity",
-            format!("{allowed} of {} allowed", format_count(online, "CPU")),
+    let allowed = machine.cpu.allowed.len();
+    let online = format_count(machine.cpu.online.len(), "CPU");
+    match allowed < machine.cpu.online.len() {
+        true => costs(
+            format!("{allowed} of {online} allowed"),
             "figures of all CPUs are those of the allowed ones",
         ),
-        false => {
-            MachineCheck::good("affinity", format!("{} allowed, none left out", format_count(online, "CPU")))
-        }
+        false => good(format!("{online} allowed, none left out")),
     }
 }
 
@@ -196,17 +170,12 @@ fn huge_pages(_: &Root, machine: &Machine) -> MachineCheck {
     let kept =
         if sizes.is_empty() { "none reserved".to_owned() } else { format!("reserved: {}", sizes.join(", ")) };
     match memory.transparent_huge_pages.as_deref() {
-        Some("always" | "madvise") => MachineCheck::good(
-            "huge pages",
-            format!("THP {}; {kept}", memory.transparent_huge_pages.as_deref().unwrap_or_default()),
-        ),
-        Some(other) => MachineCheck::costs(
-            "huge pages",
-            format!("THP {}; {kept}", plimsoll_units::text::shown(other)),
+        Some(kind @ ("always" | "madvise")) => good(format!("THP {kind}; {kept}")),
+        Some(other) => costs(
+            format!("THP {}; {kept}", shown(other)),
             "memory.latency has the cost of the TLB in it, unless transparent huge pages are madvise or always",
         ),
-        None => MachineCheck::unknown(
-            "huge pages",
+        None => unknown(
             format!("THP not shown; {kept}"),
             "pages are those that the kernel gives; each figure names them",
         ),
@@ -218,13 +187,12 @@ fn swap(_: &Root, machine: &Machine) -> MachineCheck {
     let used =
         memory.swap_total_bytes.zip(memory.swap_free_bytes).map(|(total, free)| total.saturating_sub(free));
     match used {
-        Some(0) => MachineCheck::good("swap", "nothing swapped out"),
-        Some(bytes) => MachineCheck::costs(
-            "swap",
+        Some(0) => good("nothing swapped out"),
+        Some(bytes) => costs(
             format!("{} swapped out", format_size(bytes)),
             "pages may come back during a case; measure when more memory is free",
         ),
-        None => MachineCheck::unknown("swap", "not shown", "pages may move unseen"),
+        None => unknown("not shown", "pages may move unseen"),
     }
 }
 
@@ -235,14 +203,13 @@ fn clock_source(root: &Root, _: &Machine) -> MachineCheck {
             if ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"]
                 .contains(&name.as_str()) =>
         {
-            MachineCheck::good("time source", name)
+            good(name)
         }
-        Ok(name) => MachineCheck::costs(
-            "time source",
+        Ok(name) => costs(
             name,
             "each reading of the time is a system call or a slow register: figures of single operations have it in them",
         ),
-        Err(_) => MachineCheck::unknown("time source", "not shown", "what a reading costs is measured below"),
+        Err(_) => unknown("not shown", "what a reading costs is measured below"),
     }
 }
 
@@ -252,17 +219,11 @@ fn counters(root: &Root, _: &Machine) -> MachineCheck {
     let paranoid = root.line("proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     // plimsoll measures the clock with a chain of additions, so missing counters add no noise.
     match (hardware, paranoid.as_str()) {
-        (true, "-1" | "0" | "1" | "2") => MachineCheck::good("hardware counters", "allowed"),
-        (true, _) => MachineCheck::good(
-            "hardware counters",
-            format!(
-                "not allowed (perf_event_paranoid = {paranoid}); plimsoll needs none, likwid-perfctr and perf do"
-            ),
-        ),
-        (false, _) => MachineCheck::good(
-            "hardware counters",
-            "none shown; plimsoll needs none, likwid-perfctr and perf do",
-        ),
+        (true, "-1" | "0" | "1" | "2") => good("allowed"),
+        (true, _) => good(format!(
+            "not allowed (perf_event_paranoid = {paranoid}); plimsoll needs none, likwid-perfctr and perf do"
+        )),
+        (false, _) => good("none shown; plimsoll needs none, likwid-perfctr and perf do"),
     }
 }
 
@@ -273,50 +234,42 @@ fn firmware(root: &Root, machine: &Machine) -> MachineCheck {
 
 /// Checks the source of the memory bandwidth limit; `table` is the outcome of reading DMI tables.
 fn modules(machine: &Machine, table: Result<(), ReadError>) -> MachineCheck {
-    const NAME: &str = "memory modules";
     const INSTEAD: &str = "the limit of memory bandwidth is that of sockets with every channel filled, or unknown; give --limits FILE";
     let described = machine.memory.modules.as_ref().is_some_and(|modules| !modules.is_empty());
     match (described, machine.virtualisation.is_virtual, table) {
-        (true, Some(false), _) => MachineCheck::good(NAME, "described by the firmware"),
-        (true, _, _) => {
-            MachineCheck::unknown(NAME, "described by a hypervisor, which makes them up", INSTEAD)
-        }
-        (false, _, Err(ReadError::Denied(_))) => MachineCheck::costs(
-            NAME,
+        (true, Some(false), _) => good("described by the firmware"),
+        (true, _, _) => unknown("described by a hypervisor, which makes them up", INSTEAD),
+        (false, _, Err(ReadError::Denied(_))) => costs(
             "/sys/firmware/dmi/tables is readable by root alone",
             format!("{INSTEAD}, or measure as root"),
         ),
-        (false, _, Ok(())) => MachineCheck::unknown(NAME, "the firmware's table names none", INSTEAD),
-        (false, _, Err(_)) => MachineCheck::unknown(NAME, "no firmware table here", INSTEAD),
+        (false, _, Ok(())) => unknown("the firmware's table names none", INSTEAD),
+        (false, _, Err(_)) => unknown("no firmware table here", INSTEAD),
     }
 }
 
 fn io_uring(root: &Root, _: &Machine) -> MachineCheck {
     match root.line("proc/sys/kernel/io_uring_disabled").as_deref() {
-        Ok("1" | "2") => MachineCheck::costs(
-            "io_uring",
+        Ok("1" | "2") => costs(
             "switched off by kernel.io_uring_disabled",
             "disk.io falls back to psync, one transfer a thread: deep queues cannot be reached without io_uring",
         ),
-        Ok(_) | Err(_) => MachineCheck::good("io_uring", "not switched off"),
+        Ok(_) | Err(_) => good("not switched off"),
     }
 }
 
 fn locked_memory(root: &Root, _: &Machine) -> MachineCheck {
     let limits = root.text("proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|l| l.strip_prefix("Max locked memory"));
-    match line.and_then(|l| l.split_whitespace().next()) {
-        Some("unlimited") => MachineCheck::good("locked memory", "no limit"),
-        Some(text) => match text.parse::<u64>() {
-            Ok(bytes) if bytes < 64 << 20 => MachineCheck::costs(
-                "locked memory",
-                format!("limit {}", format_size(bytes)),
-                "deep queues with large blocks may not register their buffers; raise ulimit -l",
-            ),
-            Ok(bytes) => MachineCheck::good("locked memory", format!("limit {}", format_size(bytes))),
-            Err(_) => MachineCheck::unknown("locked memory", "not shown", "registering buffers may fail"),
-        },
-        None => MachineCheck::unknown("locked memory", "not shown", "registering buffers may fail"),
+    let limit = line.and_then(|l| l.split_whitespace().next()).unwrap_or_default();
+    match limit.parse::<u64>() {
+        _ if limit == "unlimited" => good("no limit"),
+        Ok(bytes) if bytes < 64 << 20 => costs(
+            format!("limit {}", format_size(bytes)),
+            "deep queues with large blocks may not register their buffers; raise ulimit -l",
+        ),
+        Ok(bytes) => good(format!("limit {}", format_size(bytes))),
+        Err(_) => unknown("not shown", "registering buffers may fail"),
     }
 }
 
@@ -327,9 +280,8 @@ fn echo(root: &Root, _: &Machine) -> MachineCheck {
     let group = rustix::process::getegid().as_raw();
     let allowed = matches!(bounds.as_slice(), [low, high] if (*low..=*high).contains(&group));
     match root_user || allowed {
-        true => MachineCheck::good("ICMP echo", "allowed"),
-        false => MachineCheck::costs(
-            "ICMP echo",
+        true => good("allowed"),
+        false => costs(
             "this group is not in net.ipv4.ping_group_range",
             "network.latency --protocol icmp is skipped; --protocol tcp and udp need no right",
         ),

@@ -2,31 +2,25 @@
 
 use plimsoll_system::leftover::{Leftover, Reaped};
 
-use super::MachineCheck;
+use super::{MachineCheck, costs, good, unknown};
 
 /// Checks what killed runs left, as found in `reaped`; `None` if the search timed out.
 pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
-    const LEFTOVERS_CHECK: &str = "left by killed runs";
-    let Some(Reaped { removed, left }) = reaped else {
-        return MachineCheck::unknown(
-            LEFTOVERS_CHECK,
-            "looking took too long",
-            "a file system that held a directory of a tool does not answer; see dmesg",
-        );
-    };
+    const SLOW: &str = "a file system that held a directory of a tool does not answer; see dmesg";
+    let check = reaped.map_or_else(|| unknown("looking took too long", SLOW), described);
+    MachineCheck { name: "left by killed runs", ..check }
+}
+
+fn described(Reaped { removed, left }: &Reaped) -> MachineCheck {
     let stays: Vec<String> = left.iter().map(|Leftover { path, why }| format!("{path}: {why}")).collect();
     let found = [("removed now: ", removed.join(", ")), ("not removed: ", stays.join("; "))];
     let found =
         found.into_iter().filter(|(_, all)| !all.is_empty()).map(|(what, all)| format!("{what}{all}"));
     let found = found.collect::<Vec<_>>().join("; ");
     match left.is_empty() {
-        true if found.is_empty() => MachineCheck::good(LEFTOVERS_CHECK, "nothing"),
-        true => MachineCheck::good(LEFTOVERS_CHECK, found),
-        false => MachineCheck::costs(
-            LEFTOVERS_CHECK,
-            found,
-            "files that are not removed take space there, each for the reason named",
-        ),
+        true if found.is_empty() => good("nothing"),
+        true => good(found),
+        false => costs(found, "files that are not removed take space there, each for the reason named"),
     }
 }
 
@@ -34,7 +28,7 @@ pub fn leftovers(reaped: Option<&Reaped>) -> MachineCheck {
 /// reason. `None` if `each` is empty.
 pub fn skipped_programs(each: &[String]) -> Option<MachineCheck> {
     let cost = "another program of that name is taken, or none; name a trusted one with --reference-path";
-    (!each.is_empty()).then(|| MachineCheck::costs("PATH", each.join("; "), cost))
+    (!each.is_empty()).then(|| MachineCheck { name: "PATH", ..costs(each.join("; "), cost) })
 }
 
 #[cfg(test)]

@@ -37,18 +37,17 @@ pub struct MachineCheck {
     pub cost: Option<String>,
 }
 
-impl MachineCheck {
-    fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: CheckState::Good, found: found.into(), cost: None }
-    }
+// The caller adds the name.
+fn good(found: impl Into<String>) -> MachineCheck {
+    MachineCheck { name: "", state: CheckState::Good, found: found.into(), cost: None }
+}
 
-    fn costs(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
-        Self { name, state: CheckState::Costs, found: found.into(), cost: Some(cost.into()) }
-    }
+fn costs(found: impl Into<String>, cost: impl Into<String>) -> MachineCheck {
+    MachineCheck { state: CheckState::Costs, cost: Some(cost.into()), ..good(found) }
+}
 
-    fn unknown(name: &'static str, found: impl Into<String>, cost: impl Into<String>) -> Self {
-        Self { name, state: CheckState::Unknown, found: found.into(), cost: Some(cost.into()) }
-    }
+fn unknown(found: impl Into<String>, cost: impl Into<String>) -> MachineCheck {
+    MachineCheck { state: CheckState::Unknown, cost: Some(cost.into()), ..good(found) }
 }
 
 /// Noise floors of one metric of a benchmark over its cases, as relative changes (0.01 = 1 %).
@@ -78,20 +77,21 @@ pub fn noise_floor_ranges(floors: &Floors) -> Vec<NoiseFloorRange> {
     for floor in floors.floors.iter().filter(shown) {
         let share = floor.noise.smallest().exp_m1();
         let place = found.iter().position(|s| s.benchmark == floor.benchmark && s.metric == floor.metric);
-        match (place.map(|place| &mut found[place]), &floor.case) {
+        let alone = NoiseFloorRange {
+            benchmark: floor.benchmark.clone(),
+            metric: floor.metric.clone(),
+            least: share,
+            most: share,
+            noisiest: floor.case.clone(),
+        };
+        match place.map(|place| &mut found[place]) {
+            None => found.push(alone),
             // The entry for all cases precedes the entries of single cases, which replace it.
-            (None, case) => found.push(NoiseFloorRange {
-                benchmark: floor.benchmark.clone(),
-                metric: floor.metric.clone(),
-                least: share,
-                most: share,
-                noisiest: case.clone(),
-            }),
-            (Some(known), case) => {
-                let first = known.noisiest.is_none();
-                known.least = if first { share } else { known.least.min(share) };
-                if first || share > known.most {
-                    (known.most, known.noisiest) = (share, case.clone());
+            Some(known) if known.noisiest.is_none() => *known = alone,
+            Some(known) => {
+                known.least = known.least.min(share);
+                if share > known.most {
+                    (known.most, known.noisiest) = (share, alone.noisiest);
                 }
             }
         }

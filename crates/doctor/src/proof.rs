@@ -9,7 +9,7 @@ use plimsoll_metal::ticks::TickClock;
 use plimsoll_units::quantity::{Quantity, Unit};
 use plimsoll_units::text::format_count;
 
-use super::MachineCheck;
+use super::{MachineCheck, costs, good, unknown};
 
 const READINGS_PER_CPU: u32 = 50_000;
 
@@ -60,57 +60,47 @@ pub fn race(clock: TickClock, cpus: &CpuSet) -> Option<Race> {
 /// Returns the clock checks: rate, agreement between `cpus`, cost of a reading, core clock.
 pub fn clock(root: &Root, cpus: &CpuSet) -> Vec<MachineCheck> {
     let mut clocks = ClockWatch::new(root);
-    let mut checks = vec![raced("system clock", race(TickClock::system(), cpus))];
+    let mut checks = vec![("system clock", raced(race(TickClock::system(), cpus)))];
     // Disk transfers are stamped with this clock.
     let counter = TickClock::fastest();
     clocks.take_reading();
     if counter.is_counter() {
-        checks.push(raced("CPU counter", race(counter, cpus)));
+        checks.push(("CPU counter", raced(race(counter, cpus))));
     }
     clocks.take_reading();
-    checks.extend([reading(timer_overhead()), core_clock(&probes())]);
-    checks.insert(0, clock_rate(clocks.wrong_rate(), &clocks.confirmed_by()));
-    checks
+    checks.push(("cost of a clock reading", reading(timer_overhead())));
+    checks.push(("core clock", core_clock(&probes())));
+    checks.insert(0, ("clock rate", clock_rate(clocks.wrong_rate(), &clocks.confirmed_by())));
+    checks.into_iter().map(|(name, check)| MachineCheck { name, ..check }).collect()
 }
 
 fn clock_rate(wrong: Option<WrongRate>, confirmed_by: &[ReferenceClock]) -> MachineCheck {
-    const PROOF_CHECK: &str = "clock rate";
     let same: Vec<String> = confirmed_by.iter().map(ReferenceClock::to_string).collect();
     match wrong {
-        Some(wrong) => MachineCheck::costs(PROOF_CHECK, wrong.to_string(), "every row of a run is invalid"),
-        None if same.is_empty() => MachineCheck::unknown(
-            PROOF_CHECK,
-            "no other clock to compare with",
-            "a wrong rate is not noticed",
-        ),
-        None => MachineCheck::good(PROOF_CHECK, format!("the same as {}", same.join(" and "))),
+        Some(wrong) => costs(wrong.to_string(), "every row of a run is invalid"),
+        None if same.is_empty() => unknown("no other clock to compare with", "a wrong rate is not noticed"),
+        None => good(format!("the same as {}", same.join(" and "))),
     }
 }
 
-fn raced(name: &'static str, race: Option<Race>) -> MachineCheck {
+fn raced(race: Option<Race>) -> MachineCheck {
     match race {
-        Some(Race { cpus, readings, backwards: 0 }) => MachineCheck::good(
-            name,
-            format!("{readings} readings on {}, none went backwards", format_count(cpus, "CPU")),
-        ),
-        Some(Race { cpus, readings, backwards }) => MachineCheck::costs(
-            name,
+        Some(Race { cpus, readings, backwards: 0 }) => {
+            good(format!("{readings} readings on {}, none went backwards", format_count(cpus, "CPU")))
+        }
+        Some(Race { cpus, readings, backwards }) => costs(
             format!("{backwards} of {readings} readings on {} went backwards", format_count(cpus, "CPU")),
             "times between CPUs cannot be trusted: boot with another clocksource, and tell the host's owner",
         ),
-        None => MachineCheck::unknown(name, "no thread could be started", "see ulimit -u"),
+        None => unknown("no thread could be started", "see ulimit -u"),
     }
 }
 
 fn reading(seconds: f64) -> MachineCheck {
     let found = Quantity::new(seconds, Unit::Second).to_string();
     match seconds < 200e-9 {
-        true => MachineCheck::good("cost of a clock reading", found),
-        false => MachineCheck::costs(
-            "cost of a clock reading",
-            found,
-            "single operations of less than a microsecond have it in their figure",
-        ),
+        true => good(found),
+        false => costs(found, "single operations of less than a microsecond have it in their figure"),
     }
 }
 
@@ -124,8 +114,7 @@ fn core_clock(probes: &[f64]) -> MachineCheck {
     sorted.sort_by(f64::total_cmp);
     let at = |share: f64| sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).copied();
     match (at(0.05), at(0.5), at(0.95)) {
-        (_, Some(middle), _) if middle > HIGHEST_CORE_HZ => MachineCheck::costs(
-            "core clock",
+        (_, Some(middle), _) if middle > HIGHEST_CORE_HZ => costs(
             format!("{}, which no core reaches", Quantity::new(middle, Unit::Hertz)),
             "the monotonic clock runs too slowly: no time or rate is right; check LD_PRELOAD and the clocksource",
         ),
@@ -138,19 +127,11 @@ fn core_clock(probes: &[f64]) -> MachineCheck {
                 plimsoll_units::quantity::percent(spread, 2)
             );
             match spread < 0.02 {
-                true => MachineCheck::good("core clock", found),
-                false => MachineCheck::costs(
-                    "core clock",
-                    found,
-                    "figures vary with it; their limits follow the clock that was held",
-                ),
+                true => good(found),
+                false => costs(found, "figures vary with it; their limits follow the clock that was held"),
             }
         }
-        _ => MachineCheck::unknown(
-            "core clock",
-            "no chain of additions could be timed",
-            "limits that need the clock are unknown",
-        ),
+        _ => unknown("no chain of additions could be timed", "limits that need the clock are unknown"),
     }
 }
 
@@ -173,7 +154,7 @@ mod tests {
 
     #[test]
     fn time_that_goes_backwards_is_told() {
-        let check = raced("time", Some(Race { cpus: 64, readings: 100, backwards: 3 }));
+        let check = raced(Some(Race { cpus: 64, readings: 100, backwards: 3 }));
         assert_eq!(check.state, CheckState::Costs);
         assert!(check.found.starts_with("3 of 100 readings on 64 CPUs"));
     }

@@ -2,12 +2,12 @@
 
 use plimsoll_server::wire::Shaping;
 use plimsoll_units::quantity::{Quantity, Unit};
+use plimsoll_units::text::shown;
 
-use super::MachineCheck;
+use super::{MachineCheck, costs, good};
 
 /// Checks for rate limits of network interfaces; `held` has each interface's name and limits.
 pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
-    const SHAPERS_CHECK: &str = "shapers";
     let rate = |bits: u64| Quantity::new(bits as f64, Unit::BitPerSecond);
     let of = |(name, shaping): &(String, Shaping)| {
         let rates = [
@@ -17,17 +17,17 @@ pub fn shapers(held: &[(String, Shaping)]) -> MachineCheck {
         ];
         let rates = rates.into_iter().filter_map(|(bits, what)| Some(format!("{what} {}", rate(bits?))));
         let rates = rates.collect::<Vec<String>>().join(", ");
-        (!rates.is_empty()).then(|| format!("{} {rates}", plimsoll_units::text::shown(name)))
+        (!rates.is_empty()).then(|| format!("{} {rates}", shown(name)))
     };
     let found: Vec<String> = held.iter().filter_map(of).collect();
-    match found.is_empty() {
-        true => MachineCheck::good(SHAPERS_CHECK, "none on any network interface"),
-        false => MachineCheck::costs(
-            SHAPERS_CHECK,
+    let check = match found.is_empty() {
+        true => good("none on any network interface"),
+        false => costs(
             found.join("; "),
             "network figures over these interfaces are those of the rate; see tc qdisc show and tc filter show",
         ),
-    }
+    };
+    MachineCheck { name: "shapers", ..check }
 }
 
 #[cfg(test)]
