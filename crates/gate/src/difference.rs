@@ -3,6 +3,7 @@ use std::fmt;
 use plimsoll_bench::Setting;
 use plimsoll_machine::Machine;
 use plimsoll_units::quantity::{Quantity, Unit, format_cpus, significant};
+use plimsoll_units::text::format_count;
 
 /// Memory is missing if more than this share and more than [`MEMORY_BYTES`] is gone: a kernel
 /// reserves varying amounts (crashkernel), and a hypervisor may take some back (ballooning).
@@ -91,7 +92,7 @@ impl fmt::Display for MachineLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpus { now, usual, of } => {
-                write!(f, "{} usable, {usual} {of}", plimsoll_units::text::format_count(*now, "CPU"))
+                write!(f, "{} usable, {usual} {of}", format_count(*now, "CPU"))
             }
             Self::Memory { now, usual, of } => {
                 let shown = |bytes: &u64| Quantity { value: *bytes as f64, unit: Unit::Byte };

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::check::{CheckProgress, CheckedQuantity, FigureCheck};
 use crate::verdict::GateAnswer;
-use crate::{Gate, MISSED, ThresholdSource};
+use crate::{Gate, MISSED, ThresholdSource, Unjudged};
 
 /// Name and version of the schema.
 pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
@@ -13,12 +13,8 @@ pub const GATE_SCHEMA: &str = "plimsoll.gate.v1";
 #[derive(Debug, Serialize)]
 pub struct GateDocument<'a> {
     schema: &'static str,
-    version: &'a str,
-    started: &'a str,
-    elapsed_s: f64,
-    host: Option<&'a str>,
-    machine: &'a str,
-    level: u8,
+    #[serde(flatten)]
+    about: GateAbout<'a>,
     answer: GateAnswer,
     line: String,
     cause: Option<&'static str>,
@@ -33,7 +29,7 @@ pub struct GateDocument<'a> {
 }
 
 /// Data about a gate that its checks do not contain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct GateAbout<'a> {
     /// Version of this program.
     pub version: &'a str,
@@ -86,39 +82,27 @@ impl<'a> GateDocument<'a> {
     /// Creates the document of a gate.
     pub fn of(gate: &'a Gate, about: GateAbout<'a>) -> Self {
         let verdict = gate.verdict();
+        let not_judged = |it: &'a Unjudged| NotJudged { case: it.case.id().to_string(), reason: &it.why };
         Self {
             schema: GATE_SCHEMA,
-            version: about.version,
-            started: about.started,
-            elapsed_s: about.elapsed_s,
-            host: about.host,
-            machine: about.machine,
-            level: about.level,
+            about,
             answer: verdict.answer,
             line: verdict.line,
             cause: verdict.cause,
             false_alarms: gate.rates.false_alarms,
             missed: MISSED,
-            differences: gate
-                .differences
-                .iter()
-                .map(|it| LossInDocument { code: it.code(), text: it.to_string() })
-                .collect(),
-            faults: gate
-                .faults
-                .iter()
-                .map(|it| LossInDocument { code: it.code(), text: it.to_string() })
-                .collect(),
+            differences: gate.differences.iter().map(|it| lost(it.code(), it)).collect(),
+            faults: gate.faults.iter().map(|it| lost(it.code(), it)).collect(),
             wrong_answers: &gate.wrong,
             proven: gate.proven.iter().collect(),
             checks: gate.checks.iter().map(row).collect(),
-            not_judged: gate
-                .unjudged
-                .iter()
-                .map(|it| NotJudged { case: it.case.id().to_string(), reason: &it.why })
-                .collect(),
+            not_judged: gate.unjudged.iter().map(not_judged).collect(),
         }
     }
+}
+
+fn lost(code: &'static str, what: &dyn std::fmt::Display) -> LossInDocument {
+    LossInDocument { code, text: what.to_string() }
 }
 
 fn row(check: &FigureCheck) -> CheckInDocument<'_> {

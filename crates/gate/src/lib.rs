@@ -76,7 +76,8 @@ pub struct Gate {
     pub proven: CpuSet,
     /// Health of this machine in its latest earlier run.
     before: Option<Health>,
-    shares: bool,
+    /// Whether other guests or containers may share the hardware.
+    pub shares: bool,
     quota: Quota,
     /// Known usual figures, in order of preference.
     usual: Vec<UsualFigures>,
@@ -93,13 +94,10 @@ impl Gate {
         let (proofs, cases): (Vec<&Case>, Vec<&Case>) =
             cases.iter().partition(|case| plimsoll_bench::proves_cpus(case));
         for case in cases {
-            match check::thresholds(case, usual, quota, rates.loss) {
-                Ok(thresholds) => {
-                    made.extend(thresholds.into_iter().map(|(what, it)| (case.clone(), what, it)))
-                }
-                Err(why) => {
-                    unjudged.push(Unjudged { case: case.clone(), why, is_measured: true, failed: false })
-                }
+            let case = case.clone();
+            match check::thresholds(&case, usual, quota, rates.loss) {
+                Ok(all) => made.extend(all.into_iter().map(|(what, it)| (case.clone(), what, it))),
+                Err(why) => unjudged.push(Unjudged { case, why, is_measured: true, failed: false }),
             }
         }
         // Bonferroni: each check gets an equal part of the false alarms.
@@ -120,7 +118,7 @@ impl Gate {
             wrong: Vec::new(),
             proofs: proofs.into_iter().cloned().collect(),
             proven: CpuSet::default(),
-            before: usual.iter().find_map(|usual| usual.health().cloned()),
+            before: usual.iter().find_map(|usual| usual.health.clone()),
             shares: machine.virtualisation.is_virtual != Some(false)
                 || machine.virtualisation.container.is_some(),
             quota,
@@ -135,10 +133,13 @@ impl Gate {
         let missing = if interrupted { "it was interrupted" } else { "the time of the gate was over" };
         let in_time = |made: &&Measurement| made.cause != Some(Lost::OutOfTime);
         let made = |case: &Case| measurements.iter().filter(in_time).find(|made| made.case == *case);
+        let is_on_files = |made: &Measurement| plimsoll_bench::subsystem_of(&made.case).on_files;
         for one in self.unjudged.iter_mut().filter(|one| one.is_measured) {
             let why = match made(&one.case) {
                 None => Some(missing.to_owned()),
-                Some(made) if is_failed(made) => made.reason.clone(),
+                Some(made) if made.status == Status::Failed => made.reason.clone(),
+                // A requested disk without figures is not known to be healthy.
+                Some(made) if made.status == Status::Skipped && is_on_files(made) => made.reason.clone(),
                 Some(_) => None,
             };
             if let Some(why) = why {
@@ -179,11 +180,8 @@ impl Gate {
     /// Records a new setting that limits the case below its usual figure, unless recorded already.
     fn add_setting(&mut self, measurement: &Measurement) {
         let (loss, machine) = (self.rates.loss, &self.machine);
-        let held = self
-            .usual
-            .iter()
-            .find_map(|usual| usual.new_limiting_setting(measurement, machine, loss))
-            .flatten();
+        let setting = |usual: &UsualFigures| usual.new_limiting_setting(measurement, machine, loss);
+        let held = self.usual.iter().find_map(setting).flatten();
         let is_stated =
             |held: &MachineLoss| self.differences.iter().any(|reported| reported.code() == held.code());
         self.differences.extend(held.filter(|held| !is_stated(held)));
@@ -259,19 +257,6 @@ impl Gate {
     pub fn verdict(&self) -> GateVerdict {
         verdict::of(self)
     }
-
-    /// Returns whether other guests or containers may share the hardware.
-    pub fn shares(&self) -> bool {
-        self.shares
-    }
-}
-
-/// Returns whether the measurement failed. A skipped disk case counts as failed: a requested disk
-/// without figures is not known to be healthy.
-fn is_failed(measurement: &Measurement) -> bool {
-    let is_disk =
-        || measurement.status == Status::Skipped && plimsoll_bench::subsystem_of(&measurement.case).on_files;
-    measurement.status == Status::Failed || is_disk()
 }
 
 /// Returns whether nothing unseen can have used the measured resource (such as a disk or link).

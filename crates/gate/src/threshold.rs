@@ -1,6 +1,7 @@
 use plimsoll_compare::RunNoise;
 use plimsoll_model::metric::Better;
 use plimsoll_stats::median;
+use plimsoll_units::text::format_count;
 
 use crate::MISSED;
 
@@ -89,12 +90,7 @@ impl Threshold {
         let values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
         let n = values.len();
-        let few = || {
-            format!(
-                "{} known, {MIN_USUAL_COUNT} required",
-                plimsoll_units::text::format_count(n, "earlier figure")
-            )
-        };
+        let few = || format!("{} known, {MIN_USUAL_COUNT} required", format_count(n, "earlier figure"));
         let (noise, _) = RunNoise::of_runs(&values).filter(|_| n >= MIN_USUAL_COUNT).ok_or_else(few)?;
         let middle = median(values.clone()).ok_or_else(few)?;
         // The next figure differs from the median of n by its own noise and by theirs.

@@ -7,6 +7,7 @@ use plimsoll_model::measurement::Measurement;
 use plimsoll_model::metric::Better;
 use plimsoll_result::document::{Node, Run};
 use plimsoll_units::quantity::Quantity;
+use plimsoll_units::text::format_count;
 
 use crate::cause::Quota;
 use crate::difference::{MachineLoss, TIGHTER};
@@ -23,7 +24,7 @@ pub struct UsualFigures {
     /// CPU quotas, in CPUs; infinite without a quota.
     quotas: Vec<f64>,
     machine: Option<Machine>,
-    health: Option<Health>,
+    pub(super) health: Option<Health>,
     is_fleet: bool,
 }
 
@@ -33,13 +34,35 @@ impl UsualFigures {
     pub fn from_history(runs: &[Run], machine: &Machine) -> Option<Self> {
         let latest = runs.last()?;
         Some(Self {
-            figures: figures(runs, machine, |_| true),
-            settings: settings(runs, machine, |_| true),
             quotas: runs.iter().map(|run| quota(&run.machine)).collect(),
             machine: Some(latest.machine.clone()),
             health: latest.health.first().map(|one| one.shown.clone()),
-            is_fleet: false,
+            ..Self::of_nodes(runs, machine, |_| true)
         })
+    }
+
+    /// Collects figures and rates from nodes whose names `is_of` accepts. Leaves out cases on files
+    /// if the disks differ from those of `now`.
+    fn of_nodes(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> Self {
+        let mut all = Self::default();
+        for run in runs {
+            for measurement in run.measurements.iter().filter(|made| is_of(&made.node)) {
+                let subsystem = plimsoll_bench::subsystem_of(&measurement.case);
+                let node = run.nodes.iter().find(|node| node.name == measurement.node);
+                let machine = node.map_or(&run.machine, |node| run.machine_of(node));
+                if subsystem.on_files && !has_such_disks(machine, now) {
+                    continue;
+                }
+                let id = measurement.case.id().to_string();
+                if let Some(headline) = measurement.headline() {
+                    all.figures.entry(id.clone()).or_default().push(headline.summary.median);
+                }
+                let setting = (subsystem.setting)(measurement, machine);
+                let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
+                all.settings.entry(id).or_default().push(rate);
+            }
+        }
+        all
     }
 
     /// Collects usual figures from nodes of `run` with the kind of `machine`, except `machine`
@@ -58,21 +81,16 @@ impl UsualFigures {
         if alike.len() < LEAST_MACHINES {
             return Err(format!(
                 "it has {} of the kind of this one, and {LEAST_MACHINES} are required",
-                plimsoll_units::text::format_count(alike.len(), "other machine")
+                format_count(alike.len(), "other machine")
             ));
         }
-        let runs = std::slice::from_ref(run);
         let is_of = |node: &str| alike.contains(node);
-        let (figures, settings) = (figures(runs, machine, is_of), settings(runs, machine, is_of));
         let typical = || run.nodes.iter().filter(|node| is_of(&node.name)).map(|node| run.machine_of(node));
-        let quotas = typical().map(quota).collect();
         Ok(Self {
-            figures,
-            settings,
-            quotas,
+            quotas: typical().map(quota).collect(),
             machine: typical_machine(typical(), machine),
-            health: None,
             is_fleet: true,
+            ..Self::of_nodes(std::slice::from_ref(run), machine, is_of)
         })
     }
 
@@ -90,10 +108,6 @@ impl UsualFigures {
             false => ThresholdSource::History { runs: count },
         };
         Some(Threshold::usual(values, better, loss, source))
-    }
-
-    pub(super) fn health(&self) -> Option<&Health> {
-        self.health.as_ref()
     }
 
     /// Returns the new setting that limits a case below √(1 − `loss`) of its usual figure, even if
@@ -174,49 +188,9 @@ fn has_such_disks(then: &Machine, now: &Machine) -> bool {
     kinds(then) == kinds(now)
 }
 
-/// Returns each measurement of the nodes whose names `is_of` accepts, with the node's machine.
-/// Leaves out cases on files if the disks differ from those of `now`.
-fn measurements_of_nodes<'a>(
-    runs: &'a [Run],
-    now: &'a Machine,
-    is_of: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = (&'a Measurement, &'a Machine)> {
-    let of = |run: &'a Run| run.measurements.iter().map(move |measurement| (run, measurement));
-    let all = runs.iter().flat_map(of).filter(move |(_, measurement)| is_of(&measurement.node));
-    let all = all.map(|(run, measurement)| {
-        let node = run.nodes.iter().find(|node| node.name == measurement.node);
-        (measurement, node.map_or(&run.machine, |node| run.machine_of(node)))
-    });
-    all.filter(move |(measurement, then)| {
-        !plimsoll_bench::subsystem_of(&measurement.case).on_files || has_such_disks(then, now)
-    })
-}
-
-/// Returns the medians of the headline metrics by case ID, from nodes whose names `is_of` accepts.
-fn figures(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
-    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, _) in measurements_of_nodes(runs, now, is_of) {
-        if let Some(headline) = measurement.headline() {
-            all.entry(measurement.case.id().to_string()).or_default().push(headline.summary.median);
-        }
-    }
-    all
-}
-
 /// Returns the CPU quota in CPUs; infinite without one.
 fn quota(machine: &Machine) -> f64 {
     machine.cgroup.cpu_quota.as_ref().map_or(f64::INFINITY, |quota| quota.cpus())
-}
-
-/// Returns the rates that settings limited each case to, by case id; infinite without a setting.
-fn settings(runs: &[Run], now: &Machine, is_of: impl Fn(&str) -> bool) -> BTreeMap<String, Vec<f64>> {
-    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for (measurement, machine) in measurements_of_nodes(runs, now, is_of) {
-        let setting = (plimsoll_bench::subsystem_of(&measurement.case).setting)(measurement, machine);
-        let rate = setting.map_or(f64::INFINITY, |setting| setting.rate.value);
-        all.entry(measurement.case.id().to_string()).or_default().push(rate);
-    }
-    all
 }
 
 /// Returns the node of a run with the host name of `machine`; `None` if absent or `localhost`.

@@ -51,93 +51,63 @@ pub(super) fn of(gate: &Gate) -> GateVerdict {
     sick(gate).or_else(|| unknown(gate)).unwrap_or_else(|| healthy(gate))
 }
 
-fn verdict(
-    answer: GateAnswer,
-    cause: Option<&'static str>,
-    first: &str,
-    then: Option<String>,
-) -> GateVerdict {
+/// Returns the verdict with `first` and, if it fits in the line, `then`.
+fn verdict(answer: GateAnswer, cause: Option<&'static str>, first: &str, then: &str) -> GateVerdict {
     let short = format!("{}: {first}", answer.word());
-    let long =
-        then.map(|then| format!("{short}; {then}")).filter(|long| long.chars().count() <= VERDICT_COLUMNS);
-    GateVerdict { answer, cause, line: cut(&long.unwrap_or(short)) }
-}
-
-fn cut(line: &str) -> String {
-    let shown = shown_within(line, 4 * VERDICT_COLUMNS);
-    match shown.chars().count() {
+    let long = format!("{short}; {then}");
+    let fits = !then.is_empty() && long.chars().count() <= VERDICT_COLUMNS;
+    let shown = shown_within(if fits { &long } else { &short }, 4 * VERDICT_COLUMNS);
+    let line = match shown.chars().count() {
         ..=VERDICT_COLUMNS => shown,
         _ => shown.chars().take(VERDICT_COLUMNS - 1).chain(['…']).collect(),
+    };
+    GateVerdict { answer, cause, line }
+}
+
+/// Returns the verdict on a low figure by its cause, or `otherwise` if that is unknown.
+fn by_cause(answer: GateAnswer, check: &FigureCheck, otherwise: &str) -> GateVerdict {
+    match check.cause() {
+        Some(cause) => verdict(answer, Some(cause.code()), &cause.to_string(), &evidence(check)),
+        None => verdict(answer, None, &evidence(check), otherwise),
     }
 }
 
 fn sick(gate: &Gate) -> Option<GateVerdict> {
     if let Some(wrong) = gate.wrong.iter().find(|wrong| wrong.cpu().is_some()).or(gate.wrong.first()) {
-        let then = Some(wrong.conclusion()).filter(|then| !then.is_empty());
-        return Some(verdict(GateAnswer::Sick, Some(WRONG_ANSWER), &wrong.headline(), then));
+        let (first, then) = (wrong.headline(), wrong.conclusion());
+        return Some(verdict(GateAnswer::Sick, Some(WRONG_ANSWER), &first, &then));
     }
-    let found = gate
-        .checks
-        .iter()
-        .filter(|check| check.shows_sick_machine(gate.shares))
-        .max_by(|a, b| lost(a).total_cmp(&lost(b)));
     // A measured cause is stronger evidence than a setting that differs.
-    if let Some(check) = found {
-        return Some(match check.cause() {
-            Some(cause) => {
-                verdict(GateAnswer::Sick, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
-            }
-            None => verdict(GateAnswer::Sick, None, &evidence(check), Some("cause unknown".to_owned())),
-        });
+    let sick = gate.checks.iter().filter(|check| check.shows_sick_machine(gate.shares));
+    if let Some(check) = sick.max_by(|a, b| lost(a).total_cmp(&lost(b))) {
+        return Some(by_cause(GateAnswer::Sick, check, "cause unknown"));
     }
     if let Some(fault) = gate.accusing_fault() {
-        let then = gate.is_new(fault).then(|| "not so before".to_owned());
+        let then = if gate.is_new(fault) { "not so before" } else { "" };
         return Some(verdict(GateAnswer::Sick, Some(fault.code()), &fault.to_string(), then));
     }
     let all: Vec<String> = gate.differences.iter().map(MachineLoss::to_string).collect();
     let (first, rest) = all.split_first()?;
-    let rest = Some(rest.join("; ")).filter(|rest| !rest.is_empty());
-    Some(verdict(GateAnswer::Sick, gate.differences.first().map(MachineLoss::code), first, rest))
+    Some(verdict(GateAnswer::Sick, gate.differences.first().map(MachineLoss::code), first, &rest.join("; ")))
 }
 
 fn unknown(gate: &Gate) -> Option<GateVerdict> {
-    let of = |is: fn(&FigureCheck) -> bool| gate.checks.iter().find(|check| is(check));
-    if let Some(check) = of(|check| check.state == CheckProgress::Low) {
-        return Some(verdict(
-            GateAnswer::Unknown,
-            None,
-            &evidence(check),
-            Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()),
-        ));
+    if let Some(check) = gate.checks.iter().find(|check| check.state == CheckProgress::Low) {
+        return Some(verdict(GateAnswer::Unknown, None, &evidence(check), OTHERS_MAY_BE_THE_CAUSE));
     }
     let passed = gate.checks.iter().any(|check| check.state == CheckProgress::Passed);
     // CPU time taken by other work does not cast doubt on figures that passed.
     let is_theirs = |check: &FigureCheck| {
         passed && check.quantity == CheckedQuantity::CpuTime && check.is_without_evidence()
     };
-    if let Some(check) =
-        gate.checks.iter().find(|check| check.state == CheckProgress::GivenUp && !is_theirs(check))
-    {
-        return Some(match check.cause() {
-            Some(cause) => {
-                verdict(GateAnswer::Unknown, Some(cause.code()), &cause.to_string(), Some(evidence(check)))
-            }
-            None => {
-                verdict(GateAnswer::Unknown, None, &evidence(check), Some(OTHERS_MAY_BE_THE_CAUSE.to_owned()))
-            }
-        });
+    let of = |state| gate.checks.iter().find(|check| check.state == state && !is_theirs(check));
+    if let Some(check) = of(CheckProgress::GivenUp) {
+        return Some(by_cause(GateAnswer::Unknown, check, OTHERS_MAY_BE_THE_CAUSE));
     }
-    if let Some(check) =
-        gate.checks.iter().find(|check| check.state == CheckProgress::Suspect && !is_theirs(check))
-    {
+    if let Some(check) = of(CheckProgress::Suspect) {
         let first = check.cause().filter(|cause| !cause.is_own()).map(LowCause::to_string);
-        let then = Some("not decided in time".to_owned());
-        return Some(verdict(
-            GateAnswer::Unknown,
-            Some("not-decided"),
-            &first.unwrap_or(evidence(check)),
-            then,
-        ));
+        let first = first.unwrap_or(evidence(check));
+        return Some(verdict(GateAnswer::Unknown, Some("not-decided"), &first, "not decided in time"));
     }
     let failed = gate.checks.iter().find_map(|check| match &check.state {
         CheckProgress::Failed(why) => Some((check, why)),
@@ -147,10 +117,10 @@ fn unknown(gate: &Gate) -> Option<GateVerdict> {
     let tried = gate.unjudged.iter().find(|one| one.failed).map(|one| (&one.case, &one.why));
     if let Some((case, why)) = failed.map(|(check, why)| (&check.case, why)).or(tried) {
         let first = format!("{}: {why}", label::full(case));
-        return Some(verdict(GateAnswer::Unknown, Some("not-measured"), &first, None));
+        return Some(verdict(GateAnswer::Unknown, Some("not-measured"), &first, ""));
     }
     let nothing = "no figure can be judged here; runs of the gate's plan make a history";
-    (!passed).then(|| verdict(GateAnswer::Unknown, Some("not-judged"), nothing, None))
+    (!passed).then(|| verdict(GateAnswer::Unknown, Some("not-judged"), nothing, ""))
 }
 
 fn healthy(gate: &Gate) -> GateVerdict {
@@ -162,11 +132,11 @@ fn healthy(gate: &Gate) -> GateVerdict {
     }
     let busy = gate.checks.iter().filter(|check| check.is_without_evidence()).find_map(FigureCheck::cause);
     let then = match (busy, gate.unjudged.len()) {
-        (Some(cause), _) => Some(cause.to_string()),
-        (None, 0) => None,
-        (None, n) => Some(format!("{} not judged", format_count(n, "case"))),
+        (Some(cause), _) => cause.to_string(),
+        (None, 0) => String::new(),
+        (None, n) => format!("{} not judged", format_count(n, "case")),
     };
-    verdict(GateAnswer::Healthy, None, &first, then)
+    verdict(GateAnswer::Healthy, None, &first, &then)
 }
 
 fn lost(check: &FigureCheck) -> f64 {

@@ -94,7 +94,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
             check.min_low_count()
         )
     });
-    if gate.shares() {
+    if gate.shares {
         let text = "Others may share this hardware: a loss without a visible cause gives the answer unknown.";
         out += &paragraph(style, TextRole::Plain, "", text);
     }
