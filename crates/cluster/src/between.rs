@@ -81,10 +81,10 @@ pub fn replace(made: &mut [PairResults], again: PairResults) {
 /// Returns the rounds of measurements for `machines` nodes: disjoint pairs, each in both
 /// directions, then with more than 3 nodes a bisection, all pairs at once.
 pub fn rounds(machines: usize) -> Vec<PairRound> {
-    let matchings = if machines <= MAX_MACHINES_ONE_PAIR_AT_A_TIME {
-        one_at_a_time(machines)
-    } else {
-        matchings(machines)
+    let from = |from| (from + 1..machines).map(move |to| vec![MachinePair { from, to }]);
+    let matchings = match machines {
+        ..=MAX_MACHINES_ONE_PAIR_AT_A_TIME => (0..machines).flat_map(from).collect(),
+        _ => matchings(machines),
     };
     let both = |pairs: Vec<MachinePair>, [there, back]: [&'static str; 2]| {
         let turned = pairs.iter().map(|pair| MachinePair { from: pair.to, to: pair.from }).collect();
@@ -97,11 +97,6 @@ pub fn rounds(machines: usize) -> Vec<PairRound> {
         rounds.extend(both(bisection(machines), [AT_ONCE, AT_ONCE_BACK]));
     }
     rounds
-}
-
-fn one_at_a_time(machines: usize) -> Vec<Vec<MachinePair>> {
-    let from = |from| (from + 1..machines).map(move |to| vec![MachinePair { from, to }]);
-    (0..machines).flat_map(from).collect()
 }
 
 /// Returns up to [`MAX_MATCHINGS`] rounds of disjoint pairs by the circle method: one node is

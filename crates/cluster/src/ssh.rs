@@ -75,7 +75,8 @@ pub struct Connection<'a> {
     programs: &'a [ProgramCopy],
     complained: Arc<Mutex<Vec<u8>>>,
     silent: Receiver<()>,
-    lost: Option<String>,
+    /// Why the connection was lost; `None` while it is open.
+    pub lost: Option<String>,
 }
 
 /// Copies the fitting one of `programs` to `host` and carries out `order` there. Returns the result
@@ -88,7 +89,8 @@ pub fn measured<'a>(
     hold: &'a Hold,
 ) -> Result<(NodeResult, Connection<'a>), String> {
     let (mut session, stdin) = connected(launcher, host, programs, hold)?;
-    let (run, ended) = session.talk(stdin, order).map_err(|wrong| session.describe_failure(wrong))?;
+    let answered = session.ordered(stdin, order).and_then(|()| session.result());
+    let (run, ended) = answered.map_err(|wrong| session.describe_failure(wrong))?;
     hold.stop_expecting();
     Ok((NodeResult { run: named(run, &host.name)?, ended }, session))
 }
@@ -114,14 +116,14 @@ fn connected<'a>(
     hold: &'a Hold,
 ) -> Result<(Connection<'a>, ChildStdin), String> {
     let started = launcher.command(host).spawn();
-    let mut child = started.map_err(|e| format!("cannot start {}: {e}", launcher.program().display()))?;
+    let mut child = started.map_err(|e| format!("cannot start {}: {e}", launcher.program.display()))?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     hold.begin(child);
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err(format!("{} was started without its pipes", launcher.name()));
+        return Err(format!("{} was started without its pipes", launcher.name));
     };
     let (complained, silent) = collect_stderr_tail(stderr);
-    let lines = ReceivedLines::new(BufReader::new(Heeded::new(stdout, hold)));
+    let lines = ReceivedLines::new(BufReader::new(Heeded { from: stdout, hold }));
     Ok((Connection { launcher, lines, hold, programs, complained, silent, lost: None }, stdin))
 }
 
@@ -155,7 +157,8 @@ impl Connection<'_> {
         if let Some(why) = &self.lost {
             return Err(why.clone());
         }
-        let sent = self.hold.send_line(&wire::asked(ask)).map_err(|_| NoResult::Gone);
+        let ask = serde_json::to_string(ask).unwrap_or_default() + "\n";
+        let sent = self.hold.send_line(&ask).map_err(|_| NoResult::Gone);
         let found = sent.and_then(|()| answer(self));
         self.hold.stop_expecting();
         found.map_err(|wrong| self.describe_failure(wrong))
@@ -165,16 +168,6 @@ impl Connection<'_> {
     pub fn again(&mut self, cases: Vec<String>, name: &str) -> Result<Run, String> {
         let (run, ended) = self.answered(&FollowUp::Again(cases), Self::document)?;
         named(run.ok_or_else(|| without_document(&ended, ""))?, name)
-    }
-
-    /// Returns why the connection was lost; `None` while it is open.
-    pub fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
-    }
-
-    fn talk(&mut self, stdin: ChildStdin, order: &RunOrder) -> Result<(Run, RunEnd), NoResult> {
-        self.ordered(stdin, order)?;
-        self.result()
     }
 
     /// Copies the program for the node's architecture to `stdin`, and sends `order` after the node
@@ -334,7 +327,7 @@ fn gone(
     let libraries =
         "this plimsoll needs the shared libraries of this machine; give a static one with --program";
     let is_static = programs.iter().all(|program| program.is_static);
-    let name = launcher.name();
+    let name = &launcher.name;
     match status.and_then(|status| status.code()) {
         Some(code) if launcher.could_not_connect(code) && last.is_empty() => {
             format!("the {name} connection failed, or the shell there was killed")

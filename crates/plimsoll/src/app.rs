@@ -32,77 +32,38 @@ use crossbeam_channel::Receiver;
 use plimsoll_bench::Candidate;
 use plimsoll_command::cli::{Common, Measurable, TypedCommand};
 use plimsoll_command::resolve;
-use plimsoll_history::{Location, StoreError, StoreErrorKind};
+use plimsoll_history::Location;
 use plimsoll_machine::{Health, Machine, Root, saved};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
 use plimsoll_metal::isa::Absence;
 use plimsoll_model::measurement::Measurement;
 use plimsoll_model::plan::write;
 use plimsoll_output::report;
-use plimsoll_output::report::target::{OutputTarget, UnwritableTarget, Waits, is_stdout};
+use plimsoll_output::report::target::{OutputTarget, Waits, is_stdout};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_reference::ReferenceTools;
 use plimsoll_result::document::{Node, NodeHealth, PlanInfo, RUN_SCHEMA, Run, RunStatus};
-use plimsoll_result::evaluate::Maker;
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
+use plimsoll_run::Harness;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::{self, Workers};
-use plimsoll_run::{Harness, MachinesInStep, RunResult, SingleNodePace};
 use plimsoll_server::wire::SharedKey;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::program::OwnProgram;
 use plimsoll_system::wall;
+use plimsoll_units::text::shown_path;
 
-use crate::output::{Begins, OutputError, Outputs, complain};
+use crate::failure::unfit;
+use crate::output::{Outputs, complain, shareable};
 use hosts::{gather, hosted};
 use planning::{generate, plan_menu, plans};
 use prepared::PreparedRun;
-use resume::{ResumedRun, RunLock};
+use resume::ResumedRun;
 use signals::{interrupts, interrupts_until};
 
+pub use crate::failure::{Failure, code};
 pub use formats::command;
-
-/// An error that ends the command: one line, and the exit code.
-#[derive(Debug, thiserror::Error)]
-#[error("{line}")]
-pub struct Failure {
-    /// Message: what failed, why, and what to do.
-    pub line: String,
-    /// Exit code, one of [`code`].
-    pub code: u8,
-}
-
-/// Exit codes (documented in the reference).
-pub mod code {
-    /// A check or requirement failed.
-    pub const VERDICT: u8 = 1;
-    /// Wrong usage or input; nothing was measured.
-    pub const USAGE: u8 = 2;
-    /// Refused for safety.
-    pub const REFUSED: u8 = 3;
-    /// The environment failed.
-    pub const ENVIRONMENT: u8 = 4;
-    /// The server failed.
-    pub const SERVER_FAILED: u8 = 5;
-    /// `plimsoll gate` cannot decide whether the machine is healthy, or the machine did not hold
-    /// still during `plimsoll steady --fail-unless-steady`.
-    pub const UNDECIDED: u8 = 6;
-    /// Interrupted by the user.
-    pub const INTERRUPTED: u8 = 130;
-}
-
-impl Failure {
-    /// Creates a failure for wrong usage, found before anything was measured.
-    pub fn usage(line: impl Into<String>) -> Self {
-        Self { line: line.into(), code: code::USAGE }
-    }
-
-    /// Creates a failure whose cause is the system, not the command line.
-    pub fn environment(line: impl Into<String>) -> Self {
-        Self { line: line.into(), code: code::ENVIRONMENT }
-    }
-}
 
 /// Carries out a parsed command line. Returns its exit code, or the error to print.
 pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
@@ -133,10 +94,10 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
             hosts::measure((&what, &common, key.as_deref()), &hosts, words)
         }
         TypedCommand::EachHost { hosts, words, quiet } => hosts::run_on_hosts(&hosts, words, quiet),
-        TypedCommand::Hosted { directory } => hosted::measure(&directory),
+        TypedCommand::Hosted(directory) => hosted::measure(&directory),
         TypedCommand::Plan(work) => plans::execute(*work),
         TypedCommand::Serve(typed) => serving::serve(&typed),
-        TypedCommand::NewKey { file } => serving::new_key(file.as_deref()),
+        TypedCommand::NewKey(file) => serving::new_key(file.as_deref()),
         TypedCommand::Machine { json, save, from } => show_machine(json, save.as_deref(), from.as_deref()),
         TypedCommand::Check(typed) => check::check(&typed),
         TypedCommand::Compare(typed) => compare::compare(&typed),
@@ -157,18 +118,8 @@ pub fn execute(typed: TypedCommand) -> Result<ExitCode, Failure> {
         TypedCommand::Launch { cpus, becomes: true, command } => Err(ref_tools::become_tool(&cpus, &command)),
         TypedCommand::Launch { cpus, becomes: false, command } => ref_tools::launch(&cpus, &command),
         TypedCommand::PrivateServer => serving::private(),
-        TypedCommand::Generate { directory } => generate::generate(&directory),
+        TypedCommand::Generate(directory) => generate::generate(&directory),
     }
-}
-
-/// Returns a copy of the run; with `redact`, private names such as hosts and paths are replaced.
-fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
-    if !redact {
-        return Ok(run.clone());
-    }
-    run.redacted().map_err(|e| {
-        Failure::environment(format!("--redact: {}", plimsoll_units::text::shown(&e.to_string())))
-    })
 }
 
 /// Returns the canonical form of a path whose last parts may not exist; `-` (stdout) is unchanged.
@@ -204,15 +155,11 @@ fn distinct_outputs(common: &Common) -> Result<(), Failure> {
     if let Ok(Some(store)) = crate::output::location(common.store.as_deref()) {
         let history = Location::from_directory(&canonical_path(store.directory()));
         if let Some((flag, path)) = places.iter().find(|(_, path)| history.holds(path)) {
-            let path = plimsoll_units::text::shown_path(path);
+            let path = shown_path(path);
             return Err(Failure::usage(format!("{flag} must not be a file of the history: {path} is")));
         }
     }
-    all_different(&places)
-}
-
-fn distinct<const N: usize>(named: [(&'static str, &Option<PathBuf>); N]) -> Result<(), Failure> {
-    all_different(&places(&named))
+    distinct(&places)
 }
 
 fn refuse_overwriting_input<'a, const N: usize>(
@@ -224,7 +171,7 @@ fn refuse_overwriting_input<'a, const N: usize>(
     match places(&named).into_iter().find(|(_, to)| read.contains(to)) {
         None => Ok(()),
         Some((flag, path)) => {
-            let path = plimsoll_units::text::shown_path(&path);
+            let path = shown_path(&path);
             Err(Failure::usage(format!("{flag} would replace {path}, which is read; name another file")))
         }
     }
@@ -239,7 +186,7 @@ fn refuse_replacing(json: Option<&Path>, own: &str, kind: &str) -> Result<(), Fa
     if read.is_err() || head.is_empty() || head == own.as_bytes() {
         return Ok(());
     }
-    let path = plimsoll_units::text::shown_path(path);
+    let path = shown_path(path);
     Err(Failure::usage(format!(
         "--json would replace {path}, which is not {kind}; name another file, or - for stdout"
     )))
@@ -249,10 +196,10 @@ fn places(named: &[(&'static str, &Option<PathBuf>)]) -> Vec<(&'static str, Path
     named.iter().filter_map(|(flag, path)| Some((*flag, canonical_path(path.as_ref()?)))).collect()
 }
 
-fn all_different(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
+fn distinct(places: &[(&'static str, PathBuf)]) -> Result<(), Failure> {
     for (i, (flag, path)) in places.iter().enumerate() {
         if let Some((other, _)) = places[..i].iter().find(|(_, earlier)| earlier == path) {
-            let shown = plimsoll_units::text::shown_path(path);
+            let shown = shown_path(path);
             return Err(Failure::usage(match shown.as_str() {
                 "-" => format!("{other} - and {flag} - are mutually exclusive: stdout takes one of them"),
                 _ => format!("{other} and {flag} must be different files: both are {shown}"),
@@ -286,8 +233,8 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
         .map(|begun| resume::plan_of(begun, common))
         .transpose()?;
     let before = begun.as_ref().map(|begun| &begun.run.machine);
-    let mut prepared =
-        PreparedRun { key, ..PreparedRun::new(kept.as_ref().unwrap_or(what), common, before)? };
+    let what_now = kept.as_ref().unwrap_or(what);
+    let mut prepared = PreparedRun { key, ..PreparedRun::new(what_now, common, before, true)? };
     if let Some(begun) = &begun {
         resume::same(&begun.run, &mut prepared)?;
     }
@@ -296,7 +243,7 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
             target(file)?;
         }
         if let Some(store) = common.store.as_ref().filter(|store| store.is_file()) {
-            let store = plimsoll_units::text::shown_path(store);
+            let store = shown_path(store);
             return Err(Failure::usage(format!("--store must be a directory: {store} is a file")));
         }
         let text = if common.list {
@@ -308,59 +255,13 @@ fn measure_here(what: &Measurable, common: &Common, key: Option<SharedKey>) -> R
         let none = prepared.planned.iter().all(|planned| planned.candidate.feasible.is_err());
         return Ok(if common.dry_run && none { code::ENVIRONMENT } else { 0 });
     }
-    carried_out(&prepared, common, interrupts()?, begun)
-}
-
-fn carried_out(
-    prepared: &PreparedRun,
-    common: &Common,
-    interrupts: Receiver<()>,
-    begun: Option<ResumedRun>,
-) -> Result<u8, Failure> {
-    let outputs = outputs(common, &interrupts)?;
-    carried_out_into(outputs, prepared, common, interrupts, begun)
-}
-
-fn carried_out_into(
-    outputs: Outputs,
-    prepared: &PreparedRun,
-    common: &Common,
-    interrupts: Receiver<()>,
-    begun: Option<ResumedRun>,
-) -> Result<u8, Failure> {
-    let reference_tools = ref_tools::reference_tools(common, &own_program()?, interrupts.clone(), prepared)?;
-    OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
-    run(prepared, outputs, interrupts, reference_tools, begun)
-}
-
-fn outputs(common: &Common, interrupts: &Receiver<()>) -> Result<Outputs, Failure> {
-    Outputs::open(common, interrupts).map_err(|e| match e {
-        OutputError::Store(store) => store_failure(&store),
-        OutputError::File(error) => unfit(&error),
-    })
-}
-
-fn unfit(error: &UnwritableTarget) -> Failure {
-    let code = match error {
-        UnwritableTarget::Refused { .. } => code::REFUSED,
-        UnwritableTarget::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
-            code::INTERRUPTED
-        }
-        UnwritableTarget::Failed { .. } => code::USAGE,
-    };
-    Failure { line: error.to_string(), code }
+    let interrupts = interrupts()?;
+    run(Outputs::open(common, &interrupts)?, &prepared, common, interrupts, begun)
 }
 
 fn target(path: &Path) -> Result<OutputTarget, Failure> {
     let waits = Waits { registry: Registry::here(), ..Waits::without_interrupts(complain) };
     OutputTarget::new(path, &waits).map_err(|e| unfit(&e))
-}
-
-fn unwritten(error: &UnwritableTarget) -> Failure {
-    match error {
-        UnwritableTarget::Refused { .. } => unfit(error),
-        UnwritableTarget::Failed { .. } => Failure::environment(error.to_string()),
-    }
 }
 
 fn own_program() -> Result<PathBuf, Failure> {
@@ -376,110 +277,85 @@ fn own_program() -> Result<PathBuf, Failure> {
 fn printed(text: &str) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::environment(format!("cannot write to stdout: {e}")))
-        }
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(lost(&e)),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
+fn lost(error: &std::io::Error) -> Failure {
+    Failure::environment(format!("cannot write to stdout: {error}"))
+}
+
+/// Measures the rest of a run with the options `common`, and completes `outputs`. Returns the exit
+/// code.
 fn run(
-    prepared: &PreparedRun,
     mut outputs: Outputs,
+    prepared: &PreparedRun,
+    common: &Common,
     interrupts: Receiver<()>,
-    reference_tools: Option<ReferenceTools>,
     earlier: Option<ResumedRun>,
 ) -> Result<u8, Failure> {
-    let begins = if earlier.is_some() { Begins::Again } else { Begins::Anew };
-    let begun = match earlier {
-        Some(begun) => begun,
-        None => {
-            let id = wall::run_id();
-            ResumedRun { run: document(prepared, &id, None), held: RunLock::of(&id)?, imported: false }
-        }
-    };
-    let ResumedRun { run: document, held: _held, .. } = begun;
-    let asked = interrupts.clone();
-    let mut machine_run = MachineRun::new(prepared, document, interrupts, reference_tools)?;
-    outputs.begin(&machine_run.document, begins);
-    let interrupted =
-        machine_run.carry_out(prepared, &mut SingleNodePace, &mut |event| outputs.event(&event));
-    machine_run.keep_health();
-    let kept = outputs.finish(&machine_run.document);
-    let interrupted = interrupted || !asked.is_empty();
-    let own = ending::node_exit_code(&machine_run.document, interrupted, kept);
-    let code = ending::run_exit_code(&machine_run.document, &[own]);
-    ending::final_exit_code(code, prepared, &machine_run.document)
+    let reference_tools = ref_tools::reference_tools(common, &own_program()?, interrupts.clone(), prepared)?;
+    OwnProgram::find().ok().and_then(|own| own.caution).iter().for_each(|line| complain(line));
+    let resumed = earlier.is_some();
+    let begun = earlier.map_or_else(|| ResumedRun::new(prepared), Ok)?;
+    let ResumedRun { run, held: _held, .. } = begun;
+    outputs.begin(&run, resumed);
+    let mut emit = |event| outputs.event(&event);
+    let (mut run, interrupted) = carry_out(prepared, run, interrupts.clone(), reference_tools, &mut emit)?;
+    let shown = Health::read(&Root::live()).into_stored();
+    let seen = (!shown.is_empty()).then(|| NodeHealth { node: first_node(&run), shown });
+    run.health = seen.into_iter().collect();
+    run.findings.extend(finding::health(&run.health));
+    let kept = outputs.finish(&run);
+    let own = ending::node_exit_code(&run, interrupted || !interrupts.is_empty(), kept);
+    ending::final_exit_code(ending::run_exit_code(&run, &[own]), prepared, &run)
 }
 
-struct MachineRun {
-    station: Workers,
-    document: Run,
-}
-
-impl MachineRun {
-    /// Prepares the workers for the run `document`, which is new or, if resumed, has some results.
-    fn new(
-        prepared: &PreparedRun,
-        document: Run,
-        interrupts: Receiver<()>,
-        reference_tools: Option<ReferenceTools>,
-    ) -> Result<Self, Failure> {
-        let mut station = Workers::new(own_program()?, &prepared.machine, &prepared.options(), interrupts);
-        if let Some(reference_tools) = reference_tools {
-            station = station.with_reference_tools(reference_tools);
-        }
-        Ok(Self { station, document })
-    }
-
-    /// Measures the rest of the plan and completes the document, except the hardware's health.
-    /// Calls `emit` for each event. Returns whether the run was interrupted.
-    fn carry_out(
-        &mut self,
-        prepared: &PreparedRun,
-        pace: &mut dyn MachinesInStep,
-        emit: &mut dyn FnMut(RunEvent),
-    ) -> bool {
-        let (plan, machine) = (&prepared.plan, &prepared.machine);
-        let begun = wall::monotonic();
-        let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
-        let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-        let maker = prepared.maker(&node);
-        let mut left = resolve::in_turn(plan, &prepared.planned);
-        left.retain(|planned| !resume::measured(&self.document, planned));
-        let before = self.document.measurements.iter().map(Measurement::evidence).collect();
-        let ran = Harness {
-            station: &mut self.station,
-            clock: &mut clock,
-            pace,
-            emit,
-            maker,
-            budget: plan.budget,
-            reference_s: 0.0,
-        }
-        .run(&self.document.id, &left, before);
-        self.document.clock_steps.extend(clock.steps(&node));
-        finish(&mut self.document, &ran, maker, wall::monotonic() - begun);
-        ran.interrupted || self.station.was_interrupted()
-    }
-
-    /// Adds errors and health of the hardware at the end of a run, with findings, to the document.
-    fn keep_health(&mut self) {
-        let node = self.document.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
-        let shown = Health::read(&Root::live()).into_stored();
-        let seen = (!shown.is_empty()).then_some(NodeHealth { node, shown });
-        self.document.health = seen.into_iter().collect();
-        self.document.findings.extend(finding::health(&self.document.health));
-    }
-}
-
-/// Returns the run document before the first case. `name` is the node's, by default the host's.
-fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
+/// Measures what is left of the plan and completes `document`, except the hardware's health. Calls
+/// `emit` for each event. Returns the document, and whether the run was interrupted.
+fn carry_out(
+    prepared: &PreparedRun,
+    mut document: Run,
+    interrupts: Receiver<()>,
+    reference_tools: Option<ReferenceTools>,
+    emit: &mut dyn FnMut(RunEvent),
+) -> Result<(Run, bool), Failure> {
     let (plan, machine) = (&prepared.plan, &prepared.machine);
-    let name = name.or(machine.host.as_deref()).unwrap_or("localhost");
+    let mut station = Workers::new(own_program()?, machine, &prepared.options(), interrupts);
+    if let Some(reference_tools) = reference_tools {
+        station = station.with_reference_tools(reference_tools);
+    }
+    let begun = wall::monotonic();
+    let mut clock = SystemClock::new(&Root::live(), &machine.cpu.allowed);
+    let node = first_node(&document);
+    let maker = prepared.maker(&node);
+    let mut left = resolve::in_turn(plan, &prepared.planned);
+    left.retain(|planned| !resume::measured(&document, planned));
+    let before = document.measurements.iter().map(Measurement::evidence).collect();
+    let (station, clock) = (&mut station, &mut clock);
+    let mut harness = Harness { station, clock, emit, maker, budget: plan.budget, reference_s: 0.0 };
+    let ran = harness.run(&document.id, &left, before);
+    document.clock_steps.extend(clock.steps(&node));
+    document.measurements.extend(ran.measurements(maker));
+    document.findings = finding::findings(&document.measurements);
+    document.findings.extend(finding::clock_steps(&document.clock_steps));
+    document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
+    document.elapsed_s += wall::monotonic() - begun;
+    Ok((document, ran.interrupted || station.was_interrupted()))
+}
+
+fn first_node(run: &Run) -> String {
+    run.nodes.first().map(|node| node.name.clone()).unwrap_or_default()
+}
+
+/// Returns the document of a new run before the first case.
+fn document(prepared: &PreparedRun) -> Run {
+    let (plan, machine) = (&prepared.plan, &prepared.machine);
+    let name = machine.host.as_deref().unwrap_or("localhost");
     Run {
         schema: RUN_SCHEMA.to_owned(),
-        id: id.to_owned(),
+        id: wall::run_id(),
         started: wall::now().to_string(),
         elapsed_s: 0.0,
         clock_steps: Vec::new(),
@@ -498,25 +374,13 @@ fn document(prepared: &PreparedRun, id: &str, name: Option<&str>) -> Run {
             scale: plan.scale,
             hash: resolve::hash(plan, &prepared.planned),
             text: write::text(&plan.file),
-            notes: plans::notes(plan, &prepared.planned)
-                .into_iter()
-                .chain(ref_tools::idle(prepared))
-                .collect(),
+            notes: [plans::notes(plan, &prepared.planned), ref_tools::idle(prepared)].concat(),
         },
         machine: machine.clone(),
         nodes: vec![Node { name: name.to_owned(), machine: None }],
         findings: Vec::new(),
         measurements: Vec::new(),
     }
-}
-
-/// Adds results to the document, with limits from the whole run, which took `took_s` more seconds.
-fn finish(document: &mut Run, ran: &RunResult, maker: Maker<'_>, took_s: f64) {
-    document.measurements.extend(ran.measurements(maker));
-    document.findings = finding::findings(&document.measurements);
-    document.findings.extend(finding::clock_steps(&document.clock_steps));
-    document.status = if ran.interrupted { RunStatus::Partial } else { RunStatus::Complete };
-    document.elapsed_s += took_s;
 }
 
 fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<ExitCode, Failure> {
@@ -546,37 +410,19 @@ fn show_machine(json: bool, save: Option<&Path>, from: Option<&Path>) -> Result<
     // A clock measured here does not belong to the saved machine.
     let probe = || CoreClock::calibrate(ProbeWork::SCALAR).ok().and_then(|clock| clock.probe());
     let clock_hz = if from.is_none() { probe() } else { None };
-    let mut candidates = of_quick(&machine)?;
+    let plan = resolve::plan(&Measurable::Plan("quick".to_owned()), &Common::default());
+    let planned = plan.and_then(|plan| resolve::planned(&plan, &machine)).map_err(plans::usage)?;
+    let mut candidates: Vec<Candidate> = planned.into_iter().map(|p| p.candidate).collect();
     if from.is_some() {
-        candidates = candidates.into_iter().filter_map(|one| case_for_machine(&machine, one)).collect();
+        // The best instruction set of a saved machine, if this program has kernels for it.
+        let isa = machine.cpu.best_isa();
+        let isa = isa.filter(|isa| !matches!(isa.available(), Err(Absence::Architecture { .. })));
+        candidates.retain(|one| isa.is_some() || one.case.word("isa").is_none());
+        for one in candidates.iter_mut().filter(|one| one.case.word("isa").is_some()) {
+            one.case = one.case.clone().with_word("isa", isa.map_or("", |isa| isa.name()));
+        }
     }
     sections.extend(report::machine::limits(&machine, &candidates, clock_hz));
     let style = Style::detect(StyleOptions::default());
     printed(&report::machine::text(&sections, style.width))
-}
-
-fn of_quick(machine: &Machine) -> Result<Vec<Candidate>, Failure> {
-    let usage = |e: resolve::UsageError| Failure::usage(e.to_string());
-    let plan = resolve::plan(&Measurable::Plan("quick".to_owned()), &Common::default()).map_err(usage)?;
-    let planned = resolve::planned(&plan, machine).map_err(usage)?;
-    Ok(planned.into_iter().map(|p| p.candidate).collect())
-}
-
-/// Returns the case for a saved machine's best instruction set; `None` without kernels for it.
-fn case_for_machine(machine: &Machine, candidate: Candidate) -> Option<Candidate> {
-    if candidate.case.word("isa").is_none() {
-        return Some(candidate);
-    }
-    let isa =
-        machine.cpu.best_isa().filter(|isa| !matches!(isa.available(), Err(Absence::Architecture { .. })))?;
-    Some(Candidate { case: candidate.case.with_word("isa", isa.name()), ..candidate })
-}
-
-fn store_failure(error: &StoreError) -> Failure {
-    let code = match error {
-        e if e.kind == StoreErrorKind::Refused => code::REFUSED,
-        e if e.is_not_found() => code::USAGE,
-        _ => code::ENVIRONMENT,
-    };
-    Failure { line: error.to_string(), code }
 }

@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod failure;
 pub mod output;

@@ -1,6 +1,5 @@
 //! Outputs of a run: table, event lines, run document, history. One that fails is reported once.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Stderr, Stdout, Write};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +16,9 @@ use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_system::leftover::Registry;
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown_path, shown_within};
+
+use crate::failure::{Failure, unfit};
 
 /// All outputs of one run.
 pub struct Outputs {
@@ -33,38 +34,14 @@ pub struct Outputs {
     redact: bool,
     given_up: Option<Location>,
     ended: usize,
-    on_ended: Option<Box<dyn Fn(usize)>>,
-}
-
-/// Whether a run is new or resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// A new run.
-    Anew,
-    /// A resumed run; the history has its first part.
-    Again,
+    /// Function that gets the number of ended cases whenever a case ends.
+    pub on_ended: Option<Box<dyn Fn(usize)>>,
 }
 
 struct RunHistory {
     location: Location,
     store: Store,
     run: String,
-}
-
-/// Error of an output that cannot be opened. A path named by the user gives exit code 2.
-#[derive(Debug, thiserror::Error)]
-pub enum OutputError {
-    /// A requested file.
-    #[error("{0}")]
-    File(#[from] UnwritableTarget),
-    /// The history.
-    #[error("{0}")]
-    Store(#[from] StoreError),
-}
-
-/// Returns the settings of writers that wait for a reader: a message on `interrupts` ends the wait.
-pub fn waits(interrupts: &Receiver<()>) -> Waits {
-    Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() }
 }
 
 /// Writes what `fill` produces, a document of `run`, to `target`. If the run is partial, waits only
@@ -84,10 +61,15 @@ impl Outputs {
     /// Opens the files and the history that the options `common` request, so that a wrong path
     /// fails before anything is measured. If the default history cannot be opened, only reports it.
     /// A message on `interrupts` ends a wait for a FIFO's reader.
-    pub fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, OutputError> {
-        let waits = &waits(interrupts);
+    pub(crate) fn open(common: &Common, interrupts: &Receiver<()>) -> Result<Self, Failure> {
+        let waits = &Waits { interrupts: interrupts.clone(), notify: complain, registry: Registry::here() };
         let mut complaints = Vec::new();
-        let (history, given_up) = match history_of(common) {
+        let opened = location(common.store.as_deref()).and_then(|location| {
+            let Some(location) = location else { return Ok(None) };
+            let store = Store::open(&location, Registry::here())?;
+            Ok(Some(RunHistory { location, store, run: String::new() }))
+        });
+        let (history, given_up) = match opened {
             Ok(opened) => (opened, None),
             // A default history that cannot be opened is handled like one that fails later.
             Err(e) if e.is_unusable_directory() && common.store.is_none() => {
@@ -97,8 +79,12 @@ impl Outputs {
             }
             Err(e) => return Err(e.into()),
         };
-        let target =
-            |path: &Option<_>| path.as_deref().map(|path| OutputTarget::new(path, waits)).transpose();
+        let target = |path: &Option<PathBuf>| {
+            let opened = path.as_deref().map(|path| OutputTarget::new(path, waits));
+            opened.transpose().map_err(|e| unfit(&e))
+        };
+        let (json, html) = (target(&common.json)?, target(&common.html)?);
+        let events = common.events.as_deref().map(|path| open_incremental(path, waits)).transpose();
         let outputs = [&common.json, &common.html, &common.events];
         let style = Style::detect(StyleOptions {
             no_color: common.no_color,
@@ -106,11 +92,11 @@ impl Outputs {
             explain: common.explain,
         });
         Ok(Self {
-            json: target(&common.json)?,
-            html: target(&common.html)?,
+            json,
+            html,
             style,
             table: None,
-            events: common.events.as_deref().map(|path| open_incremental(path, waits)).transpose()?,
+            events: events.map_err(|e| unfit(&e))?,
             history,
             complaints,
             lost: given_up.is_some(),
@@ -122,14 +108,8 @@ impl Outputs {
         })
     }
 
-    /// Sets the function that is called with the number of ended cases whenever a case ends.
-    #[must_use]
-    pub fn on_ended(self, on_ended: impl Fn(usize) + 'static) -> Self {
-        Self { on_ended: Some(Box::new(on_ended)), ..self }
-    }
-
-    /// Starts the outputs of a run; `begins` is whether it is new or resumed.
-    pub fn begin(&mut self, run: &Run, begins: Begins) {
+    /// Starts the outputs of a run; if it is `resumed`, the history has its first part.
+    pub fn begin(&mut self, run: &Run, resumed: bool) {
         self.ended = run.measurements.len();
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
@@ -139,24 +119,22 @@ impl Outputs {
             run.measurements.iter().for_each(|measurement| table.row(measurement));
             self.table = Some(table);
         }
-        self.enter(run, begins);
+        self.enter(run, resumed);
     }
 
-    fn enter(&mut self, run: &Run, begins: Begins) {
+    fn enter(&mut self, run: &Run, resumed: bool) {
         if let Some(history) = self.history.as_mut().filter(|history| history.run != run.id) {
             history.run.clone_from(&run.id);
-            let begun = match begins {
-                Begins::Anew => history.store.begin(run),
-                Begins::Again => history.store.resume(run),
-            };
+            let store = &mut history.store;
+            let begun = if resumed { store.resume(run) } else { store.begin(run) };
             self.close_on_error(begun);
         }
     }
 
     /// Stores the results `measured` of the node `machine` in the history. `header` is the run with
-    /// the nodes that have ended so far, and `begins` is whether it is new or resumed.
-    pub fn machine_ended(&mut self, header: &Run, begins: Begins, machine: &str, measured: &[Measurement]) {
-        self.enter(header, begins);
+    /// the nodes that have ended so far.
+    pub fn machine_ended(&mut self, header: &Run, resumed: bool, machine: &str, measured: &[Measurement]) {
+        self.enter(header, resumed);
         if let Some(history) = &mut self.history {
             let added = history.store.add_machine(header, machine, measured);
             self.close_on_error(added);
@@ -187,14 +165,8 @@ impl Outputs {
                 }
             }
         }
-        if let RunEvent::Measured { measurement } = event {
-            self.keep(std::slice::from_ref(measurement));
-        }
-    }
-
-    fn keep(&mut self, measured: &[Measurement]) {
-        if let Some(history) = &mut self.history {
-            let added = history.store.add(measured);
+        if let (RunEvent::Measured { measurement }, Some(history)) = (event, &mut self.history) {
+            let added = history.store.add(std::slice::from_ref(measurement));
             self.close_on_error(added);
         }
     }
@@ -224,8 +196,8 @@ impl Outputs {
             self.lost = true;
         }
         let is_seen = self.table.is_some() && io::stdout().is_terminal();
-        let nothing =
-            nothing_measured(run).map(|why| if is_seen { see_above(run).unwrap_or(why) } else { why });
+        let shown = |why| see_above(run).filter(|_| is_seen).unwrap_or(why);
+        let nothing = nothing_measured(run).map(shown);
         self.complaints.extend(nothing.filter(|_| run.status == RunStatus::Complete));
         for complaint in self.complaints.drain(..) {
             complain(&complaint);
@@ -256,26 +228,18 @@ impl Outputs {
     }
 
     fn documents(&self, run: &Run) -> Vec<String> {
-        let leaving = match self.redact {
-            true => run.redacted().map(Cow::Owned),
-            false => Ok(Cow::Borrowed(run)),
+        let redacted = match self.redact.then(|| shareable(run, true)).transpose() {
+            Ok(redacted) => redacted,
+            Err(failure) => return vec![format!("{}; no document is written", failure.line)],
         };
-        let leaving = match leaving {
-            Ok(leaving) => leaving,
-            Err(e) => {
-                return vec![format!(
-                    "--redact: {}; no document is written",
-                    plimsoll_units::text::shown(&e.to_string())
-                )];
-            }
-        };
+        let leaving = redacted.as_ref().unwrap_or(run);
         let document = |target: &OutputTarget| {
-            let fill = |file: &mut dyn Write| json::write(&leaving, file);
+            let fill = |file: &mut dyn Write| json::write(leaving, file);
             filled(target, run, fill).err().map(|e| format!("--json: {e}"))
         };
         let json = self.json.as_ref().and_then(document);
         let html =
-            self.html.as_ref().and_then(|target| page(target, run, &leaving, self.history.as_ref()).err());
+            self.html.as_ref().and_then(|target| page(target, run, leaving, self.history.as_ref()).err());
         json.into_iter().chain(html).collect()
     }
 
@@ -294,16 +258,28 @@ impl Outputs {
         let places = [location.directory().to_owned(), std::env::temp_dir()];
         let put = |place: &PathBuf| json::spool(run, place, &Registry::here()).ok();
         self.complaints.push(match places.iter().find_map(put) {
-            Some(file) => format!(
-                "the run is kept in {file}; enter it later with: plimsoll history import {file}{}",
-                match &location {
+            Some(file) => {
+                let store = match &location {
                     Location::Usual(_) => String::new(),
-                    Location::Named(store) => format!(" --store {}", plimsoll_units::text::shown_path(store)),
-                }
-            ),
+                    Location::Named(store) => format!(" --store {}", shown_path(store)),
+                };
+                format!(
+                    "the run is kept in {file}; enter it later with: plimsoll history import {file}{store}"
+                )
+            }
             None => "and the run cannot be stored elsewhere: its only copy is on this screen".to_owned(),
         });
     }
+}
+
+/// Returns a copy of the run; with `redact`, private names such as hosts and paths are replaced.
+pub(crate) fn shareable(run: &Run, redact: bool) -> Result<Run, Failure> {
+    if !redact {
+        return Ok(run.clone());
+    }
+    run.redacted().map_err(|e| {
+        Failure::environment(format!("--redact: {}", plimsoll_units::text::shown(&e.to_string())))
+    })
 }
 
 /// Returns in one line why no case of a run has a result; `None` if one has, even an invalid one.
@@ -323,14 +299,14 @@ pub fn nothing_measured(run: &Run) -> Option<String> {
         }
     }
     let word = |status: Status| if status == Status::Failed { "failed" } else { "skipped" };
-    let reported: Vec<String> = reasons
-        .iter()
-        .take(MAX_NAMES_SHOWN)
-        .map(|(status, reason, n)| format!("{} {}: {reason}", format_count(*n, "case"), word(*status)))
-        .collect();
-    let rest: usize = reasons.iter().skip(MAX_NAMES_SHOWN).map(|(_, _, n)| n).sum();
-    let rest =
-        if rest > 0 { format!("; {} for other reasons", format_count(rest, "case")) } else { String::new() };
+    let line = |(status, reason, n): &(Status, &str, usize)| {
+        format!("{} {}: {reason}", format_count(*n, "case"), word(*status))
+    };
+    let reported: Vec<String> = reasons.iter().take(MAX_NAMES_SHOWN).map(line).collect();
+    let rest = match reasons.iter().skip(MAX_NAMES_SHOWN).map(|(_, _, n)| n).sum::<usize>() {
+        0 => String::new(),
+        rest => format!("; {} for other reasons", format_count(rest, "case")),
+    };
     Some(match reported.is_empty() {
         true => "nothing was measured: the run has no case; --list shows the cases of a plan".to_owned(),
         false => format!("nothing was measured: {}{rest}", reported.join(". ")),
@@ -371,15 +347,9 @@ fn page(target: &OutputTarget, run: &Run, leaving: &Run, history: Option<&RunHis
     filled(target, run, fill).map_err(|e| format!("--html: {e}"))
 }
 
-fn history_of(common: &Common) -> Result<Option<RunHistory>, StoreError> {
-    let Some(location) = location(common.store.as_deref())? else { return Ok(None) };
-    let store = Store::open(&location, Registry::here())?;
-    Ok(Some(RunHistory { location, store, run: String::new() }))
-}
-
 /// Prints one line with `plimsoll: ` before it to stderr, at most 2000 characters.
 pub fn complain(line: &str) {
-    print_line(&format!("plimsoll: {}", plimsoll_units::text::shown_within(&without_code(line), 2000)));
+    print_line(&format!("plimsoll: {}", shown_within(&without_code(line), 2000)));
 }
 
 /// Removes the error numbers of [`io::Error`], such as ` (os error 2)`, from a line.

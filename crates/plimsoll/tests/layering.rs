@@ -27,7 +27,7 @@ const ORDER: &[(&str, &[&str])] = &[
     ),
     ("result", &["evaluate", "document", "finding", "fleet", "event", "fixture"]),
     ("command", &["cli", "resolve"]),
-    ("plimsoll", &["output", "app", "main"]),
+    ("plimsoll", &["failure", "output", "app", "main"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

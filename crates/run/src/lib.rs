@@ -121,31 +121,12 @@ pub trait Clock {
     }
 }
 
-/// Keeps a run in step with other nodes that measure the same cases.
-pub trait MachinesInStep {
-    /// Waits until all nodes are ready and returns the amount of work that all do; `own` is `None`
-    /// if this node cannot measure the case. Fails if a node is gone or the end was requested.
-    fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure>;
-}
-
-/// The pace of a single node, which waits for no other.
-#[derive(Debug)]
-pub struct SingleNodePace;
-
-impl MachinesInStep for SingleNodePace {
-    fn agree(&mut self, own: Option<SampleAmount>) -> Result<Option<SampleAmount>, CannotMeasure> {
-        Ok(own)
-    }
-}
-
 /// One run of a plan.
 pub struct Harness<'a> {
     /// Prepares the cases.
     pub station: &'a mut dyn Station,
     /// Time and state of the machine.
     pub clock: &'a mut dyn Clock,
-    /// Keeps in step with other nodes.
-    pub pace: &'a mut dyn MachinesInStep,
     /// Receives the events.
     pub emit: &'a mut dyn FnMut(RunEvent),
     /// Turns outcomes into measurements.
@@ -319,8 +300,6 @@ impl Harness<'_> {
             )),
             (Ok(()), _) => self.measure(planned, room, &mut taken),
         };
-        // Nodes that can measure the case wait for those that cannot.
-        let ended = if taken.agreed { ended } else { self.pace.agree(None).and(ended) };
         self.reference_s += taken.reference_s;
         let ended = ended.map_err(|why| self.repeated(planned, why));
         let CaseSamples { samples, facts, tool_results, .. } = taken;
@@ -352,8 +331,6 @@ impl Harness<'_> {
         let within = self.left().map(|left| left.max(room.own.map_or(0.0, |own| own.seconds)));
         let mut prepared = self.station.prepare(&planned.candidate, within)?;
         let amount = calibrate_amount(prepared.as_mut(), sampling)?;
-        taken.agreed = true;
-        let amount = self.pace.agree(Some(amount))?.unwrap_or(amount);
         let own = self.extended_limit(room, sampling, begun);
         let rule = rule(case, sampling, own);
         let cpus = self.maker.machine.cpu.allowed.len();
@@ -538,7 +515,6 @@ struct CaseSamples {
     facts: Facts,
     tool_results: Vec<ToolRun>,
     /// Whether this node waited for the other nodes.
-    agreed: bool,
     reference_s: f64,
 }
 

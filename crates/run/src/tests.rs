@@ -252,7 +252,6 @@ fn run_with(script: Script, samples: Option<u32>, budget: Option<f64>, cases: us
         })
         .collect();
     let ran = Harness {
-        pace: &mut SingleNodePace,
         station: &mut Mock { script, log: Rc::clone(&log) },
         clock: &mut MockClock(Rc::clone(&log)),
         emit: &mut |e| events.push(e),

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::held::{self, SettingAtProbe};
 use crate::hours::{self, after};
-use crate::journal::{JournalContent, WatchProbe};
+use crate::journal::{JournalContent, ProbedCase, WatchProbe};
 
 /// Chance that a watch of pure noise reports any step.
 const FALSE_SHARE: f64 = 0.01;
@@ -72,10 +72,13 @@ impl FindingsContext<'_> {
         self.time(at).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
     }
 
+    fn between(&self, from: f64, to: f64) -> String {
+        format!("between {} and {}", self.shown(from), self.shown(to))
+    }
+
     fn watched(&self) -> Finding {
-        let JournalContent { begun, probes, passed, .. } = self.kept;
-        let (reached, spent) = (self.kept.reached(), self.kept.spent());
-        let share = spent.cpu / reached.max(1.0);
+        let JournalContent { begun, probes, passed, spent, reached, .. } = self.kept;
+        let (reached, share) = (*reached, spent.cpu / reached.max(1.0));
         let left_out = match passed.len() {
             0 => String::new(),
             n => format!(", {n} skipped because others used the machine"),
@@ -168,14 +171,8 @@ impl FindingsContext<'_> {
     }
 
     fn step(&self, measurement: &Measurement, step: &LevelStep) -> Finding {
-        let text = format!(
-            "{}: {} between {} and {}{}",
-            full(&measurement.case),
-            step.what,
-            self.shown(step.before),
-            self.shown(step.after),
-            step.because
-        );
+        let between = self.between(step.before, step.after);
+        let text = format!("{}: {} {between}{}", full(&measurement.case), step.what, step.because);
         let mut evidence = step.evidence.clone();
         evidence["between"] = json!([self.time(step.before).to_string(), self.time(step.after).to_string()]);
         evidence["between_s"] = json!([step.before, step.after]);
@@ -190,11 +187,10 @@ impl FindingsContext<'_> {
         let finding = |(before, after): (SettingAtProbe, SettingAtProbe)| {
             let kind = after.by.or(before.by)?.kind;
             let text = format!(
-                "{}: the {} changed between {} and {}: {} before, {} after",
+                "{}: the {} changed {}: {} before, {} after",
                 full(&measurement.case),
                 kind.word(),
-                self.shown(before.at),
-                self.shown(after.at),
+                self.between(before.at, after.at),
                 rate(before),
                 rate(after)
             );
@@ -234,14 +230,11 @@ impl FindingsContext<'_> {
             format_duration(step.before),
             self.shown(step.after),
         );
-        Some(Finding::new(
-            "burst-credit",
-            text,
-            json!({
-                "case": measurement.case.id(), "burst": step.levels[0], "base": step.levels[1],
-                "between_s": [step.before, step.after],
-            }),
-        ))
+        let evidence = json!({
+            "case": measurement.case.id(), "burst": step.levels[0], "base": step.levels[1],
+            "between_s": [step.before, step.after],
+        });
+        Some(Finding::new("burst-credit", text, evidence))
     }
 
     /// Returns the finding on hours of the day in which a case is worse on every day, if any.
@@ -251,37 +244,32 @@ impl FindingsContext<'_> {
         let usual = median(series.iter().map(|point| point.value).collect())?;
         let hours = hours::hours(&series, self.begun);
         let found = hours::daily(&hours, usual, metric.better, NOTABLE, DAYS);
-        let named: Vec<String> = found
-            .iter()
-            .map(|one| format!("{:02}:00 ({} or more on {} days)", one.hour, percent(one.least, 2), one.days))
-            .collect();
-        if named.is_empty() {
+        if found.is_empty() {
             return None;
         }
+        let named = |one: &hours::Daily| {
+            format!("{:02}:00 ({} or more on {} days)", one.hour, percent(one.least, 2), one.days)
+        };
+        let named: Vec<String> = found.iter().map(named).collect();
         let text = format!(
             "{}: worse in the same hour of each day: {} UTC",
             full(&measurement.case),
             named.join(", ")
         );
-        let hours: Vec<_> = found
-            .iter()
-            .map(|one| json!({ "hour": one.hour, "days": one.days, "least": one.least }))
-            .collect();
+        let listed = |one: &hours::Daily| json!({ "hour": one.hour, "days": one.days, "least": one.least });
+        let hours: Vec<_> = found.iter().map(listed).collect();
         Some(Finding::new("time-of-day", text, json!({ "case": measurement.case.id(), "hours": hours })))
     }
 
     fn seldom(&self, measurements: &[Measurement]) -> Vec<Finding> {
         let probes = self.kept.probes.len();
-        let option = |measurement: &Measurement| {
-            let subsystem = subsystem_of(&measurement.case);
-            match (subsystem.on_files, subsystem.uses_interfaces) {
-                (true, _) => Some("--disk-a-day"),
-                (_, true) => Some("--network-a-day"),
-                _ => None,
-            }
-        };
         let finding = |measurement: &Measurement| {
-            let option = option(measurement)?;
+            let subsystem = subsystem_of(&measurement.case);
+            let option = match (subsystem.on_files, subsystem.uses_interfaces) {
+                (true, _) => "--disk-a-day",
+                (_, true) => "--network-a-day",
+                _ => return None,
+            };
             let left_out = self.kept.probes.iter().filter(|probe| probe.left_out.contains(&measurement.case));
             let left_out = left_out.count();
             let text = format!(
@@ -301,20 +289,12 @@ impl FindingsContext<'_> {
             None => "none".to_owned(),
         };
         let finding = |(before, after): (&WatchProbe, &WatchProbe)| {
-            let text = format!(
-                "the CPU quota changed between {} and {}: {} before, {} after",
-                self.shown(before.at),
-                self.shown(after.at),
-                named(before.quota),
-                named(after.quota)
-            );
-            Finding::new(
-                "quota-changed",
-                text,
-                json!({
-                    "before": before.quota, "after": after.quota, "between_s": [before.at, after.at],
-                }),
-            )
+            let between = self.between(before.at, after.at);
+            let [was, is] = [before, after].map(|probe| named(probe.quota));
+            let text = format!("the CPU quota changed {between}: {was} before, {is} after");
+            let times = [before.at, after.at];
+            let evidence = json!({ "before": before.quota, "after": after.quota, "between_s": times });
+            Finding::new("quota-changed", text, evidence)
         };
         self.quota_changes().map(finding).collect()
     }
@@ -326,11 +306,10 @@ impl FindingsContext<'_> {
 
     fn failed(&self) -> Option<Finding> {
         let ended = |probe: &WatchProbe| {
-            let reason = probe.cases.iter().find_map(|case| case.ended.as_ref().map(|end| (case, end)))?;
-            Some(format!("{}: {}", full(&reason.0.case), reason.1))
+            let ended = |case: &ProbedCase| Some(format!("{}: {}", full(&case.case), case.ended.as_ref()?));
+            Some((probe.at, probe.cases.iter().find_map(ended)?))
         };
-        let failed: Vec<(f64, String)> =
-            self.kept.probes.iter().filter_map(|probe| Some((probe.at, ended(probe)?))).collect();
+        let failed: Vec<(f64, String)> = self.kept.probes.iter().filter_map(ended).collect();
         let (at, why) = failed.last()?;
         let text = format!(
             "{} of {} had a case that failed; the last one at {}: {}",
@@ -344,12 +323,8 @@ impl FindingsContext<'_> {
     }
 
     fn stolen(&self) -> Option<Finding> {
-        let known: Vec<(f64, f64, f64)> = self
-            .kept
-            .probes
-            .iter()
-            .filter_map(|probe| Some((probe.at, probe.before.elapsed_s, probe.before.steal_share?)))
-            .collect();
+        let known = |probe: &WatchProbe| Some((probe.at, probe.before.elapsed_s, probe.before.steal_share?));
+        let known: Vec<(f64, f64, f64)> = self.kept.probes.iter().filter_map(known).collect();
         let share = weighted(known.iter().map(|(_, seconds, share)| (*seconds, *share)))?;
         let (at, worst) =
             known.iter().map(|(at, _, share)| (*at, *share)).max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -387,13 +362,9 @@ impl FindingsContext<'_> {
                 probes.iter().map(|probe| probe.at + probe.took).chain(stopped.iter().map(|stop| stop.at));
             ended.filter(|end| *end <= before).fold(0.0, f64::max)
         };
-        let gaps: Vec<[f64; 2]> = sessions
-            .iter()
-            .skip(1)
-            .map(|session| [last(session.at), session.at])
-            .chain([[self.kept.reached(), self.kept.until]])
-            .filter(|[from, to]| to - from >= UNWATCHED)
-            .collect();
+        let gaps = sessions.iter().skip(1).map(|session| [last(session.at), session.at]);
+        let gaps = gaps.chain([[self.kept.reached, self.kept.until]]);
+        let gaps: Vec<[f64; 2]> = gaps.filter(|[from, to]| to - from >= UNWATCHED).collect();
         let boots = sessions.iter().zip(sessions.iter().skip(1)).filter(|(a, b)| a.boot != b.boot).count();
         let slept: f64 = probes.iter().map(|probe| probe.slept).sum();
         let mut stated = Vec::new();
@@ -411,13 +382,8 @@ impl FindingsContext<'_> {
         if slept >= UNWATCHED {
             stated.push(format!("the machine slept for {}", format_duration(slept)));
         }
-        (!stated.is_empty()).then(|| {
-            Finding::new(
-                "unwatched",
-                stated.join("; "),
-                json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept }),
-            )
-        })
+        let evidence = json!({ "gaps_s": gaps, "boots": boots, "slept_s": slept });
+        (!stated.is_empty()).then(|| Finding::new("unwatched", stated.join("; "), evidence))
     }
 }
 
@@ -474,7 +440,7 @@ mod tests {
     use plimsoll_units::quantity::Unit;
 
     use super::*;
-    use crate::journal::{ProbedCase, SpentShares, WatchOrder, WatchSession, WatchShares};
+    use crate::journal::{JournalEntry, WatchOrder, WatchResources, WatchSession};
 
     const EVERY: f64 = 300.0;
 
@@ -494,7 +460,7 @@ mod tests {
         let probe = |t: &f64| WatchProbe {
             at: *t,
             took: 1.0,
-            spent: SpentShares { cpu: 0.5, disk: 1e6, network: 0.0 },
+            spent: WatchResources { cpu: 0.5, disk: 1e6, network: 0.0 },
             before: StateChange { elapsed_s: EVERY - 1.0, steal_share: Some(0.0), ..StateChange::default() },
             slept: 0.0,
             quota: None,
@@ -512,7 +478,7 @@ mod tests {
             schema: String::new(),
             seconds: hours * 3600.0,
             every: EVERY,
-            shares: WatchShares { cpu: 0.02, disk: 1e10, network: 1e10 },
+            shares: WatchResources { cpu: 0.02, disk: 1e10, network: 1e10 },
             idle_only: false,
             dir: None,
             server: None,
@@ -525,20 +491,12 @@ mod tests {
             boot: "a".to_owned(),
             since_boot: 100.0,
             at: 0.0,
-            spent: SpentShares::default(),
+            spent: WatchResources::default(),
         };
-        let probes = times.iter().map(probe).collect();
-        (
-            JournalContent {
-                begun,
-                sessions: vec![session],
-                probes,
-                passed: Vec::new(),
-                stopped: Vec::new(),
-                until: 0.0,
-            },
-            measurement,
-        )
+        let mut kept = JournalContent::of(begun);
+        kept.take(JournalEntry::Session(session)).unwrap();
+        times.iter().map(probe).for_each(|it| kept.take(JournalEntry::Probe(Box::new(it))).unwrap());
+        (kept, measurement)
     }
 
     const CPU: &str = "cpu.peak/op=fma/type=f64/threads=1";

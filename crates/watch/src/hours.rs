@@ -82,11 +82,8 @@ pub(crate) struct Daily {
 /// every day with probes and on at least `days` days.
 pub(crate) fn daily(hours: &[Hour], usual: f64, better: Better, notable: f64, days: usize) -> Vec<Daily> {
     let of = |hour: i64| {
-        let losses: Vec<f64> = hours
-            .iter()
-            .filter(|one| one.from.as_second().div_euclid(3600).rem_euclid(24) == hour)
-            .map(|one| worse(one.median, usual, better))
-            .collect();
+        let of_day = hours.iter().filter(|one| one.from.as_second().div_euclid(3600).rem_euclid(24) == hour);
+        let losses: Vec<f64> = of_day.map(|one| worse(one.median, usual, better)).collect();
         let least = losses.iter().copied().reduce(f64::min)?;
         (losses.len() >= days && least >= notable).then_some(Daily { hour, days: losses.len(), least })
     };

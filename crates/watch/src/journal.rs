@@ -15,7 +15,7 @@ use plimsoll_machine::cgroup::IoLimit;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, Outcome, Sample};
 use plimsoll_result::document::Run;
-use plimsoll_units::text::shown_path;
+use plimsoll_units::text::{shown_path, shown_within};
 
 /// Largest journal in bytes: [`MOST_PROBES`] probes of some 14 KB each fit.
 const MOST_BYTES: u64 = 2 << 30;
@@ -36,9 +36,9 @@ pub enum JournalEntry {
     /// A probe was made.
     Probe(Box<WatchProbe>),
     /// A probe was skipped.
-    Passed(SkippedProbe),
+    Passed(WatchMark),
     /// A process ended its session regularly.
-    Stopped(Stopped),
+    Stopped(WatchMark),
 }
 
 /// Parameters of a watch.
@@ -51,7 +51,7 @@ pub struct WatchOrder {
     /// Mean interval between two probes in s.
     pub every: f64,
     /// Resource budget of the watch.
-    pub shares: WatchShares,
+    pub shares: WatchResources,
     /// Whether probes are made only while the machine is idle.
     pub idle_only: bool,
     /// Directory whose disk is measured.
@@ -67,25 +67,14 @@ pub struct WatchOrder {
     pub run: Run,
 }
 
-/// Mean resource budget of a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WatchShares {
-    /// Share of the time of one CPU: 0.02 is 2 %.
-    pub cpu: f64,
-    /// Disk reads and writes in bytes per day.
-    pub disk: f64,
-    /// Network traffic in bytes per day.
-    pub network: f64,
-}
-
-/// Resources consumed by a watch.
+/// Resources that a watch has consumed, or its mean budget of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SpentShares {
-    /// CPU time in s.
+pub struct WatchResources {
+    /// CPU time in s; of a budget the share of the time of one CPU: 0.02 is 2 %.
     pub cpu: f64,
-    /// Disk traffic in bytes.
+    /// Disk traffic in bytes; of a budget per day.
     pub disk: f64,
-    /// Network traffic in bytes.
+    /// Network traffic in bytes; of a budget per day.
     pub network: f64,
 }
 
@@ -103,7 +92,7 @@ pub struct WatchSession {
     /// Start of the session in s since the start of the watch.
     pub at: f64,
     /// Resources consumed before the first probe.
-    pub spent: SpentShares,
+    pub spent: WatchResources,
 }
 
 /// A probe.
@@ -114,7 +103,7 @@ pub struct WatchProbe {
     /// Duration of the probe in s.
     pub took: f64,
     /// Resources consumed by the watch since the previous line, the probe included.
-    pub spent: SpentShares,
+    pub spent: WatchResources,
     /// Activity of the machine since the last probe, without that of probes.
     #[serde(default)]
     pub before: StateChange,
@@ -164,84 +153,55 @@ impl ProbedCase {
     }
 }
 
-/// A skipped probe.
+/// A skipped probe, or the end of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkippedProbe {
+pub struct WatchMark {
     /// Time in s since the start of the watch.
     pub at: f64,
-    /// CPUs that other processes kept busy.
-    pub busy: f64,
+    /// CPUs that other processes kept busy, which is why the probe was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
     /// Resources consumed since the previous line.
-    pub spent: SpentShares,
+    pub spent: WatchResources,
 }
 
-/// The end of a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// Time in s since the start of the watch.
-    pub at: f64,
-    /// Resources consumed since the previous line.
-    pub spent: SpentShares,
-}
-
-/// Reason why a journal cannot be used, in one line.
+/// Reason why a journal, whose file it names, cannot be used, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The journal does not exist.
     #[error(
-        "no watch is unfinished: {file} does not exist; plimsoll history lists those that ended, and --store names another history"
+        "no watch is unfinished: {0} does not exist; plimsoll history lists those that ended, and --store names another history"
     )]
-    Missing {
-        /// The file.
-        file: String,
-    },
+    Missing(String),
     /// An unfinished watch exists already.
     #[error(
-        "a watch is unfinished: {file}; go on with plimsoll watch --resume, or end it with plimsoll watch --stop, with the same --store"
+        "a watch is unfinished: {0}; go on with plimsoll watch --resume, or end it with plimsoll watch --stop, with the same --store"
     )]
-    Unfinished {
-        /// The file.
-        file: String,
-    },
+    Unfinished(String),
     /// Another process watches.
     #[error(
-        "a watch runs already: {file}; plimsoll watch --status shows it and plimsoll watch --stop ends it, with the same --store"
+        "a watch runs already: {0}; plimsoll watch --status shows it and plimsoll watch --stop ends it, with the same --store"
     )]
-    Running {
-        /// The file.
-        file: String,
-    },
-    /// The file is not a valid journal.
-    #[error("{file} is no journal of a watch: {why}; it was not changed: move it away")]
-    Foreign {
-        /// The file.
-        file: String,
-        /// The reason.
-        why: String,
-    },
-    /// The file cannot be read or written.
+    Running(String),
+    /// The file is not a valid journal, and why.
+    #[error("{0} is no journal of a watch: {1}; it was not changed: move it away")]
+    Foreign(String, String),
+    /// The file cannot be read, written, made or removed.
     #[error(
-        "cannot {what} the journal {file}: {why}; check the disk's space and the directory's rights, or name another --store"
+        "cannot {0} the journal {1}: {2}; check the disk's space and the directory's rights, or name another --store"
     )]
-    Failed {
-        /// Failed operation: "read", "write", "make" or "remove".
-        what: &'static str,
-        /// The file.
-        file: String,
-        /// The error.
-        why: io::Error,
-    },
+    Failed(&'static str, String, io::Error),
 }
 
 impl JournalError {
     /// Returns the error for a missing journal.
     pub fn missing(path: &Path) -> Self {
-        Self::Missing { file: shown_path(path) }
+        Self::Missing(shown_path(path))
     }
 
     /// Returns the error for an existing journal that can be resumed.
     pub fn unfinished(path: &Path) -> Self {
-        Self::Unfinished { file: shown_path(path) }
+        Self::Unfinished(shown_path(path))
     }
 }
 
@@ -255,32 +215,18 @@ pub struct JournalContent {
     /// Probes in the order of time.
     pub probes: Vec<WatchProbe>,
     /// Skipped probes.
-    pub passed: Vec<SkippedProbe>,
+    pub passed: Vec<WatchMark>,
     /// Regular ends of sessions.
-    pub stopped: Vec<Stopped>,
+    pub stopped: Vec<WatchMark>,
+    /// Total CPU, disk and network use of the watch.
+    pub spent: WatchResources,
+    /// Time of the last entry in s since the start of the watch.
+    pub reached: f64,
     /// End of the reported time in s since the start, if no process watched at the end.
     pub until: f64,
 }
 
-impl JournalContent {
-    /// Returns the total CPU, disk and network use of the watch.
-    pub fn spent(&self) -> SpentShares {
-        let probes = self.probes.iter().map(|probe| &probe.spent).chain(self.passed.iter().map(|p| &p.spent));
-        let around = self.sessions.iter().map(|s| &s.spent).chain(self.stopped.iter().map(|s| &s.spent));
-        let all = probes.chain(around);
-        all.fold(SpentShares::default(), |sum, spent| sum + *spent)
-    }
-
-    /// Returns the time of the last entry in s since the start of the watch.
-    pub fn reached(&self) -> f64 {
-        let probe = self.probes.last().map_or(0.0, |probe| probe.at + probe.took);
-        let passed = self.passed.last().map_or(0.0, |passed| passed.at);
-        let stopped = self.stopped.last().map_or(0.0, |stopped| stopped.at);
-        self.sessions.last().map_or(0.0, |session| session.at).max(probe).max(passed).max(stopped)
-    }
-}
-
-impl std::ops::Add for SpentShares {
+impl std::ops::Add for WatchResources {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -296,13 +242,14 @@ impl std::ops::Add for SpentShares {
 #[derive(Debug)]
 pub struct WatchJournal {
     file: File,
-    path: PathBuf,
+    /// Path of the journal.
+    pub path: PathBuf,
 }
 
 impl WatchJournal {
     /// Creates a locked journal whose first line is `begun`. Fails if the file exists already.
     pub fn make(path: &Path, begun: WatchOrder) -> Result<Self, JournalError> {
-        let made = options().create_new(true).mode(0o600).open(path);
+        let made = options().append(true).create_new(true).mode(0o600).open(path);
         let file = match made {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let running = Self::open(path).is_err_and(|e| matches!(e, JournalError::Running { .. }));
@@ -338,8 +285,7 @@ impl WatchJournal {
 
     /// Opens a journal to resume it. Fails if it is missing, locked, or owned by another user.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let file = options().open(path).map_err(|e| unopened(path, e))?;
-        owned(path, &file)?;
+        let file = owned(path, options().append(true))?;
         let journal = Self { file, path: path.to_owned() };
         journal.locked()?;
         Ok(journal)
@@ -351,11 +297,6 @@ impl WatchJournal {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(running_at(&self.path)),
             Err(e) => Err(failed("write", &self.path, e.into())),
         }
-    }
-
-    /// Returns the path of the journal.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns all entries, and removes an incomplete last line from the file.
@@ -406,44 +347,36 @@ impl WatchJournal {
 impl JournalContent {
     /// Reads a journal that another process may be writing. Fails if it is missing or invalid.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
-        let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
-        let mut file =
-            OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|e| unopened(path, e))?;
-        owned(path, &file)?;
-        Ok(read(path, &mut file)?.0)
+        Ok(read(path, &mut owned(path, &options())?)?.0)
     }
 }
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
-    options.read(true).append(true).custom_flags(flags);
+    options.read(true).custom_flags(flags);
     options
 }
 
 fn running_at(path: &Path) -> JournalError {
-    JournalError::Running { file: shown_path(path) }
+    JournalError::Running(shown_path(path))
 }
 
 fn failed(what: &'static str, path: &Path, why: io::Error) -> JournalError {
-    JournalError::Failed { what, file: shown_path(path), why }
+    JournalError::Failed(what, shown_path(path), why)
 }
 
 fn foreign(path: &Path, why: impl Into<String>) -> JournalError {
-    JournalError::Foreign { file: shown_path(path), why: why.into() }
+    JournalError::Foreign(shown_path(path), why.into())
 }
 
-fn unopened(path: &Path, error: io::Error) -> JournalError {
-    match error.raw_os_error() {
-        Some(code) if code == rustix::io::Errno::NOENT.raw_os_error() => {
-            JournalError::Missing { file: shown_path(path) }
-        }
-        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => foreign(path, "it is a link"),
+/// Opens a plain file of this user that is not too large.
+fn owned(path: &Path, options: &OpenOptions) -> Result<File, JournalError> {
+    let file = options.open(path).map_err(|error| match rustix::io::Errno::from_io_error(&error) {
+        Some(rustix::io::Errno::NOENT) => JournalError::missing(path),
+        Some(rustix::io::Errno::LOOP) => foreign(path, "it is a link"),
         _ => failed("read", path, error),
-    }
-}
-
-fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
+    })?;
     let about = file.metadata().map_err(|e| failed("read", path, e))?;
     match () {
         () if !about.is_file() => Err(foreign(path, "it is no plain file")),
@@ -451,7 +384,7 @@ fn owned(path: &Path, file: &File) -> Result<(), JournalError> {
             Err(foreign(path, "it belongs to another user"))
         }
         () if about.len() > MOST_BYTES => Err(foreign(path, "it is larger than 2 GiB")),
-        () => Ok(()),
+        () => Ok(file),
     }
 }
 
@@ -465,7 +398,7 @@ fn read(path: &Path, file: &mut File) -> Result<(JournalContent, u64), JournalEr
     let wrong = |number: usize, why: String| foreign(path, format!("line {}: {why}", number + 1));
     let parsed = |number: usize, line: &[u8]| {
         let line = serde_json::from_slice::<JournalEntry>(line);
-        line.map_err(|e| wrong(number, plimsoll_units::text::shown_within(&e.to_string(), 200)))
+        line.map_err(|e| wrong(number, shown_within(&e.to_string(), 200)))
     };
     let text = bytes.get(..whole).unwrap_or_default();
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate().peekable();
@@ -490,7 +423,7 @@ impl WatchOrder {
     fn checked(&self) -> Result<(), String> {
         let Self { schema, seconds, every, shares, .. } = self;
         if schema != JOURNAL_SCHEMA {
-            return Err(format!("its format is {}", plimsoll_units::text::shown_within(schema, 64)));
+            return Err(format!("its format is {}", shown_within(schema, 64)));
         }
         let all = [*seconds, *every, shares.cpu, shares.disk, shares.network];
         match all.iter().all(|number| number.is_finite() && *number > 0.0 && *number < 1e18) {
@@ -501,23 +434,24 @@ impl WatchOrder {
 }
 
 impl JournalContent {
-    fn of(begun: WatchOrder) -> Self {
+    pub(crate) fn of(begun: WatchOrder) -> Self {
         let (sessions, probes, passed, stopped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { begun, sessions, probes, passed, stopped, until: 0.0 }
+        let spent = WatchResources::default();
+        Self { begun, sessions, probes, passed, stopped, spent, reached: 0.0, until: 0.0 }
     }
 
-    fn take(&mut self, line: JournalEntry) -> Result<(), String> {
+    pub(crate) fn take(&mut self, line: JournalEntry) -> Result<(), String> {
         let (at, spent) = match &line {
             JournalEntry::Watch(_) => return Err("a second begin".to_owned()),
             JournalEntry::Session(session) => (session.at, session.spent),
             JournalEntry::Probe(probe) => (probe.at + probe.took, probe.spent),
-            JournalEntry::Passed(passed) => (passed.at, passed.spent),
-            JournalEntry::Stopped(stopped) => (stopped.at, stopped.spent),
+            JournalEntry::Passed(mark) | JournalEntry::Stopped(mark) => (mark.at, mark.spent),
         };
         let sensible = |number: f64| (0.0..1e15).contains(&number);
         if !(sensible(at) && [spent.cpu, spent.disk, spent.network].into_iter().all(sensible)) {
             return Err("a time or an amount that cannot be".to_owned());
         }
+        (self.spent, self.reached) = (self.spent + spent, self.reached.max(at));
         match line {
             JournalEntry::Watch(_) => {}
             JournalEntry::Session(session) => self.sessions.push(session),
@@ -542,7 +476,7 @@ mod tests {
             schema: String::new(),
             seconds: 60.0,
             every: 5.0,
-            shares: WatchShares { cpu: 0.02, disk: 1e9, network: 1e9 },
+            shares: WatchResources { cpu: 0.02, disk: 1e9, network: 1e9 },
             idle_only: false,
             dir: Some(PathBuf::from("/data")),
             server: None,
@@ -552,10 +486,10 @@ mod tests {
     }
 
     fn passed(at: f64) -> JournalEntry {
-        JournalEntry::Passed(SkippedProbe {
+        JournalEntry::Passed(WatchMark {
             at,
-            busy: 0.5,
-            spent: SpentShares { cpu: 0.25, ..SpentShares::default() },
+            busy: Some(0.5),
+            spent: WatchResources { cpu: 0.25, ..WatchResources::default() },
         })
     }
 
@@ -581,8 +515,8 @@ mod tests {
             drop(journal);
             let kept = JournalContent::read(&path).unwrap();
             assert_eq!(kept.passed.len(), expected + 1, "cut at {cut}");
-            assert_eq!((kept.reached(), kept.begun.dir.clone()), (9.0, Some(PathBuf::from("/data"))));
-            assert_eq!(kept.spent().cpu, 0.25 * (expected + 1) as f64);
+            assert_eq!((kept.reached, kept.begun.dir.clone()), (9.0, Some(PathBuf::from("/data"))));
+            assert_eq!(kept.spent.cpu, 0.25 * (expected + 1) as f64);
         }
     }
 

@@ -13,7 +13,7 @@ mod schedule;
 pub use findings::{findings, format_duration};
 pub use joined::join_probes;
 pub use journal::{
-    JournalContent, JournalEntry, JournalError, MOST_PROBES, ProbedCase, SkippedProbe, SpentShares, Stopped,
-    WatchJournal, WatchOrder, WatchProbe, WatchSession, WatchShares,
+    JournalContent, JournalEntry, JournalError, MOST_PROBES, ProbedCase, WatchJournal, WatchMark, WatchOrder,
+    WatchProbe, WatchResources, WatchSession,
 };
 pub use schedule::ProbeSchedule;

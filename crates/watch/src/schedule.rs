@@ -2,7 +2,7 @@ use plimsoll_stats::Seed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-use crate::journal::{SpentShares, WatchShares};
+use crate::journal::WatchResources;
 
 const DAY: f64 = 86_400.0;
 /// Intervals between probes are between 0.5 and 1.5 times the mean.
@@ -13,24 +13,30 @@ const WAIT_SPREAD: f64 = 1.0;
 #[derive(Debug)]
 pub struct ProbeSchedule {
     every: f64,
-    shares: WatchShares,
-    spent: SpentShares,
-    last: SpentShares,
+    shares: WatchResources,
+    spent: WatchResources,
+    last: WatchResources,
     random: ChaCha8Rng,
 }
 
 impl ProbeSchedule {
     /// Returns a schedule with one probe per `every` s on average within the budget `shares`.
     /// `spent` is what the watch has used so far, `last` what its last probe used.
-    pub fn new(every: f64, shares: WatchShares, spent: SpentShares, last: SpentShares, seed: u64) -> Self {
+    pub fn new(
+        every: f64,
+        shares: WatchResources,
+        spent: WatchResources,
+        last: WatchResources,
+        seed: u64,
+    ) -> Self {
         Self { every, shares, spent, last, random: Seed::new(seed, "watch", "times").generator() }
     }
 
     /// Records the resources that a probe has `spent`.
-    pub fn record_use(&mut self, spent: SpentShares) {
+    pub fn record_use(&mut self, spent: WatchResources) {
         self.spent = self.spent + spent;
         let keep = |before: f64, now: f64| if now > 0.0 { now } else { before };
-        self.last = SpentShares {
+        self.last = WatchResources {
             cpu: keep(self.last.cpu, spent.cpu),
             disk: keep(self.last.disk, spent.disk),
             network: keep(self.last.network, spent.network),
@@ -69,17 +75,17 @@ mod tests {
 
     use super::*;
 
-    const SHARES: WatchShares = WatchShares { cpu: 0.02, disk: 8e9, network: 8e9 };
+    const SHARES: WatchResources = WatchResources { cpu: 0.02, disk: 8e9, network: 8e9 };
 
     proptest! {
         #[test]
         fn whatever_a_probe_takes_the_shares_are_kept(costs in prop::collection::vec(0.01..0.2f64, 2..200), every in 0.5..30.0f64, seed: u64) {
-            let mut schedule = ProbeSchedule::new(every, SHARES, SpentShares::default(), SpentShares::default(), seed);
+            let mut schedule = ProbeSchedule::new(every, SHARES, WatchResources::default(), WatchResources::default(), seed);
             let (mut at, mut used, mut first) = (0.0, 0.0, true);
             for cost in costs {
                 // A more expensive probe may exceed the share; the next one waits for it.
                 prop_assert!(first || used <= 0.02 * at + 1e-9, "{used} at {at}");
-                schedule.record_use(SpentShares { cpu: cost, ..SpentShares::default() });
+                schedule.record_use(WatchResources { cpu: cost, ..WatchResources::default() });
                 used += cost;
                 let next = schedule.next(at);
                 prop_assert!(next >= at + 0.5 * every && (next - at <= 1.5 * every || next <= (used + cost) / 0.02 + 1e-9));
@@ -91,7 +97,7 @@ mod tests {
     #[test]
     fn probes_are_at_random_times_with_the_mean_that_was_asked_for() {
         let mut schedule =
-            ProbeSchedule::new(300.0, SHARES, SpentShares::default(), SpentShares::default(), 7);
+            ProbeSchedule::new(300.0, SHARES, WatchResources::default(), WatchResources::default(), 7);
         let times: Vec<f64> =
             std::iter::successors(Some(0.0), |last| Some(schedule.next(*last))).take(1001).collect();
         let mean = times[1000] / 1000.0;
@@ -102,16 +108,17 @@ mod tests {
 
     #[test]
     fn the_disk_and_the_network_have_budgets_of_their_own() {
-        let mut schedule = ProbeSchedule::new(1.0, SHARES, SpentShares::default(), SpentShares::default(), 1);
+        let mut schedule =
+            ProbeSchedule::new(1.0, SHARES, WatchResources::default(), WatchResources::default(), 1);
         assert!(schedule.allows_disk(0.0) && schedule.allows_network(0.0));
-        schedule.record_use(SpentShares { cpu: 0.0, disk: 1e9, network: 0.0 });
+        schedule.record_use(WatchResources { cpu: 0.0, disk: 1e9, network: 0.0 });
         assert!(
             !schedule.allows_disk(DAY / 8.0)
                 && schedule.allows_disk(DAY / 4.0)
                 && schedule.allows_network(0.0)
         );
         // A probe without disk access does not make the next one cheaper.
-        schedule.record_use(SpentShares { cpu: 1.0, disk: 0.0, network: 0.0 });
+        schedule.record_use(WatchResources { cpu: 1.0, disk: 0.0, network: 0.0 });
         assert!(!schedule.allows_disk(DAY / 8.0));
     }
 }

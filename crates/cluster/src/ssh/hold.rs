@@ -123,14 +123,8 @@ fn kill_group(leader: &Child) {
 
 /// Output of a node; each read resets the count of silence.
 pub(super) struct Heeded<'a> {
-    from: ChildStdout,
-    hold: &'a Hold,
-}
-
-impl<'a> Heeded<'a> {
-    pub(super) fn new(from: ChildStdout, hold: &'a Hold) -> Self {
-        Self { from, hold }
-    }
+    pub(super) from: ChildStdout,
+    pub(super) hold: &'a Hold,
 }
 
 impl Read for Heeded<'_> {

@@ -1,7 +1,7 @@
 //! Commands that start a program on a node with its standard input and output piped here.
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::names::HostName;
@@ -10,74 +10,33 @@ use crate::text::shown_within;
 const HOST: &str = "{host}";
 const SHELL: &str = "/bin/sh";
 const DEFAULT: &str = "ssh";
+const SRUN: &str = "srun";
 /// Exit code of ssh if ssh itself failed.
 const SSH_FAILED: i32 = 255;
 
-struct NamedLauncher {
-    name: &'static str,
-    words: &'static [&'static str],
-    takes_user: bool,
-    /// Environment variable that it requires, and the way to get it.
-    requires: Option<(&'static str, &'static str)>,
-}
-
-/// Predefined launchers. ssh never prompts: hundreds of nodes would. One task gets the whole node.
-const LAUNCHERS: [NamedLauncher; 4] = [
-    NamedLauncher {
-        name: DEFAULT,
-        words: &[
-            "ssh",
-            "-T",
-            "-x",
-            "-a",
-            "-oBatchMode=yes",
-            "-oConnectTimeout=15",
-            "-oServerAliveInterval=5",
-            "-oServerAliveCountMax=4",
-            "-oControlMaster=no",
-            "-oClearAllForwardings=yes",
-            "-oRemoteCommand=none",
-            "--",
-            HOST,
-        ],
-        takes_user: true,
-        requires: None,
-    },
-    NamedLauncher {
-        name: "srun",
-        words: &[
-            "srun",
-            "--nodes=1",
-            "--ntasks=1",
-            "--nodelist={host}",
-            "--overlap",
-            "--cpu-bind=none",
-            "--mem=0",
-            "--mpi=none",
-            "--quiet",
-        ],
-        takes_user: false,
-        requires: Some(("SLURM_JOB_ID", "an allocation: run it inside salloc or sbatch")),
-    },
-    NamedLauncher {
-        name: "kubectl",
-        words: &["kubectl", "exec", "--stdin", "--quiet", HOST, "--"],
-        takes_user: false,
-        requires: None,
-    },
-    NamedLauncher {
-        name: "mpirun",
-        words: &["mpirun", "--host", HOST, "-np", "1", "--bind-to", "none"],
-        takes_user: false,
-        requires: None,
-    },
+/// Predefined launchers: name and command. ssh never prompts: hundreds of nodes would. One task of
+/// srun gets the whole node.
+const LAUNCHERS: [(&str, &str); 4] = [
+    (
+        DEFAULT,
+        "ssh -T -x -a -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=5 -oServerAliveCountMax=4 \
+         -oControlMaster=no -oClearAllForwardings=yes -oRemoteCommand=none -- {host}",
+    ),
+    (
+        SRUN,
+        "srun --nodes=1 --ntasks=1 --nodelist={host} --overlap --cpu-bind=none --mem=0 --mpi=none --quiet",
+    ),
+    ("kubectl", "kubectl exec --stdin --quiet {host} --"),
+    ("mpirun", "mpirun --host {host} -np 1 --bind-to none"),
 ];
 
 /// Command that starts a program on a node.
 #[derive(Clone, Debug)]
 pub struct NodeLauncher {
-    name: String,
-    program: PathBuf,
+    /// Name for messages, such as `ssh` or `docker`.
+    pub name: String,
+    /// Program: as named, or its path once it was found.
+    pub program: PathBuf,
     words: Vec<String>,
     takes_user: bool,
     is_ssh: bool,
@@ -88,52 +47,31 @@ impl NodeLauncher {
     /// Fails for other text or without an environment variable that the launcher requires.
     pub fn parse(typed: Option<&str>) -> Result<Self, String> {
         let typed = typed.unwrap_or(DEFAULT);
-        let row = LAUNCHERS.iter().find(|row| row.name == typed);
-        if let Some((variable, what)) = row.and_then(|row| row.requires)
-            && std::env::var_os(variable).is_none()
-        {
-            return Err(format!("{typed} requires {what}"));
+        let row = LAUNCHERS.iter().find(|(name, _)| *name == typed);
+        if typed == SRUN && std::env::var_os("SLURM_JOB_ID").is_none() {
+            return Err("srun requires an allocation: run it inside salloc or sbatch".to_owned());
         }
-        let words: Vec<String> = match row {
-            Some(row) => row.words.iter().map(|word| (*word).to_owned()).collect(),
-            None => typed.split_whitespace().map(str::to_owned).collect(),
-        };
+        let command = row.map_or(typed, |(_, command)| command);
+        let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
         let shown = shown_within(typed, 64);
         let Some((program, words)) =
             words.split_first().filter(|(_, words)| words.iter().any(|word| word.contains(HOST)))
         else {
-            let names: Vec<&str> = LAUNCHERS.iter().map(|row| row.name).collect();
+            let names = LAUNCHERS.map(|(name, _)| name).join(", ");
             return Err(format!(
-                "must be {} or a command that contains {HOST}: '{shown}'; such as 'docker exec -i {HOST}'",
-                names.join(", ")
+                "must be {names} or a command that contains {HOST}: '{shown}'; such as 'docker exec -i {HOST}'"
             ));
         };
         if typed.contains(['\'', '"', '\\']) {
             return Err(format!("must be words without quotes, which no shell reads: '{shown}'"));
         }
         Ok(Self {
-            name: row.map_or(program.as_str(), |row| row.name).to_owned(),
+            name: program.clone(),
             program: program.into(),
             words: words.to_vec(),
-            takes_user: row.is_none_or(|row| row.takes_user),
+            takes_user: row.is_none() || typed == DEFAULT,
             is_ssh: typed == DEFAULT,
         })
-    }
-
-    /// Returns the launcher's name for messages, such as `ssh` or `docker`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the launcher's program: as named, or its path once it was found.
-    pub fn program(&self) -> &Path {
-        &self.program
-    }
-
-    /// Sets the launcher's program to the file at this path.
-    #[must_use]
-    pub fn with_program(self, file: PathBuf) -> Self {
-        Self { program: file, ..self }
     }
 
     /// Makes ssh read its configuration from `file`. Fails if the launcher is not ssh.
@@ -186,7 +124,7 @@ mod tests {
     fn a_template_is_words_and_a_node_is_one_of_them() {
         let host = HostName::typed("ops@n7").unwrap();
         let launcher = NodeLauncher::parse(Some("docker -H tcp://{host}:2375 exec  -i {host}")).unwrap();
-        assert_eq!(launcher.name(), "docker");
+        assert_eq!(launcher.name, "docker");
         assert_eq!(words(&launcher, &host), ["-H", "tcp://ops@n7:2375", "exec", "-i", "ops@n7", "/bin/sh"]);
         for wrong in ["", " ", "rsh", "{host}", "ssh2 'a {host}'", "a \"{host}\"", "a \\{host}"] {
             assert!(NodeLauncher::parse(Some(wrong)).is_err(), "{wrong}");
@@ -196,9 +134,8 @@ mod tests {
     #[test]
     fn each_row_names_the_node_and_only_ssh_takes_a_port() {
         let host = HostName::typed("n7").unwrap();
-        for row in &LAUNCHERS {
-            let named = row.words.iter().filter(|word| word.contains(HOST)).count();
-            assert_eq!(named, 1, "{}", row.name);
+        for (name, command) in LAUNCHERS {
+            assert!(command.matches(HOST).count() == 1 && command.starts_with(&format!("{name} ")), "{name}");
         }
         let kubectl = NodeLauncher::parse(Some("kubectl")).unwrap();
         assert_eq!(words(&kubectl, &host), ["exec", "--stdin", "--quiet", "n7", "--", "/bin/sh"]);

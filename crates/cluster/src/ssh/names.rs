@@ -59,37 +59,23 @@ pub fn of_list(text: &str) -> Result<Vec<HostName>, String> {
 /// or `[group:vars]`, and ranges such as `web[01:20]`. The error contains the line number.
 pub fn of_inventory(text: &str) -> Result<Vec<HostName>, String> {
     let mut inventory = Inventory::default();
-    let mut section = InventorySection::Hosts(UNGROUPED.to_owned());
+    let mut section = (UNGROUPED, None);
     for (at, line) in text.lines().enumerate() {
         let line = line.split(['#', ';']).next().unwrap_or_default().trim();
         if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            section = InventorySection::of(header);
+            section = header.split_once(':').map_or((header, None), |(group, kind)| (group, Some(kind)));
         } else if !line.is_empty() {
-            inventory.take(&section, line).map_err(|why| format!("line {}: {why}", at + 1))?;
+            inventory.take(section, line).map_err(|why| format!("line {}: {why}", at + 1))?;
         }
     }
-    inventory.hosts()
+    let host =
+        |name: &String| of_entry(name, &inventory.variables(name)).map_err(|why| format!("{name}: {why}"));
+    inventory.names.iter().map(host).collect()
 }
 
 /// Implicit groups of Ansible: all hosts, and hosts before the first header.
 const ANSIBLE_ALL_GROUP: &str = "all";
 const UNGROUPED: &str = "ungrouped";
-
-enum InventorySection {
-    Hosts(String),
-    Vars(String),
-    Children(String),
-}
-
-impl InventorySection {
-    fn of(header: &str) -> Self {
-        match header.split_once(':') {
-            Some((group, "vars")) => Self::Vars(group.to_owned()),
-            Some((group, _)) => Self::Children(group.to_owned()),
-            None => Self::Hosts(header.to_owned()),
-        }
-    }
-}
 
 type Variables = BTreeMap<String, String>;
 
@@ -104,9 +90,11 @@ struct Inventory {
 }
 
 impl Inventory {
-    fn take(&mut self, section: &InventorySection, line: &str) -> Result<(), String> {
-        match section {
-            InventorySection::Hosts(group) => {
+    /// Takes a line below the header `[group]`, `[group:vars]` or `[group:children]`.
+    fn take(&mut self, (group, kind): (&str, Option<&str>), line: &str) -> Result<(), String> {
+        let group = group.to_owned();
+        match kind {
+            None => {
                 let mut words = line.split_whitespace();
                 let names = expand_ranges(words.next().unwrap_or_default())?;
                 let set: Variables = words.filter_map(variable).collect();
@@ -122,20 +110,12 @@ impl Inventory {
                     return Err(format!("more than {MAX_MACHINES} hosts are named"));
                 }
             }
-            InventorySection::Vars(group) => {
-                self.of_group.entry(group.clone()).or_default().extend(variable(line));
-            }
-            InventorySection::Children(group) => {
-                self.child_of.entry(line.to_owned()).or_default().insert(group.clone());
+            Some("vars") => self.of_group.entry(group).or_default().extend(variable(line)),
+            Some(_) => {
+                self.child_of.entry(line.to_owned()).or_default().insert(group);
             }
         }
         Ok(())
-    }
-
-    fn hosts(&self) -> Result<Vec<HostName>, String> {
-        let host =
-            |name: &String| of_entry(name, &self.variables(name)).map_err(|why| format!("{name}: {why}"));
-        self.names.iter().map(host).collect()
     }
 
     /// Returns a host's variables; own ones replace those of groups, inner groups those of outer.

@@ -44,29 +44,31 @@ pub fn between(
 
 /// Starts a server on each node. Returns its address, or why it does not serve, by node index.
 fn served(connected: &mut ConnectedMachines<'_>) -> BTreeMap<usize, Result<ServingPlace, CannotMeasure>> {
-    std::thread::scope(|scope| {
-        let asked = |session: &mut Connection<'_>| {
-            let served = session.asked(&FollowUp::Serve, |line| match line {
-                ReceivedLine::Serving(place) => Some(place),
-                _ => None,
-            });
-            served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
-        };
-        let threads: Vec<_> = connected
-            .iter_mut()
-            .map(|(index, session)| {
-                (*index, std::thread::Builder::new().spawn_scoped(scope, move || asked(session)))
-            })
-            .collect();
-        threads.into_iter().map(|(index, thread)| (index, joined(thread))).collect()
-    })
+    let asked = |session: &mut Connection<'_>| {
+        let served = session.asked(&FollowUp::Serve, |line| match line {
+            ReceivedLine::Serving(place) => Some(place),
+            _ => None,
+        });
+        served.unwrap_or_else(|why| Err(CannotMeasure::server_failed(why)))
+    };
+    let works = connected.iter_mut().map(|(index, session)| (*index, move || asked(session)));
+    in_parallel(works).into_iter().collect()
 }
 
-fn joined<T>(
-    thread: std::io::Result<std::thread::ScopedJoinHandle<'_, Result<T, CannotMeasure>>>,
-) -> Result<T, CannotMeasure> {
-    let started = thread.map_err(|e| CannotMeasure::environment(format!("cannot start a thread: {e}")))?;
-    started.join().unwrap_or_else(|_| Err(CannotMeasure::environment("a thread of plimsoll panicked")))
+/// Does each work in its own thread. Returns the results with the keys.
+fn in_parallel<K, T: Send, W: FnOnce() -> Result<T, CannotMeasure> + Send>(
+    works: impl Iterator<Item = (K, W)>,
+) -> Vec<(K, Result<T, CannotMeasure>)> {
+    std::thread::scope(|scope| {
+        let start = |(key, work)| (key, std::thread::Builder::new().spawn_scoped(scope, work));
+        let threads: Vec<_> = works.map(start).collect();
+        let ended = threads.into_iter().map(|(key, thread)| {
+            let unstarted = |e| CannotMeasure::environment(format!("cannot start a thread: {e}"));
+            let panicked = |_| Err(CannotMeasure::environment("a thread of plimsoll panicked"));
+            (key, thread.map_err(unstarted).and_then(|thread| thread.join().unwrap_or_else(panicked)))
+        });
+        ended.collect()
+    })
 }
 
 fn one(
@@ -77,23 +79,16 @@ fn one(
 ) -> Vec<PairResults> {
     let mut free: BTreeMap<usize, &mut Connection<'_>> =
         connected.iter_mut().map(|(index, session)| (*index, session)).collect();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = round
-            .pairs
-            .iter()
-            .filter_map(|pair| {
-                let session = free.remove(&pair.from)?;
-                let place = places.get(&pair.to)?.clone();
-                let work = move || asked(session, place, cases);
-                Some((*pair, std::thread::Builder::new().spawn_scoped(scope, work)))
-            })
-            .collect();
-        let answers = threads.into_iter().map(|(pair, thread)| {
-            let answers = joined(thread).unwrap_or_else(|why| vec![Err(why); cases.len()]);
-            PairResults { pair, kind: round.kind, answers }
-        });
-        answers.collect()
-    })
+    let works = round.pairs.iter().filter_map(|pair| {
+        let session = free.remove(&pair.from)?;
+        let place = places.get(&pair.to)?.clone();
+        Some((*pair, move || asked(session, place, cases)))
+    });
+    let results = in_parallel(works).into_iter().map(|(pair, answers)| {
+        let answers = answers.unwrap_or_else(|why| vec![Err(why); cases.len()]);
+        PairResults { pair, kind: round.kind, answers }
+    });
+    results.collect()
 }
 
 fn asked(

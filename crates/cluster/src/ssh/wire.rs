@@ -10,13 +10,13 @@ use crate::document::Run;
 use crate::sample::CannotMeasure;
 use crate::text::shown_within;
 
-const HERE: &str = "plimsoll-here ";
-const HELLO_PREFIX: &str = "plimsoll-hello ";
-const DOCUMENT: &str = "plimsoll-document ";
-const ENDED_PREFIX: &str = "plimsoll-ended ";
-const SERVING: &str = "plimsoll-serving ";
-const MEASURED_PREFIX: &str = "plimsoll-measured ";
-const PROGRESS: &str = "plimsoll-progress ";
+const HERE: &str = "plimsoll-here";
+const HELLO_PREFIX: &str = "plimsoll-hello";
+const DOCUMENT: &str = "plimsoll-document";
+const ENDED_PREFIX: &str = "plimsoll-ended";
+const SERVING: &str = "plimsoll-serving";
+const MEASURED_PREFIX: &str = "plimsoll-measured";
+const PROGRESS: &str = "plimsoll-progress";
 const ALIVE: &str = "plimsoll-alive";
 
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -51,10 +51,6 @@ pub enum FollowUp {
     },
     /// Measure these cases again and send them like the run.
     Again(Vec<String>),
-}
-
-pub(super) fn asked(ask: &FollowUp) -> String {
-    wire_line("", ask)
 }
 
 /// Returns the line that answers [`FollowUp::Serve`]: the server's address, or why there is none.
@@ -106,12 +102,12 @@ pub fn hello(sha256: String) -> String {
 }
 
 fn wire_line(word: &str, value: &impl Serialize) -> String {
-    word.to_owned() + &serde_json::to_string(value).unwrap_or_default() + "\n"
+    format!("{word} {}\n", serde_json::to_string(value).unwrap_or_default())
 }
 
 /// Returns the last lines of a node: `document` (JSON), if any, and how the run ended.
 pub fn ending(document: Option<&str>, ended: &RunEnd) -> String {
-    let document = document.map(|json| format!("{DOCUMENT}{}\n", json.trim())).unwrap_or_default();
+    let document = document.map(|json| format!("{DOCUMENT} {}\n", json.trim())).unwrap_or_default();
     document + &wire_line(ENDED_PREFIX, ended)
 }
 
@@ -130,32 +126,22 @@ pub(super) enum ReceivedLine {
 
 impl ReceivedLine {
     fn of(text: &str) -> Result<Self, String> {
-        if let Some(rest) = text.strip_prefix(HERE) {
-            return Ok(Self::Here(shown_within(rest.trim(), 32)));
-        }
-        if let Some(json) = text.strip_prefix(HELLO_PREFIX) {
-            return read(json).map(Self::Hello);
-        }
-        if let Some(json) = text.strip_prefix(ENDED_PREFIX) {
-            return read(json).map(Self::Ended);
-        }
-        if let Some(json) = text.strip_prefix(SERVING) {
-            return read(json).map(Self::Serving);
-        }
-        if let Some(json) = text.strip_prefix(MEASURED_PREFIX) {
-            return read(json).map(Self::Measured);
-        }
-        if let Some(json) = text.strip_prefix(PROGRESS) {
-            return read(json).map(Self::Progress);
-        }
         if text == ALIVE {
             return Ok(Self::Alive);
         }
-        let Some(json) = text.strip_prefix(DOCUMENT) else { return Ok(Self::Other(text.to_owned())) };
-        let mut documents = Run::parse_all(json);
-        match documents.next() {
-            Some(run) => run.map(|run| Self::Document(Box::new(run))),
-            None => Err("what it sent is no run document".to_owned()),
+        let Some((word, json)) = text.split_once(' ') else { return Ok(Self::Other(text.to_owned())) };
+        match word {
+            HERE => Ok(Self::Here(shown_within(json.trim(), 32))),
+            HELLO_PREFIX => read(json).map(Self::Hello),
+            ENDED_PREFIX => read(json).map(Self::Ended),
+            SERVING => read(json).map(Self::Serving),
+            MEASURED_PREFIX => read(json).map(Self::Measured),
+            PROGRESS => read(json).map(Self::Progress),
+            DOCUMENT => match Run::parse_all(json).next() {
+                Some(run) => run.map(|run| Self::Document(Box::new(run))),
+                None => Err("what it sent is no run document".to_owned()),
+            },
+            _ => Ok(Self::Other(text.to_owned())),
         }
     }
 }
@@ -237,7 +223,7 @@ mod tests {
         #[test]
         fn any_bytes_are_lines_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), word in 0..7_usize) {
             let word = [HERE, HELLO_PREFIX, DOCUMENT, ENDED_PREFIX, SERVING, MEASURED_PREFIX, PROGRESS][word].as_bytes();
-            let _ = all(&[word, &bytes].concat());
+            let _ = all(&[word, b" ", &bytes].concat());
         }
     }
 }

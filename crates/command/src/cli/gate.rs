@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::disk_and_network::DiskAndNetwork;
-use super::values::{precision, whole};
+use super::values::{precision, whole, within};
 
 /// `plimsoll gate`.
 #[derive(Args, Clone, Debug)]
@@ -97,13 +97,11 @@ fn code(text: &str) -> Result<u32, String> {
 }
 
 fn loss(text: &str) -> Result<f64, String> {
-    let share = precision(text)?;
-    (0.03..=0.5).contains(&share).then_some(share).ok_or_else(|| "must be between 3% and 50%".to_owned())
+    within(precision(text)?, 0.03..=0.5, "must be between 3% and 50%")
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let share = precision(text)?;
-    (1e-9..=0.1).contains(&share).then_some(share).ok_or_else(|| "must be between 1e-9 and 0.1".to_owned())
+    within(precision(text)?, 1e-9..=0.1, "must be between 1e-9 and 0.1")
 }
 
 /// Returns the exit code of a command line that could not run: `code`, or for `plimsoll gate` the

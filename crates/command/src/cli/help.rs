@@ -55,13 +55,8 @@ pub fn rows(rows: &[(&str, String)], width: usize) -> String {
     text
 }
 
-/// Formats (name, description) rows below a title, for the end of a command's help.
-pub(super) fn listed(title: &str, all: &[(&str, String)]) -> String {
-    listed_within(title, all, HELP_COLUMNS)
-}
-
 /// Formats (name, description) rows below a title, in lines of at most `width` characters.
-pub(super) fn listed_within(title: &str, all: &[(&str, String)], width: usize) -> String {
+pub(super) fn listed(title: &str, all: &[(&str, String)], width: usize) -> String {
     format!("{title}:\n{}", rows(all, width).trim_end())
 }
 

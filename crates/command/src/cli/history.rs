@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use plimsoll_units::text::shown_within;
 
-use super::values::duration;
+use super::values::{duration, within};
 
 /// `plimsoll history`.
 #[derive(Args, Clone, Debug)]
@@ -134,16 +135,13 @@ fn tag(text: &str) -> Result<String, String> {
         false => Err(format!(
             "must follow the run and be a name of your own, of at most 64 letters, digits, '.', '_' and '-', that begins with a letter and is not an id, \
              a file name or 'last': '{}' is not",
-            plimsoll_units::text::shown_within(text, 40)
+            shown_within(text, 40)
         )),
     }
 }
 
 fn note(text: &str) -> Result<String, String> {
-    match text.chars().count() <= 2000 {
-        true => Ok(text.to_owned()),
-        false => Err("must have at most 2000 characters".to_owned()),
-    }
+    within(text.chars().count(), 0..=2000, "must have at most 2000 characters").map(|_| text.to_owned())
 }
 
 #[cfg(test)]

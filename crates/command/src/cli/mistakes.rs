@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use plimsoll_model::case::nearest;
 use plimsoll_model::plan::built_in;
-use plimsoll_units::text::shown;
+use plimsoll_units::text::{shown, shown_within};
 
 use super::order::{self, CommandLine};
 use super::other_tools;
@@ -58,10 +58,6 @@ fn option(id: &str) -> String {
     format!("--{}", id.replace('_', "-"))
 }
 
-fn refused(kind: ErrorKind, line: String) -> clap::Error {
-    clap::Error::raw(kind, line)
-}
-
 /// Fails for a typed option that has no effect without another, such as `--key` without `--server`.
 pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<(), clap::Error> {
     // Typed options do not show which options exist, except in debug builds.
@@ -75,7 +71,7 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     let Some((id, others, instead)) = REQUIRES.iter().find(missing) else { return Ok(()) };
     let others: Vec<String> = others.iter().map(|id| option(id)).collect();
     let line = format!("{} requires {}{instead}", option(id), others.join(" or "));
-    Err(refused(ErrorKind::MissingRequiredArgument, line))
+    Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, line))
 }
 
 /// Fails for a value that another tool has for an option of the same name (`--ioengine=libaio`).
@@ -83,10 +79,9 @@ pub(super) fn values_of_other_tools(matches: &ArgMatches) -> Result<(), clap::Er
     for id in matches.ids() {
         let values = matches.get_raw(id.as_str()).into_iter().flatten().filter_map(|value| value.to_str());
         let option = option(id.as_str());
-        if let Some((value, here)) =
-            values.filter_map(|value| Some((value, other_tools::value(&option, value)?))).next()
-        {
-            return Err(refused(ErrorKind::InvalidValue, foreign(&option, value, here)));
+        let mut known = values.filter_map(|value| Some((value, other_tools::value(&option, value)?)));
+        if let Some((value, here)) = known.next() {
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, foreign(&option, value, here)));
         }
     }
     Ok(())
@@ -101,7 +96,7 @@ pub(super) fn plan_as_file(files: &[(&str, &Option<PathBuf>)]) -> Result<(), cla
     let line = format!(
         "--{option} took '{plan}', the name of a plan, as its file: write plimsoll run {plan} --{option} FILE"
     );
-    Err(refused(ErrorKind::InvalidValue, line))
+    Err(clap::Error::raw(ErrorKind::InvalidValue, line))
 }
 
 fn foreign(option: &str, value: &str, here: &str) -> String {
@@ -111,10 +106,8 @@ fn foreign(option: &str, value: &str, here: &str) -> String {
 pub(super) fn worded(error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
     let order = CommandLine::read(root, words);
     let path = path(root, &order);
-    match line(&error, root, &path, &order) {
-        Some(line) => refused(error.kind(), line),
-        None => error,
-    }
+    let kind = error.kind();
+    line(&error, root, &path, &order).map_or(error, |line| clap::Error::raw(kind, line))
 }
 
 /// Returns the program's command, the command and the subcommands that a command line names.
@@ -136,12 +129,7 @@ fn name(path: &[&Command]) -> String {
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
-    match error.get(kind)? {
-        ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(all) => Some(all.join(", ")),
-        ContextValue::Number(n) => Some(n.to_string()),
-        _ => None,
-    }
+    Some(texts(error, kind)).filter(|all| !all.is_empty()).map(|all| all.join(", "))
 }
 
 fn texts(error: &clap::Error, kind: ContextKind) -> Vec<String> {
@@ -158,18 +146,12 @@ fn argument_name(argument: &str) -> String {
     first.trim_matches(|c| "<>[].".contains(c)).to_owned()
 }
 
-/// Returns the placeholder of an argument's value: `N` for `--samples <N>`; `None` without one.
-fn placeholder(argument: &str) -> Option<&str> {
-    argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)))
-}
-
 fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandLine<'_>) -> Option<String> {
     // plimsoll's own errors have no context.
     error.context().next()?;
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     let option = argument_name(&argument);
-    let value =
-        text(error, ContextKind::InvalidValue).map(|value| plimsoll_units::text::shown_within(&value, 40));
+    let value = text(error, ContextKind::InvalidValue).map(|value| shown_within(&value, 40));
     let command = name(path);
     Some(match error.kind() {
         ErrorKind::UnknownArgument if !order.before.is_empty() && path.len() > 1 => {
@@ -210,21 +192,28 @@ fn line(error: &clap::Error, root: &Command, path: &[&Command], order: &CommandL
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => format!("{option} requires more values"),
         ErrorKind::ArgumentConflict => conflict(error, &option),
         ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<String> =
-                texts(error, ContextKind::InvalidArg).iter().map(|one| argument_name(one)).collect();
-            if missing.is_empty() {
-                return None;
-            }
-            let missing = missing.join(" and ");
+            let missing = texts(error, ContextKind::InvalidArg);
+            let missing: Vec<String> = missing.iter().map(|one| argument_name(one)).collect();
             match EXAMPLES.iter().find(|(name, ..)| *name == command) {
+                _ if missing.is_empty() => return None,
                 Some((_, what, example)) => {
                     format!("{command} requires {what}: write, for example, {example}")
                 }
-                None => format!("{command} requires {missing}; {command} --help shows what it takes"),
+                None => {
+                    let missing = missing.join(" and ");
+                    format!("{command} requires {missing}; {command} --help shows what it takes")
+                }
             }
         }
         _ => return None,
     })
+}
+
+fn conflict(error: &clap::Error, option: &str) -> String {
+    match texts(error, ContextKind::PriorArg).first().map(|other| argument_name(other)) {
+        Some(other) if other != option => format!("{option} and {other} are mutually exclusive"),
+        _ => format!("{option} is given twice: give it once"),
+    }
 }
 
 /// Removes the program's name: `history show` from `plimsoll history show`; empty for `plimsoll`.
@@ -253,8 +242,9 @@ fn quoted(word: &str) -> String {
 /// Returns the message for an option without its value; `argument` is as `--samples <N>`.
 fn missing_value(argument: &str, command: &Command) -> String {
     let option = argument_name(argument);
-    // A placeholder for any value has no information.
-    let wants = placeholder(argument).filter(|wants| !wants.starts_with("VALUE"));
+    // A placeholder such as `<N>`, except one for any value.
+    let wants = argument.split_once(' ').map(|(_, value)| value.trim_matches(|c| "<>".contains(c)));
+    let wants = wants.filter(|wants| !wants.starts_with("VALUE"));
     let wants = wants.map(|wants| format!(": {option} {wants}")).unwrap_or_default();
     let about = order::option(command, &option).and_then(clap::Arg::get_help);
     let about = about.map(|help| format!(" ({help})")).unwrap_or_default();
@@ -307,71 +297,47 @@ fn switched(word: &str, path: &[&Command], order: &CommandLine<'_>) -> Option<St
 /// Returns the message for a word that is the value of an option: a host, directory or benchmark.
 fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<String> {
     let shown = shown(word);
+    let unexpected = |why: &str| Some(format!("unexpected argument '{shown}': {why}"));
     let place = order.after.iter().position(|one| *one == word);
     if place.is_some_and(|place| order.after[..place].iter().rev().take(4).any(|one| *one == "--require")) {
-        return Some(format!(
-            "unexpected argument '{shown}': quote the whole requirement: --require 'CASES METRIC >= VALUE'"
-        ));
+        return unexpected("quote the whole requirement: --require 'CASES METRIC >= VALUE'");
     }
     if command == "run" {
-        return Some(format!("unexpected argument '{shown}': plimsoll run measures one plan"));
+        return unexpected("plimsoll run measures one plan");
     }
     if command == "machine" && order.after.contains(&"--json") {
-        return Some(format!("unexpected argument '{shown}': plimsoll machine --json prints to stdout"));
+        return unexpected("plimsoll machine --json prints to stdout");
     }
     let part = plimsoll_bench::subsystem(command)?;
     let full = |name: &str| name == word || name.split_once('.').is_some_and(|(_, last)| last == word);
-    if let Some(benchmark) = part.benchmarks.iter().find(|benchmark| full(benchmark.name())) {
-        return Some(format!(
-            "'{shown}' is a benchmark: write plimsoll {command} --only {}",
-            benchmark.name()
-        ));
+    if let Some(name) = part.benchmarks.iter().map(|benchmark| benchmark.name()).find(|name| full(name)) {
+        return Some(format!("'{shown}' is a benchmark: write plimsoll {command} --only {name}"));
     }
     let option = match part.on_files {
         true if word.contains('/') => "--dir",
         false if part.uses_interfaces && word.contains(['.', ':']) => "--server",
         _ => return None,
     };
-    Some(format!("unexpected argument '{shown}': write plimsoll {command} {option} {shown}"))
+    unexpected(&format!("write plimsoll {command} {option} {shown}"))
 }
 
 /// Returns the message for a word that `here`, called `command`, does not take.
 fn unexpected(word: &str, here: &Command, command: &str) -> String {
     let shown = shown(word);
-    let is_part = plimsoll_bench::commands().any(|name| name == word);
-    if is_part && order::option(here, "--only").is_some() {
-        let part = plimsoll_bench::commands().find(|name| *name == here.get_name());
-        return match part {
-            Some(part) => {
-                format!("unexpected argument '{shown}': write plimsoll run --only {part},{shown}")
-            }
-            None => format!("unexpected argument '{shown}': write {command} --only {shown}"),
-        };
-    }
-    if order::option(here, "--format").is_some_and(|option| is_value(option, word)) {
-        return format!("unexpected argument '{shown}': write --format {shown}");
-    }
-    if here.get_name() == "serve" && word.contains(['.', ':']) {
-        return format!("unexpected argument '{shown}': write {command} --bind {shown}");
-    }
-    match here.get_positionals().next() {
-        None => {
-            format!(
-                "unexpected argument '{shown}': {command} takes only options; {command} --help lists them"
-            )
+    let is_part = |word: &str| plimsoll_bench::commands().any(|name| name == word);
+    let is_value =
+        |option: &clap::Arg| option.get_possible_values().iter().any(|value| value.matches(word, false));
+    let instead = match here.get_name() {
+        part if is_part(word) && is_part(part) => format!(": write plimsoll run --only {part},{shown}"),
+        _ if is_part(word) && order::option(here, "--only").is_some() => {
+            format!(": write {command} --only {shown}")
         }
-        Some(_) => format!("unexpected argument '{shown}'; {command} --help shows what it accepts"),
-    }
-}
-
-/// Returns whether `word` is one of the values that an option takes.
-fn is_value(option: &clap::Arg, word: &str) -> bool {
-    option.get_possible_values().iter().any(|value| value.matches(word, false))
-}
-
-/// Returns whether users try `word` as the command of subsystem `name`.
-fn is_synonym(name: &str, word: &str) -> bool {
-    plimsoll_bench::subsystem(name).is_some_and(|part| part.synonyms.contains(&word))
+        _ if order::option(here, "--format").is_some_and(is_value) => format!(": write --format {shown}"),
+        "serve" if word.contains(['.', ':']) => format!(": write {command} --bind {shown}"),
+        _ if here.get_positionals().next().is_some() => format!("; {command} --help shows what it accepts"),
+        _ => format!(": {command} takes only options; {command} --help lists them"),
+    };
+    format!("unexpected argument '{shown}'{instead}")
 }
 
 /// Words that users try as commands: after which command, the words, and the command.
@@ -421,14 +387,6 @@ fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
         _ => return None,
     };
     Some(format!("{option} is an option of fio: here it is {here}, as in plimsoll disk {typed}"))
-}
-
-fn conflict(error: &clap::Error, option: &str) -> String {
-    let others = texts(error, ContextKind::PriorArg);
-    match others.first().map(|other| argument_name(other)) {
-        Some(other) if other != option => format!("{option} and {other} are mutually exclusive"),
-        _ => format!("{option} is given twice: give it once"),
-    }
 }
 
 fn options(command: &Command) -> impl Iterator<Item = String> + '_ {
@@ -483,7 +441,7 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
         "-v" if path.len() == 1 => Some("version"),
         _ => nearest(bare, names).filter(|_| option.starts_with("--")),
     };
-    let all = if is_measuring(path) { "--help-all" } else { "--help" };
+    let all = if other_tools::measures(here.get_name()) { "--help-all" } else { "--help" };
     match near {
         Some(near) => format!("{shown} is not an option of {command}; did you mean --{near}?"),
         None => format!("{shown} is not an option of {command}; {command} {all} lists its options"),
@@ -496,11 +454,6 @@ fn is_slip(typed: &str, name: &str) -> bool {
     let letters = typed.chars().count();
     let begins = letters >= 3 && name.starts_with(&typed);
     begins || strsim::osa_distance(&typed, name) <= (letters / 3).max(1)
-}
-
-fn is_measuring(path: &[&Command]) -> bool {
-    let last = path.last().map(|command| command.get_name()).unwrap_or_default();
-    last == "run" || plimsoll_bench::commands().any(|name| name == last)
 }
 
 /// Returns the command line of each benchmark whose name ends with `.WORD`, or that users call so;
@@ -549,17 +502,17 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
     let here = path.last().copied().unwrap_or(root);
     let names = || here.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name);
     let lower = word.to_lowercase();
-    let synonym = COMMAND_SYNONYMS
-        .iter()
-        .find(|(of, words, _)| *of == without_program(&command) && words.contains(&lower.as_str()))
-        .map(|(.., meant)| *meant)
-        .or_else(|| plimsoll_bench::commands().find(|name| path.len() == 1 && is_synonym(name, &lower)));
-    if let Some(meant) = synonym {
-        let meant = match meant.starts_with("plimsoll ") {
-            true => meant.to_owned(),
-            false => format!("{command} {meant}"),
-        };
-        return format!("{command} has no command '{shown}'; did you mean {meant}?");
+    let is_synonym = |name: &&str| {
+        plimsoll_bench::subsystem(name).is_some_and(|part| part.synonyms.contains(&lower.as_str()))
+    };
+    let is_meant = |(of, words, _): &&(&str, &[&str], &str)| {
+        *of == without_program(&command) && words.contains(&lower.as_str())
+    };
+    let synonym = COMMAND_SYNONYMS.iter().find(is_meant).map(|(.., meant)| *meant);
+    let part = || plimsoll_bench::commands().find(|name| path.len() == 1 && is_synonym(name));
+    if let Some(meant) = synonym.or_else(part) {
+        let lead = if meant.starts_with("plimsoll ") { String::new() } else { format!("{command} ") };
+        return format!("{command} has no command '{shown}'; did you mean {lead}{meant}?");
     }
     // Three letters match too many words, except with the same first letter.
     let first = lower.chars().next();
@@ -569,13 +522,11 @@ fn no_command(word: &str, root: &Command, path: &[&Command]) -> String {
                 && is_slip(&lower, name)
     };
     let alike = names().chain(["help"]).filter(is_alike);
-    match nearest(&lower, alike) {
-        Some(near) => format!("{command} has no command '{shown}'; did you mean {command} {near}?"),
-        None => format!(
-            "{command} has no command '{shown}'; its commands are {}",
-            names().collect::<Vec<_>>().join(", ")
-        ),
-    }
+    let advice = match nearest(&lower, alike) {
+        Some(near) => format!("did you mean {command} {near}?"),
+        None => format!("its commands are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    format!("{command} has no command '{shown}'; {advice}")
 }
 
 #[cfg(test)]

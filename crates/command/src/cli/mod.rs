@@ -40,6 +40,7 @@ use plimsoll_bench::{Consent, Descriptor, RawTarget};
 use plimsoll_model::case::{KEYS, Key, ValueKind};
 use plimsoll_model::plan::built_in;
 use plimsoll_model::plan::file::{MOST_REPEATS, SERVER};
+use plimsoll_units::text::shown_within;
 
 /// Requested action.
 #[derive(Debug)]
@@ -76,19 +77,14 @@ pub enum TypedCommand {
         quiet: bool,
     },
     /// Measure for the launcher that copied this program here.
-    Hosted {
-        /// Directory that the launcher created.
-        directory: PathBuf,
-    },
+    /// The path is the directory that the launcher created.
+    Hosted(PathBuf),
     /// List, check or print plans.
     Plan(Box<PlanWork>),
     /// Serve network benchmarks.
     Serve(Box<Serve>),
-    /// Create a key.
-    NewKey {
-        /// New file for the key; `None` prints it.
-        file: Option<PathBuf>,
-    },
+    /// Create a key in a new file; `None` prints it.
+    NewKey(Option<PathBuf>),
     /// Print the discovered machine.
     Machine {
         /// Write the run as JSON to FILE; with - to stdout instead of the table
@@ -140,11 +136,8 @@ pub enum TypedCommand {
     Worker,
     /// Run as the server of a network benchmark.
     PrivateServer,
-    /// Write man pages and completions.
-    Generate {
-        /// Output directory.
-        directory: PathBuf,
-    },
+    /// Write man pages and completions into a directory.
+    Generate(PathBuf),
 }
 
 /// Action for missing reference tools.
@@ -385,9 +378,11 @@ fn subsystem(name: &'static str) -> Command {
             }
         }
     });
-    let secret = keys_of(name).any(|key| key.name == SERVER).then(secret);
-    let command =
-        Common::augment_args(Command::new(name).args(flags).args(secret).allow_negative_numbers(true));
+    let command = Command::new(name).args(flags).allow_negative_numbers(true);
+    let command = match keys_of(name).any(|key| key.name == SERVER) {
+        true => Common::augment_args(KeyFlag::augment_args(command)),
+        false => Common::augment_args(command),
+    };
     let command = match plimsoll_bench::uses_test_files(name) {
         true => DiskFlags::augment_args(command),
         false if takes_directory(name) => DirFlag::augment_args(command),
@@ -399,7 +394,7 @@ fn subsystem(name: &'static str) -> Command {
         false => threads.hide(!takes_threads),
     });
     // Overrides the doc comments of the structs.
-    command.about(about).after_help(help::listed("Benchmarks", &list))
+    command.about(about).after_help(help::listed("Benchmarks", &list, help::HELP_COLUMNS))
 }
 
 /// Returns the description of a benchmark for the list of its command.
@@ -410,13 +405,64 @@ fn described(benchmark: &Descriptor) -> String {
     }
 }
 
-fn secret() -> Arg {
-    Arg::new("key")
-        .long("key")
-        .alias("key-file")
-        .value_name("FILE")
-        .value_parser(clap::value_parser!(PathBuf))
-        .help("File with the key of --server [default: the key itself in PLIMSOLL_KEY, if it is set]")
+#[derive(Args)]
+struct KeyFlag {
+    /// File with the key of --server [default: the key itself in PLIMSOLL_KEY, if it is set]
+    #[arg(long, alias = "key-file", value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct RunFlags {
+    #[arg(value_name = "PLAN")]
+    plan: Option<String>,
+    /// Measure the network cases of the plan to this host, where plimsoll serve runs; or to
+    /// iperf3://HOST[:PORT]
+    #[arg(long, value_name = "HOST[:PORT],…", value_delimiter = ',')]
+    server: Vec<String>,
+    #[command(flatten)]
+    key: KeyFlag,
+    /// Ignore options of a fio job file that plimsoll cannot follow, and name them in the run
+    /// [default: refuse the file]
+    #[arg(long)]
+    ignore_unsupported: bool,
+}
+
+#[derive(Args)]
+struct MachineFlags {
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Save what identifies the hardware for a bug report, without names, addresses and serial
+    /// numbers
+    #[arg(long, value_name = "DIR|FILE.tar.gz", conflicts_with = "json")]
+    save: Option<PathBuf>,
+    /// Show a machine saved with --save instead of this one
+    #[arg(long, value_name = "DIR|FILE.tar.gz")]
+    from: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ReferenceFlags {
+    /// Path of a reference tool that is not in PATH, such as stream=./stream
+    #[arg(long = "reference-path", visible_alias = "peer-path", value_name = "NAME=FILE", value_parser = named_path)]
+    named: Vec<(String, PathBuf)>,
+    /// Print the command that installs the missing tools that are Debian packages
+    #[arg(long, conflicts_with_all = ["hosts", "inventory"])]
+    install: bool,
+    /// With --install: run the command instead of printing it
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Args)]
+struct LaunchFlags {
+    #[arg(long)]
+    cpus: String,
+    #[arg(long = "become")]
+    becomes: bool,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
 fn run() -> Command {
@@ -424,133 +470,69 @@ fn run() -> Command {
     let help = format!(
         "Plan to measure: {names}, a plan file (FILE.toml) or a fio job file (FILE.fio) [default: quick]"
     );
-    let plan = Arg::new("plan").value_name("PLAN").help(help);
-    let server = Arg::new("server")
-        .long("server")
-        .value_name("HOST[:PORT],…")
-        .action(ArgAction::Append)
-        .value_delimiter(',')
-        .help("Measure the network cases of the plan to this host, where plimsoll serve runs; or to iperf3://HOST[:PORT]");
-    let ignore = Arg::new("ignore-unsupported").long("ignore-unsupported").action(ArgAction::SetTrue).help(
-        "Ignore options of a fio job file that plimsoll cannot follow, and name them in the run [default: refuse the file]",
-    );
-    let run =
-        Command::new("run").arg(plan).arg(server).arg(secret()).arg(ignore).allow_negative_numbers(true);
+    let run = RunFlags::augment_args(Command::new("run").allow_negative_numbers(true));
     Hosts::augment_args(DiskFlags::augment_args(Common::augment_args(run)))
+        .mut_arg("plan", |plan| plan.help(help))
         .about("Measure a plan: CPU, memory, disk and network [default: quick]")
         .after_help(built_in_list(help::HELP_COLUMNS))
 }
 
-fn path(name: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("DIR|FILE.tar.gz").value_parser(clap::value_parser!(PathBuf))
-}
-
 /// Returns clap's definition of the whole command line.
 pub fn command() -> Command {
-    let machine = Command::new("machine")
-        .about("Print the hardware, and each limit with its derivation")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON instead of text"))
-        .arg(path("save").conflicts_with("json").help(
-            "Save what identifies the hardware for a bug report, without names, addresses and serial numbers",
-        ))
-        .arg(path("from").help("Show a machine saved with --save instead of this one"));
     let root = Command::new("plimsoll")
         .about("Measures what a machine can do, and how far each figure is from its limit")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .after_help(help::EXIT_CODES_HELP);
-    root.subcommand(run())
-        .subcommands(plimsoll_bench::commands().map(subsystem))
-        .subcommands([serve_command(), key(), machine, ref_tools(), plans::command(), history()])
-        .subcommands([
-            report(),
-            export(),
-            import(),
-            gather(),
-            site(),
-            compare(),
-            check(),
-            doctor(),
-            gate(),
-            watch(),
-            steady(),
-            launch(),
-        ])
-        .subcommands([
-            Command::new("worker").hide(true),
-            Command::new("private-server").hide(true),
-            generate(),
-            hosted(),
-        ])
+    let doctor = of::<Doctor>("doctor", "Check whether this machine is quiet enough: noise, clocks, rights");
+    let references = "List reference tools: what they measure, how to install them";
+    let references = of::<ReferenceFlags>("references", references).visible_alias("peers");
+    // The added options would overwrite the description.
+    let with_hosts = |command: Command| {
+        let about = command.get_about().cloned().unwrap_or_default();
+        Hosts::augment_args(command).about(about)
+    };
+    let gate = of::<GateCommand>("gate", "Decide in seconds for a scheduler: healthy, sick or unknown");
+    let watch =
+        of::<WatchCommand>("watch", "Probe for hours: was it steady, the worst hour, what changed when");
+    let steady = of::<SteadyCommand>("steady", "Run a command, and tell whether the machine held still");
+    let directory =
+        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
+    root.subcommand(run()).subcommands(plimsoll_bench::commands().map(subsystem)).subcommands([
+        of::<Serve>("serve", "Run the server of network benchmarks, for clients that have the key")
+            .allow_negative_numbers(true),
+        key(),
+        of::<MachineFlags>("machine", "Print the hardware, and each limit with its derivation"),
+        with_hosts(references),
+        plans::command(),
+        of::<HistoryCommand>("history", "List, show, tag, annotate, import and delete stored runs"),
+        of::<ReportCommand>("report", "Print stored runs again, or write them as one HTML page"),
+        of::<Export>("export", "Write a stored run for other programs: CSV, Prometheus, JUnit …"),
+        of::<Import>("import", "Copy runs from run documents and HTML pages into the history"),
+        of::<Gather>("gather", "Join the runs of many machines: which one is slow, and why"),
+        of::<SiteCommand>("site", "Write all runs as pages for a web server: trends and changes"),
+        of::<Compare>("compare", "Compare runs: which differences are larger than the noise"),
+        of::<CheckCommand>("check", "Check results of other tools: which cannot be true, and why")
+            .after_help(CHECK_EXIT_CODE_HELP),
+        with_hosts(doctor.allow_negative_numbers(true)),
+        gate.allow_negative_numbers(true).after_help(GATED),
+        watch.allow_negative_numbers(true).after_help(WATCHED),
+        steady.after_help(STEADY_EXIT_CODES),
+        LaunchFlags::augment_args(Command::new("launch").hide(true)),
+        Command::new("worker").hide(true),
+        Command::new("private-server").hide(true),
+        Command::new("generate")
+            .hide(true)
+            .about("Write man pages and completions into DIR")
+            .arg(directory.clone()),
+        Command::new("hosted").hide(true).arg(directory),
+    ])
 }
 
-fn serve_command() -> Command {
-    Serve::augment_args(Command::new("serve").allow_negative_numbers(true))
-        .about("Run the server of network benchmarks, for clients that have the key")
-}
-
-fn compare() -> Command {
-    Compare::augment_args(Command::new("compare"))
-        .about("Compare runs: which differences are larger than the noise")
-}
-
-fn history() -> Command {
-    HistoryCommand::augment_args(Command::new("history"))
-        .about("List, show, tag, annotate, import and delete stored runs")
-}
-
-fn import() -> Command {
-    Import::augment_args(Command::new("import"))
-        .about("Copy runs from run documents and HTML pages into the history")
-}
-
-fn report() -> Command {
-    ReportCommand::augment_args(Command::new("report"))
-        .about("Print stored runs again, or write them as one HTML page")
-}
-
-fn export() -> Command {
-    Export::augment_args(Command::new("export"))
-        .about("Write a stored run for other programs: CSV, Prometheus, JUnit …")
-}
-
-fn check() -> Command {
-    let about = "Check results of other tools: which cannot be true, and why";
-    CheckCommand::augment_args(Command::new("check")).about(about).after_help(CHECK_EXIT_CODE_HELP)
-}
-
-fn gather() -> Command {
-    Gather::augment_args(Command::new("gather"))
-        .about("Join the runs of many machines: which one is slow, and why")
-}
-
-fn site() -> Command {
-    SiteCommand::augment_args(Command::new("site"))
-        .about("Write all runs as pages for a web server: trends and changes")
-}
-
-fn doctor() -> Command {
-    Hosts::augment_args(Doctor::augment_args(Command::new("doctor").allow_negative_numbers(true)))
-        .about("Check whether this machine is quiet enough: noise, clocks, rights")
-}
-
-fn gate() -> Command {
-    GateCommand::augment_args(Command::new("gate").allow_negative_numbers(true))
-        .about("Decide in seconds for a scheduler: healthy, sick or unknown")
-        .after_help(GATED)
-}
-
-fn watch() -> Command {
-    WatchCommand::augment_args(Command::new("watch").allow_negative_numbers(true))
-        .about("Probe for hours: was it steady, the worst hour, what changed when")
-        .after_help(WATCHED)
-}
-
-fn steady() -> Command {
-    SteadyCommand::augment_args(Command::new("steady"))
-        .about("Run a command, and tell whether the machine held still")
-        .after_help(STEADY_EXIT_CODES)
+/// Returns the command with the options of `A`, whose doc comment `about` replaces.
+fn of<A: Args>(name: &'static str, about: &'static str) -> Command {
+    A::augment_args(Command::new(name)).about(about)
 }
 
 fn key() -> Command {
@@ -565,68 +547,13 @@ fn key() -> Command {
         .subcommand(new)
 }
 
-fn ref_tools() -> Command {
-    let path = Arg::new("reference-path").long("reference-path").visible_alias("peer-path");
-    let path = path.value_name("NAME=FILE").value_parser(named_path);
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+fn references(flags: ReferenceFlags) -> TypedCommand {
+    let install = match (flags.install, flags.yes) {
+        (true, true) => Install::Run,
+        (true, false) => Install::Show,
+        _ => Install::No,
     };
-    let install =
-        flag("install", "Print the command that installs the missing tools that are Debian packages");
-    let command = Command::new("references")
-        .visible_alias("peers")
-        .about("List reference tools: what they measure, how to install them")
-        .arg(
-            path.help("Path of a reference tool that is not in PATH, such as stream=./stream")
-                .action(ArgAction::Append),
-        )
-        .arg(install.conflicts_with_all(["hosts", "inventory"]))
-        .arg(flag("yes", "With --install: run the command instead of printing it"));
-    // The added options would overwrite the description.
-    let about = command.get_about().cloned().unwrap_or_default();
-    Hosts::augment_args(command).about(about)
-}
-
-fn launch() -> Command {
-    let command = Arg::new("command")
-        .num_args(1..)
-        .last(true)
-        .required(true)
-        .value_parser(clap::value_parser!(OsString));
-    let launch = Command::new("launch").hide(true).arg(Arg::new("cpus").long("cpus").required(true));
-    launch.arg(Arg::new("become").long("become").action(ArgAction::SetTrue)).arg(command)
-}
-
-fn hosted() -> Command {
-    let directory =
-        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
-    Command::new("hosted").hide(true).arg(directory)
-}
-
-fn generate() -> Command {
-    let directory =
-        Arg::new("directory").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf));
-    Command::new("generate").hide(true).about("Write man pages and completions into DIR").arg(directory)
-}
-
-fn references(matches: &ArgMatches) -> TypedCommand {
-    TypedCommand::References {
-        named: matches.get_many("reference-path").into_iter().flatten().cloned().collect(),
-        install: match (matches.get_flag("install"), matches.get_flag("yes")) {
-            (true, true) => Install::Run,
-            (true, false) => Install::Show,
-            _ => Install::No,
-        },
-    }
-}
-
-fn launched(matches: &ArgMatches) -> TypedCommand {
-    let cpus = matches.get_one::<String>("cpus").map(String::as_str).unwrap_or_default();
-    TypedCommand::Launch {
-        cpus: cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect(),
-        becomes: matches.get_flag("become"),
-        command: matches.get_many::<OsString>("command").into_iter().flatten().cloned().collect(),
-    }
+    TypedCommand::References { named: flags.named, install }
 }
 
 /// Parses the command line; `command` is [`command`], possibly with more value parsers. The error
@@ -645,17 +572,15 @@ pub fn parse(
         mistakes::requirements(command, matches)?;
         mistakes::values_of_other_tools(matches)?;
     }
+    let path = |m: &ArgMatches, id| m.get_one::<PathBuf>(id).cloned();
     match matches.subcommand() {
         Some(("run", m)) => asked_of_run(m, &known),
-        Some(("hosted", m)) => Ok(TypedCommand::Hosted {
-            directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
-        }),
+        Some(("hosted", m)) => Ok(TypedCommand::Hosted(path(m, "directory").unwrap_or_default())),
         Some(("plan", m)) => plans::parse(m).map(|work| TypedCommand::Plan(Box::new(work))),
-        Some(("machine", m)) => Ok(TypedCommand::Machine {
-            json: m.get_flag("json"),
-            save: m.get_one::<PathBuf>("save").cloned(),
-            from: m.get_one::<PathBuf>("from").cloned(),
-        }),
+        Some(("machine", m)) => {
+            let MachineFlags { json, save, from } = MachineFlags::from_arg_matches(m)?;
+            Ok(TypedCommand::Machine { json, save, from })
+        }
         Some(("history", m)) => Ok(TypedCommand::History(Box::new(HistoryCommand::from_arg_matches(m)?))),
         Some(("import", m)) => Ok(TypedCommand::History(Box::new(Import::from_arg_matches(m)?.into()))),
         Some(("compare", m)) => Ok(TypedCommand::Compare(Box::new(Compare::from_arg_matches(m)?))),
@@ -672,19 +597,21 @@ pub fn parse(
             None => Ok(TypedCommand::Doctor(Box::new(Doctor::from_arg_matches(m)?))),
         },
         Some(("serve", m)) => Ok(TypedCommand::Serve(Box::new(Serve::from_arg_matches(m)?))),
-        Some(("key", m)) => Ok(TypedCommand::NewKey {
-            file: m.subcommand_matches("new").and_then(|m| m.get_one::<PathBuf>("file").cloned()),
-        }),
+        Some(("key", m)) => {
+            Ok(TypedCommand::NewKey(m.subcommand_matches("new").and_then(|m| path(m, "file"))))
+        }
         Some(("references", m)) => match hosts::forwarded_command(&known, "references", m)? {
             Some(elsewhere) => Ok(elsewhere),
-            None => Ok(references(m)),
+            None => Ok(references(ReferenceFlags::from_arg_matches(m)?)),
         },
-        Some(("launch", m)) => Ok(launched(m)),
+        Some(("launch", m)) => {
+            let LaunchFlags { cpus, becomes, command } = LaunchFlags::from_arg_matches(m)?;
+            let cpus = cpus.split(',').filter_map(|cpu| cpu.parse().ok()).collect();
+            Ok(TypedCommand::Launch { cpus, becomes, command })
+        }
         Some(("worker", _)) => Ok(TypedCommand::Worker),
         Some(("private-server", _)) => Ok(TypedCommand::PrivateServer),
-        Some(("generate", m)) => Ok(TypedCommand::Generate {
-            directory: m.get_one::<PathBuf>("directory").cloned().unwrap_or_default(),
-        }),
+        Some(("generate", m)) => Ok(TypedCommand::Generate(path(m, "directory").unwrap_or_default())),
         Some((name, m)) => asked_of_subsystem(name, m),
         None => Err(known.clone().error(ErrorKind::MissingSubcommand, "a command is missing")),
     }
@@ -693,18 +620,18 @@ pub fn parse(
 /// Converts the matches of `plimsoll run`, with or without other machines.
 fn asked_of_run(m: &ArgMatches, known: &Command) -> Result<TypedCommand, clap::Error> {
     let mut common = Common::from_arg_matches(m)?;
-    common.server = m.get_many::<String>("server").into_iter().flatten().cloned().collect();
+    let RunFlags { plan, server, key: KeyFlag { key }, ignore_unsupported } = RunFlags::from_arg_matches(m)?;
     DiskFlags::from_arg_matches(m)?.apply(&mut common);
-    common.ignore_unsupported = m.get_flag("ignore-unsupported");
-    let what = match (m.get_one::<String>("plan"), &common.resume) {
-        (Some(named), _) => Measurable::Plan(named.clone()),
+    (common.server, common.ignore_unsupported) = (server, ignore_unsupported);
+    let what = match (plan, &common.resume) {
+        (Some(named), _) => Measurable::Plan(named),
         (None, Some(_)) => Measurable::Kept,
         (None, None) => Measurable::Unnamed,
     };
     if what == Measurable::Unnamed {
         mistakes::plan_as_file(&[("json", &common.json), ("html", &common.html)])?;
     }
-    let (common, key) = (Box::new(common), m.get_one::<PathBuf>("key").cloned());
+    let common = Box::new(common);
     let hosts = Hosts::from_arg_matches(m)?;
     if !hosts.is_named() {
         return Ok(TypedCommand::Measure { what, common, key });
@@ -732,12 +659,9 @@ fn asked_of_subsystem(name: &str, m: &ArgMatches) -> Result<TypedCommand, clap::
 /// Formats an error of `clap` in one line.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let kept = text
-        .lines()
-        .map(str::trim)
-        .take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"))
-        .filter(|l| !l.is_empty());
+    let is_message = |l: &&str| !l.starts_with("Usage:") && !l.starts_with("For more information");
+    let kept = text.lines().map(str::trim).take_while(is_message).filter(|l| !l.is_empty());
     let line = kept.collect::<Vec<_>>().join("; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    plimsoll_units::text::shown_within(line, 1000)
+    shown_within(line, 1000)
 }

@@ -1,212 +1,196 @@
 //! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
-struct OtherToolsOption {
-    tool: &'static str,
-    /// As typed. A word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
-    typed: &'static [&'static str],
-    here: &'static str,
-    /// Example; the row applies to its command.
-    example: &'static str,
-}
+/// Another tool, its options as typed, what it is here, and an example, whose command the row applies
+/// to. A typed word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
+type OptionRow = (&'static str, &'static [&'static str], &'static str, &'static str);
 
-impl OtherToolsOption {
-    /// Returns the command of the example.
-    fn command(&self) -> &'static str {
-        self.example.split(' ').next().unwrap_or_default()
-    }
-}
-
-const fn row(
-    tool: &'static str,
-    typed: &'static [&'static str],
-    here: &'static str,
-    example: &'static str,
-) -> OtherToolsOption {
-    OtherToolsOption { tool, typed, here, example }
+/// Returns the command of a row's example.
+fn command_of(row: &OptionRow) -> &'static str {
+    row.3.split(' ').next().unwrap_or_default()
 }
 
 /// Options by the manuals of fio 3.33, iperf3 3.12, sysbench 1.0, stress-ng, likwid-bench and more.
-const OTHER_TOOLS_OPTIONS: &[OtherToolsOption] = &[
-    row("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
-    row("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
-    row("fio", &["--rwmixwrite"], "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
-    row("fio", &["--bs", "--blocksize", "--block-size"], "--block", "disk --block 4K"),
-    row("fio", &["--bssplit"], "--block with shares", "disk --only disk.io --block 4K@60+64K@40"),
-    row("fio", &["--iodepth"], "--depth", "disk --depth 32"),
-    row("fio", &["--numjobs"], "--threads", "disk --threads 4"),
-    row(
+const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
+    ("fio", &["--rw", "--readwrite"], "--op and --pattern", "disk --op read --pattern random"),
+    ("fio", &["--rwmixread"], "--read-share", "disk --op mixed --read-share 70"),
+    ("fio", &["--rwmixwrite"], "--read-share, the percentage of reads", "disk --op mixed --read-share 70"),
+    ("fio", &["--bs", "--blocksize", "--block-size"], "--block", "disk --block 4K"),
+    ("fio", &["--bssplit"], "--block with shares", "disk --only disk.io --block 4K@60+64K@40"),
+    ("fio", &["--iodepth"], "--depth", "disk --depth 32"),
+    ("fio", &["--numjobs"], "--threads", "disk --threads 4"),
+    (
         "fio",
         &["--runtime", "--time_based"],
         "--samples and --sample-time",
         "disk --samples 30 --sample-time 1s",
     ),
-    row("fio", &["--ioengine"], "--engine", "disk --engine libaio"),
-    row("fio", &["--hipri"], "--engine io_uring+iopoll", "disk --engine io_uring+iopoll"),
-    row("fio", &["--sqthread_poll"], "--engine io_uring+sqpoll", "disk --engine io_uring+sqpoll"),
-    row("fio", &["--direct"], "--cache: direct for 1, buffered for 0", "disk --cache direct"),
-    row("fio", &["--buffered"], "--cache: buffered for 1, direct for 0", "disk --cache buffered"),
-    row("fio", &["--invalidate"], "--cache", "disk --cache cold"),
-    row("fio", &["--rate_iops"], "--rate, which is that of all threads", "disk --rate 2000"),
-    row("fio", &["--latency_target"], "--latency-target", "disk --latency-target p99=500us"),
-    row("fio", &["--fsync"], "--sync", "disk --op write --sync fsync:32"),
-    row("fio", &["--fdatasync"], "--sync", "disk --op write --sync every:32"),
-    row("fio", &["--end_fsync", "--fsync_on_close"], "--sync", "disk --op write --sync fsync-end"),
-    row("fio", &["--filename"], "--dir, or --target for a device", "disk --dir /mnt"),
-    row("fio", &["--directory"], "--dir", "disk --dir /mnt"),
-    row("fio", &["--filesize"], "--size", "disk --size 1G"),
-    row("fio", &["--io_size", "--io_limit"], "--volume", "disk --volume 1G"),
-    row("fio", &["--number_ios"], "--count", "disk --count 10000"),
-    row("fio", &["--loops"], "--repeat", "disk --repeat 3"),
-    row("fio", &["--random_distribution"], "--pattern", "disk --pattern zipf:0.9"),
-    row("fio", &["--steadystate", "--ss"], "--steady", "disk --steady"),
-    row("fio", &["--randseed"], "--seed", "disk --seed 1"),
-    row("fio", &["--randrepeat"], "--seed", "disk --seed 1"),
-    row("fio", &["--thinktime"], "--rate", "disk --rate 2000"),
-    row("fio", &["--output-format"], "--json", "disk --json FILE"),
-    row("fio", &["--write_lat_log", "--write_bw_log", "--write_iops_log"], "--events", "disk --events FILE"),
-    row("iperf3", &["-c", "--client"], "--server", "network --server HOST"),
-    row("iperf3", &["-p", "--port"], "the port of --server", "network --server HOST:5201"),
-    row("iperf3", &["-p"], "--port", "serve --port 5201"),
-    row("iperf3", &["-s"], "a command of its own", "serve"),
-    row("iperf3", &["-P", "--parallel"], "--streams", "network --streams 4"),
-    row("iperf3", &["-t"], "--samples and --sample-time", "network --samples 10 --sample-time 1s"),
-    row("iperf3", &["-n"], "--volume", "network --only network.tcp --volume 1G"),
-    row("iperf3", &["-k", "--blockcount"], "--count", "network --only network.tcp --count 10000"),
-    row("iperf3", &["-R", "--reverse"], "--direction", "network --direction down"),
-    row("iperf3", &["--bidir"], "--direction", "network --only network.tcp --direction both"),
-    row("iperf3", &["-u", "--udp"], "a benchmark of its own", "network --only network.udp"),
-    row(
+    ("fio", &["--ioengine"], "--engine", "disk --engine libaio"),
+    ("fio", &["--hipri"], "--engine io_uring+iopoll", "disk --engine io_uring+iopoll"),
+    ("fio", &["--sqthread_poll"], "--engine io_uring+sqpoll", "disk --engine io_uring+sqpoll"),
+    ("fio", &["--direct"], "--cache: direct for 1, buffered for 0", "disk --cache direct"),
+    ("fio", &["--buffered"], "--cache: buffered for 1, direct for 0", "disk --cache buffered"),
+    ("fio", &["--invalidate"], "--cache", "disk --cache cold"),
+    ("fio", &["--rate_iops"], "--rate, which is that of all threads", "disk --rate 2000"),
+    ("fio", &["--latency_target"], "--latency-target", "disk --latency-target p99=500us"),
+    ("fio", &["--fsync"], "--sync", "disk --op write --sync fsync:32"),
+    ("fio", &["--fdatasync"], "--sync", "disk --op write --sync every:32"),
+    ("fio", &["--end_fsync", "--fsync_on_close"], "--sync", "disk --op write --sync fsync-end"),
+    ("fio", &["--filename"], "--dir, or --target for a device", "disk --dir /mnt"),
+    ("fio", &["--directory"], "--dir", "disk --dir /mnt"),
+    ("fio", &["--filesize"], "--size", "disk --size 1G"),
+    ("fio", &["--io_size", "--io_limit"], "--volume", "disk --volume 1G"),
+    ("fio", &["--number_ios"], "--count", "disk --count 10000"),
+    ("fio", &["--loops"], "--repeat", "disk --repeat 3"),
+    ("fio", &["--random_distribution"], "--pattern", "disk --pattern zipf:0.9"),
+    ("fio", &["--steadystate", "--ss"], "--steady", "disk --steady"),
+    ("fio", &["--randseed"], "--seed", "disk --seed 1"),
+    ("fio", &["--randrepeat"], "--seed", "disk --seed 1"),
+    ("fio", &["--thinktime"], "--rate", "disk --rate 2000"),
+    ("fio", &["--output-format"], "--json", "disk --json FILE"),
+    ("fio", &["--write_lat_log", "--write_bw_log", "--write_iops_log"], "--events", "disk --events FILE"),
+    ("iperf3", &["-c", "--client"], "--server", "network --server HOST"),
+    ("iperf3", &["-p", "--port"], "the port of --server", "network --server HOST:5201"),
+    ("iperf3", &["-p"], "--port", "serve --port 5201"),
+    ("iperf3", &["-s"], "a command of its own", "serve"),
+    ("iperf3", &["-P", "--parallel"], "--streams", "network --streams 4"),
+    ("iperf3", &["-t"], "--samples and --sample-time", "network --samples 10 --sample-time 1s"),
+    ("iperf3", &["-n"], "--volume", "network --only network.tcp --volume 1G"),
+    ("iperf3", &["-k", "--blockcount"], "--count", "network --only network.tcp --count 10000"),
+    ("iperf3", &["-R", "--reverse"], "--direction", "network --direction down"),
+    ("iperf3", &["--bidir"], "--direction", "network --only network.tcp --direction both"),
+    ("iperf3", &["-u", "--udp"], "a benchmark of its own", "network --only network.udp"),
+    (
         "iperf3",
         &["-b", "--bitrate", "--bandwidth"],
         "--rate, which is that of all streams",
         "network --only network.udp --rate 100M",
     ),
-    row("iperf3", &["-l", "--length", "--len"], "--message", "network --message 1400"),
-    row("iperf3", &["-w"], "--window", "network --only network.tcp --window 4M"),
-    row("iperf3", &["-M", "--set-mss"], "--mss", "network --only network.tcp --mss 1400"),
-    row("iperf3", &["-C"], "--congestion", "network --only network.tcp --congestion bbr"),
-    row("iperf3", &["-N", "--no-delay"], "--nodelay", "network --only network.tcp --nodelay"),
-    row("iperf3", &["-Z"], "--zerocopy", "network --only network.tcp --zerocopy"),
-    row("iperf3", &["--skip-rx-copy"], "--discard", "network --only network.tcp --discard"),
-    row("iperf3", &["-O"], "--omit", "network --only network.tcp --omit 2s"),
-    row("iperf3", &["-B"], "--bind", "network --bind 127.0.0.1"),
-    row("iperf3", &["-S", "--tos"], "--dscp, a fourth of the value", "network --only network.tcp --dscp 8"),
-    row("iperf", &["-d"], "--direction", "network --only network.tcp --direction both"),
-    row("iperf3", &["-A"], "--affinity", "network --affinity 0,1"),
-    row("iperf3", &["-i"], "--sample-time, the time of one figure", "network --sample-time 1s"),
-    row("iperf3", &["-J"], "--json", "network --json FILE"),
-    row("iperf3", &["--logfile"], "--events", "network --events FILE"),
-    row("sysbench", &["--memory-block-size"], "--block", "memory --only memory.block --block 4K"),
-    row("sysbench", &["--memory-total-size"], "--volume", "memory --only memory.block --volume 10G"),
-    row("sysbench", &["--memory-oper"], "--op, read or write", "memory --op read"),
-    row("sysbench", &["--memory-access-mode"], "--pattern", "memory --only memory.block --pattern random"),
-    row(
+    ("iperf3", &["-l", "--length", "--len"], "--message", "network --message 1400"),
+    ("iperf3", &["-w"], "--window", "network --only network.tcp --window 4M"),
+    ("iperf3", &["-M", "--set-mss"], "--mss", "network --only network.tcp --mss 1400"),
+    ("iperf3", &["-C"], "--congestion", "network --only network.tcp --congestion bbr"),
+    ("iperf3", &["-N", "--no-delay"], "--nodelay", "network --only network.tcp --nodelay"),
+    ("iperf3", &["-Z"], "--zerocopy", "network --only network.tcp --zerocopy"),
+    ("iperf3", &["--skip-rx-copy"], "--discard", "network --only network.tcp --discard"),
+    ("iperf3", &["-O"], "--omit", "network --only network.tcp --omit 2s"),
+    ("iperf3", &["-B"], "--bind", "network --bind 127.0.0.1"),
+    ("iperf3", &["-S", "--tos"], "--dscp, a fourth of the value", "network --only network.tcp --dscp 8"),
+    ("iperf", &["-d"], "--direction", "network --only network.tcp --direction both"),
+    ("iperf3", &["-A"], "--affinity", "network --affinity 0,1"),
+    ("iperf3", &["-i"], "--sample-time, the time of one figure", "network --sample-time 1s"),
+    ("iperf3", &["-J"], "--json", "network --json FILE"),
+    ("iperf3", &["--logfile"], "--events", "network --events FILE"),
+    ("sysbench", &["--memory-block-size"], "--block", "memory --only memory.block --block 4K"),
+    ("sysbench", &["--memory-total-size"], "--volume", "memory --only memory.block --volume 10G"),
+    ("sysbench", &["--memory-oper"], "--op, read or write", "memory --op read"),
+    ("sysbench", &["--memory-access-mode"], "--pattern", "memory --only memory.block --pattern random"),
+    (
         "sysbench",
         &["--memory-scope"],
         "--layout: private for local, shared for global",
         "memory --layout private",
     ),
-    row("sysbench", &["--report-interval"], "--events", "run --events FILE"),
-    row("sysbench", &["--file-block-size"], "--block", "disk --block 16K"),
-    row("sysbench", &["--file-total-size"], "--size", "disk --size 1G"),
-    row("sysbench", &["--file-test-mode"], "--op and --pattern", "disk --op read --pattern random"),
-    row("sysbench", &["fileio"], "a command", "disk"),
-    row("sysbench", &["sysbench"], "a command for each part of the machine", "cpu"),
-    row("stress-ng", &["stress-ng"], "a command for each part of the machine", "cpu"),
-    row("fio", &["fio"], "a command", "disk"),
-    row("iperf3", &["iperf3", "iperf"], "a command", "network --server HOST"),
-    row("sysbench", &["--file-extra-flags"], "--cache", "disk --cache direct"),
-    row("sysbench", &["--file-fsync-freq"], "--sync", "disk --op write --sync fsync:100"),
-    row("stress-ng", &["--cpu"], "a command", "cpu --threads 4"),
-    row("stress-ng", &["--cpu-method"], "--op, or a benchmark", "cpu --only cpu.gemm"),
-    row("stress-ng", &["--matrix"], "a benchmark", "cpu --only cpu.gemm"),
-    row("stress-ng", &["--vm"], "a command", "memory --threads 4"),
-    row("stress-ng", &["--vm-bytes"], "--size", "memory --size 1G"),
-    row("stress-ng", &["--stream"], "a benchmark", "memory --only memory.bandwidth"),
-    row("stress-ng", &["--hdd"], "a command", "disk --op write --threads 4"),
-    row(
+    ("sysbench", &["--report-interval"], "--events", "run --events FILE"),
+    ("sysbench", &["--file-block-size"], "--block", "disk --block 16K"),
+    ("sysbench", &["--file-total-size"], "--size", "disk --size 1G"),
+    ("sysbench", &["--file-test-mode"], "--op and --pattern", "disk --op read --pattern random"),
+    ("sysbench", &["fileio"], "a command", "disk"),
+    ("sysbench", &["sysbench"], "a command for each part of the machine", "cpu"),
+    ("stress-ng", &["stress-ng"], "a command for each part of the machine", "cpu"),
+    ("fio", &["fio"], "a command", "disk"),
+    ("iperf3", &["iperf3", "iperf"], "a command", "network --server HOST"),
+    ("sysbench", &["--file-extra-flags"], "--cache", "disk --cache direct"),
+    ("sysbench", &["--file-fsync-freq"], "--sync", "disk --op write --sync fsync:100"),
+    ("stress-ng", &["--cpu"], "a command", "cpu --threads 4"),
+    ("stress-ng", &["--cpu-method"], "--op, or a benchmark", "cpu --only cpu.gemm"),
+    ("stress-ng", &["--matrix"], "a benchmark", "cpu --only cpu.gemm"),
+    ("stress-ng", &["--vm"], "a command", "memory --threads 4"),
+    ("stress-ng", &["--vm-bytes"], "--size", "memory --size 1G"),
+    ("stress-ng", &["--stream"], "a benchmark", "memory --only memory.bandwidth"),
+    ("stress-ng", &["--hdd"], "a command", "disk --op write --threads 4"),
+    (
         "STREAM",
         &["--array-size", "-D"],
         "--size, the bytes of all three arrays: 24 for each element",
         "memory --size 2400M",
     ),
-    row("STREAM", &["stream"], "a benchmark", "memory --only memory.bandwidth"),
-    row("likwid-bench", &["likwid-bench"], "a benchmark", "memory --only memory.bandwidth"),
-    row(
+    ("STREAM", &["stream"], "a benchmark", "memory --only memory.bandwidth"),
+    ("likwid-bench", &["likwid-bench"], "a benchmark", "memory --only memory.bandwidth"),
+    (
         "STREAM",
         &["STREAM_ARRAY_SIZE=", "-DSTREAM_ARRAY_SIZE="],
         "--size, the bytes of all three arrays: 24 for each element",
         "memory --size 2400M",
     ),
-    row("STREAM", &["--ntimes", "NTIMES="], "--samples", "memory --samples 10"),
-    row("likwid-bench and lmbench", &["-w", "-s"], "--size", "memory --size 1G"),
-    row("likwid-bench", &["-t"], "--op, which is read for load and write for store", "memory --op triad"),
-    row("likwid-bench", &["-W"], "--size and --threads", "memory --size 1G --threads 4"),
-    row("mbw", &["-n"], "--samples", "memory --samples 10"),
-    row("iperf3 and stress-ng", &["-t"], "--samples and --sample-time", "run --samples 10 --sample-time 1s"),
-    row("ping", &["--ping"], "a benchmark", "network --only network.latency --protocol icmp --server HOST"),
-    row("dd", &["dd"], "a command", "disk"),
-    row("dd", &["bs="], "--block", "disk --block 1M"),
-    row("dd", &["count="], "--count", "disk --count 10000"),
-    row(
+    ("STREAM", &["--ntimes", "NTIMES="], "--samples", "memory --samples 10"),
+    ("likwid-bench and lmbench", &["-w", "-s"], "--size", "memory --size 1G"),
+    ("likwid-bench", &["-t"], "--op, which is read for load and write for store", "memory --op triad"),
+    ("likwid-bench", &["-W"], "--size and --threads", "memory --size 1G --threads 4"),
+    ("mbw", &["-n"], "--samples", "memory --samples 10"),
+    ("iperf3 and stress-ng", &["-t"], "--samples and --sample-time", "run --samples 10 --sample-time 1s"),
+    ("ping", &["--ping"], "a benchmark", "network --only network.latency --protocol icmp --server HOST"),
+    ("dd", &["dd"], "a command", "disk"),
+    ("dd", &["bs="], "--block", "disk --block 1M"),
+    ("dd", &["count="], "--count", "disk --count 10000"),
+    (
         "dd",
         &["if=/dev/zero", "if=/dev/urandom", "of="],
         "--op write with --dir, or --target for a device",
         "disk --op write --pattern sequential --block 1M --count 100 --depth 1 --dir /mnt",
     ),
-    row(
+    (
         "dd",
         &["if="],
         "--op read with --dir, or --target for a device",
         "disk --op read --pattern sequential --block 1M --count 100 --depth 1 --dir /mnt",
     ),
-    row("dd", &["oflag=", "iflag=", "--oflag", "--iflag"], "--cache", "disk --cache direct"),
-    row("dd", &["conv="], "--sync", "disk --op write --sync end"),
-    row("other tools", &["/dev/"], "--target", "disk --target DEVICE"),
-    row("fio", &[".fio", ".job"], "a plan", "run FILE"),
-    row("hyperfine", &["--export-json"], "--json", "run --json FILE"),
-    row("hyperfine", &["-r"], "--samples", "run --samples 10"),
-    row("other tools", &["--format"], "--json, --html or plimsoll export", "run --json FILE"),
-    row("other tools", &["--format"], "--json", "machine --json"),
-    row("other tools", &["--csv"], "--format", "export last --format csv"),
-    row("other tools", &["--numa"], "--node, or memory.numa for all pairs of nodes", "memory --node 0"),
-    row(
+    ("dd", &["oflag=", "iflag=", "--oflag", "--iflag"], "--cache", "disk --cache direct"),
+    ("dd", &["conv="], "--sync", "disk --op write --sync end"),
+    ("other tools", &["/dev/"], "--target", "disk --target DEVICE"),
+    ("fio", &[".fio", ".job"], "a plan", "run FILE"),
+    ("hyperfine", &["--export-json"], "--json", "run --json FILE"),
+    ("hyperfine", &["-r"], "--samples", "run --samples 10"),
+    ("other tools", &["--format"], "--json, --html or plimsoll export", "run --json FILE"),
+    ("other tools", &["--format"], "--json", "machine --json"),
+    ("other tools", &["--csv"], "--format", "export last --format csv"),
+    ("other tools", &["--numa"], "--node, or memory.numa for all pairs of nodes", "memory --node 0"),
+    (
         "Intel MLC",
         &["--loaded_latency", "--loaded-latency"],
         "a benchmark",
         "memory --only memory.loaded-latency",
     ),
-    row("Intel MLC", &["--latency_matrix", "--bandwidth_matrix"], "a benchmark", "memory --only memory.numa"),
-    row("Intel MLC", &["--idle_latency"], "a benchmark", "memory --only memory.latency"),
-    row(
+    ("Intel MLC", &["--latency_matrix", "--bandwidth_matrix"], "a benchmark", "memory --only memory.numa"),
+    ("Intel MLC", &["--idle_latency"], "a benchmark", "memory --only memory.latency"),
+    (
         "Intel MLC",
         &["--max_bandwidth", "--peak_injection_bandwidth"],
         "a benchmark",
         "memory --only memory.bandwidth",
     ),
-    row("stress-ng", &["--memrate"], "a benchmark", "memory --only memory.bandwidth"),
-    row("stress-ng", &["--crypt"], "a benchmark", "cpu --only cpu.crypto"),
-    row("taskset", &["--taskset", "--cores", "--cpus", "--cpu-list"], "--affinity", "cpu --affinity 0,1"),
-    row("other tools", &["--single-thread"], "--threads", "cpu --threads 1"),
-    row("other tools", &["--host"], "--server", "network --server HOST"),
-    row("other tools", &["--bytes"], "--volume", "network --only network.tcp --volume 1G"),
-    row("ioping", &["-c"], "--samples", "disk --samples 10 --sample-time 1s"),
-    row(
+    ("stress-ng", &["--memrate"], "a benchmark", "memory --only memory.bandwidth"),
+    ("stress-ng", &["--crypt"], "a benchmark", "cpu --only cpu.crypto"),
+    ("taskset", &["--taskset", "--cores", "--cpus", "--cpu-list"], "--affinity", "cpu --affinity 0,1"),
+    ("other tools", &["--single-thread"], "--threads", "cpu --threads 1"),
+    ("other tools", &["--host"], "--server", "network --server HOST"),
+    ("other tools", &["--bytes"], "--volume", "network --only network.tcp --volume 1G"),
+    ("ioping", &["-c"], "--samples", "disk --samples 10 --sample-time 1s"),
+    (
         "hyperfine",
         &["-L", "--parameter-list", "--parameter-scan", "-P"],
         "a list of values",
         "run --threads 1,2,4",
     ),
-    row("hyperfine", &["--export-markdown", "--export-csv"], "a command", "export last --format markdown"),
-    row("other tools", &["--no-store", "--no-history"], "--store none", "run --store none"),
-    row("other tools", &["--color", "--colour"], "--no-color", "run --no-color"),
-    row("other tools", &["--hugepages"], "--pages", "memory --pages 2m"),
-    row("other tools", &["--skip", "--exclude"], "--only with the others", "run --only cpu,memory"),
-    row("other tools", &["--threshold"], "--fail-on", "compare last~1 last --fail-on 5%"),
-    row("other tools", &["--new"], "a command", "key new FILE"),
-    row("other tools", &["--tool"], "--against", "run --against fio"),
-    row("other tools", &["--tool"], "--format with the name of the tool", "check FILE --format fio"),
+    ("hyperfine", &["--export-markdown", "--export-csv"], "a command", "export last --format markdown"),
+    ("other tools", &["--no-store", "--no-history"], "--store none", "run --store none"),
+    ("other tools", &["--color", "--colour"], "--no-color", "run --no-color"),
+    ("other tools", &["--hugepages"], "--pages", "memory --pages 2m"),
+    ("other tools", &["--skip", "--exclude"], "--only with the others", "run --only cpu,memory"),
+    ("other tools", &["--threshold"], "--fail-on", "compare last~1 last --fail-on 5%"),
+    ("other tools", &["--new"], "a command", "key new FILE"),
+    ("other tools", &["--tool"], "--against", "run --against fio"),
+    ("other tools", &["--tool"], "--format with the name of the tool", "check FILE --format fio"),
 ];
 
 /// Options of other tools without an equivalent: tool, options, command, and why.
@@ -347,7 +331,7 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         return Some(format!("{shown} is {what} of {tool}, which has no equivalent here{why}"));
     }
-    if let Some(OtherToolsOption { tool, here, example, .. }) = equivalent(typed, command) {
+    if let Some((tool, _, here, example)) = equivalent(typed, command) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
     let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));
@@ -359,14 +343,14 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
 
 /// Returns the row for `typed`: one for this command, or one for another command that measures. A
 /// short option has other meanings in other tools, so it counts only where its tool has an option.
-fn equivalent(typed: &str, command: &str) -> Option<&'static OtherToolsOption> {
-    let rows = || OTHER_TOOLS_OPTIONS.iter().filter(|row| row.typed.iter().any(|known| is(known, typed)));
+fn equivalent(typed: &str, command: &str) -> Option<&'static OptionRow> {
+    let rows = || OTHER_TOOLS_OPTIONS.iter().filter(|row| row.1.iter().any(|known| is(known, typed)));
     let is_short = typed.starts_with('-') && !typed.starts_with("--");
     let has_tool =
-        |tool: &str| OTHER_TOOLS_OPTIONS.iter().any(|other| other.tool == tool && other.command() == command);
-    rows().find(|row| row.command() == command).or_else(|| {
-        let elsewhere = |row: &&OtherToolsOption| match is_short {
-            true => has_tool(row.tool) || command.is_empty() && row.tool == "iperf3",
+        |tool: &str| OTHER_TOOLS_OPTIONS.iter().any(|other| other.0 == tool && command_of(other) == command);
+    rows().find(|row| command_of(row) == command).or_else(|| {
+        let elsewhere = |row: &&OptionRow| match is_short {
+            true => has_tool(row.0) || command.is_empty() && row.0 == "iperf3",
             false => measures(command) || command.is_empty(),
         };
         rows().find(elsewhere)
@@ -374,24 +358,22 @@ fn equivalent(typed: &str, command: &str) -> Option<&'static OtherToolsOption> {
 }
 
 /// Returns whether `command` measures: `run` or a subsystem.
-fn measures(command: &str) -> bool {
+pub(super) fn measures(command: &str) -> bool {
     command == "run" || plimsoll_bench::commands().any(|name| name == command)
 }
 
 /// Returns the option of another tool that `typed` is a slip of, for `command`.
 pub(super) fn slip(typed: &str, command: &str, is_slip: impl Fn(&str, &str) -> bool) -> Option<&'static str> {
-    let of_command = OTHER_TOOLS_OPTIONS.iter().filter(|row| row.command() == command);
-    let long = of_command.flat_map(|row| row.typed).filter(|known| known.starts_with("--"));
+    let of_command = OTHER_TOOLS_OPTIONS.iter().filter(|row| command_of(row) == command);
+    let long = of_command.flat_map(|row| row.1).filter(|known| known.starts_with("--"));
     let bare = typed.trim_start_matches('-');
     long.copied().find(|known| is_slip(bare, known.trim_start_matches('-')))
 }
 
 /// Returns what to write instead of another tool's value of `option`; `None` if it is none.
 pub(super) fn value(option: &str, typed: &str) -> Option<&'static str> {
-    VALUES
-        .iter()
-        .find(|(known, values, _)| *known == option && values.contains(&typed))
-        .map(|(.., here)| *here)
+    let row = VALUES.iter().find(|(known, values, _)| *known == option && values.contains(&typed));
+    row.map(|(.., here)| *here)
 }
 
 #[cfg(test)]
@@ -425,7 +407,7 @@ mod tests {
 
     #[test]
     fn each_row_is_answered_with_a_line_that_is_accepted() {
-        for OtherToolsOption { typed, here, example, .. } in OTHER_TOOLS_OPTIONS {
+        for (_, typed, here, example) in OTHER_TOOLS_OPTIONS {
             assert_eq!(refused_in_all(&format!("plimsoll {example}")), None, "{example}");
             let command = example.split(' ').next().unwrap();
             for word in *typed {

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command};
 use plimsoll_model::plan::built_in::{BUILT_IN, BuiltIn};
 
+use super::other_tools::measures;
 use super::{Common, Measurable, TypedCommand, help};
 
 /// Action on plans.
@@ -32,8 +34,8 @@ pub fn built_in_list(width: usize) -> String {
         let plans = BUILT_IN.iter().filter(|plan| plan.is_published == is_published);
         plans.map(|plan| (plan.name, plan.about.to_owned())).collect::<Vec<_>>()
     });
-    let ordinary = help::listed_within("Built-in plans", &ordinary, width);
-    format!("{ordinary}\n\n{}", help::listed_within("Plans of published reports", &published, width))
+    let ordinary = help::listed("Built-in plans", &ordinary, width);
+    format!("{ordinary}\n\n{}", help::listed("Plans of published reports", &published, width))
 }
 
 /// Returns (name, description) of each built-in plan.
@@ -75,11 +77,7 @@ pub(super) fn command() -> Command {
 
 pub(super) fn parse(matches: &ArgMatches) -> Result<PlanWork, clap::Error> {
     match matches.subcommand() {
-        Some(("show", m)) => {
-            let words: Vec<OsString> =
-                m.get_many::<OsString>("words").into_iter().flatten().cloned().collect();
-            show(words)
-        }
+        Some(("show", m)) => show(m.get_many::<OsString>("words").into_iter().flatten().cloned().collect()),
         Some(("check", m)) => Ok(PlanWork::Check {
             plans: m.get_many::<String>("plans").into_iter().flatten().cloned().collect(),
         }),
@@ -93,30 +91,28 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let begin = usize::from(words.first() == Some(&program));
     let words = words.into_iter().skip(begin).collect::<Vec<_>>();
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let is_command = first == "run" || plimsoll_bench::commands().any(|name| name == first);
-    let lead = if is_command { None } else { Some(OsString::from("run")) };
+    let lead = (!measures(first)).then(|| OsString::from("run"));
     let named = OsString::from("plimsoll plan show");
     let is_other_command = lead.is_some() && super::command().find_subcommand(first).is_some();
-    let about_plan = |error: clap::Error| match is_other_command {
-        true => clap::Error::raw(
-            error.kind(),
-            format!(
+    let line = [named].into_iter().chain(lead).chain(words.iter().cloned());
+    let (kind, why) = match super::parse(super::command(), line) {
+        Err(error) if is_other_command => {
+            let why = format!(
                 "plan show takes run PLAN, cpu, memory, disk or network, with their options: '{first}' is here the plan of that name, and {}",
                 super::one_line(&error)
-            ),
-        ),
-        false => error,
+            );
+            (error.kind(), why)
+        }
+        Err(error) => return Err(error),
+        Ok(TypedCommand::Measure { what: Measurable::Kept, .. }) => {
+            let why = "--resume is not supported on plan show: name the plan";
+            (ErrorKind::ArgumentConflict, why.to_owned())
+        }
+        Ok(TypedCommand::Measure { what, common, .. }) => return Ok(PlanWork::Show { what, common }),
+        Ok(_) => {
+            let why = "plan show requires a command that measures: run, cpu, memory, disk or network, with its options";
+            (ErrorKind::InvalidSubcommand, why.to_owned())
+        }
     };
-    let line = [named].into_iter().chain(lead).chain(words.iter().cloned());
-    match super::parse(super::command(), line).map_err(about_plan)? {
-        TypedCommand::Measure { what: Measurable::Kept, .. } => Err(clap::Error::raw(
-            clap::error::ErrorKind::ArgumentConflict,
-            "--resume is not supported on plan show: name the plan",
-        )),
-        TypedCommand::Measure { what, common, .. } => Ok(PlanWork::Show { what, common }),
-        _ => Err(clap::Error::raw(
-            clap::error::ErrorKind::InvalidSubcommand,
-            "plan show requires a command that measures: run, cpu, memory, disk or network, with its options",
-        )),
-    }
+    Err(clap::Error::raw(kind, why))
 }

@@ -8,12 +8,13 @@ use clap::Args;
 use plimsoll_server::serve::Net;
 use plimsoll_server::wire::{MAX_STREAMS, PORT};
 use plimsoll_units::quantity;
+use plimsoll_units::text::shown_within;
 
-use super::values::whole16;
+use super::values::{whole16, within};
 
 fn net(text: &str) -> Result<Net, String> {
     Net::parse(text).ok_or_else(|| {
-        let shown = plimsoll_units::text::shown_within(text, 40);
+        let shown = shown_within(text, 40);
         format!("must be an address or a prefix, such as 192.0.2.0/24: '{shown}' is not")
     })
 }
@@ -22,7 +23,7 @@ fn net(text: &str) -> Result<Net, String> {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
     let found = address.parse::<IpAddr>().ok().and_then(|_| (text, 0).to_socket_addrs().ok()?.next());
-    let shown = || plimsoll_units::text::shown_within(text, 60);
+    let shown = || shown_within(text, 60);
     match found {
         Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => Err(format!(
             "must be {0}%INTERFACE, with an interface of this machine (see `ip link`): each link has an address {0} of its own",
@@ -37,7 +38,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let shown = plimsoll_units::text::shown_within(text, 40);
+    let shown = shown_within(text, 40);
     let wrong = || format!("must be between 1 and 1e15 bit/s, such as 10G: '{shown}' is not");
     quantity::parse_rate(text).ok().filter(|rate| (1.0..=1e15).contains(rate)).ok_or_else(wrong)
 }
@@ -45,11 +46,7 @@ fn rate(text: &str) -> Result<f64, String> {
 fn longest(text: &str) -> Result<Duration, String> {
     let time = quantity::parse_duration(text).map_err(|e| e.to_string())?;
     let sensible = Duration::from_millis(100)..=Duration::from_secs(24 * 3600);
-    if sensible.contains(&time) {
-        Ok(time)
-    } else {
-        Err("must be between 100ms and 24h, such as 60s".to_owned())
-    }
+    within(time, sensible, "must be between 100ms and 24h, such as 60s")
 }
 
 /// Flags of `plimsoll serve`.

@@ -1,13 +1,20 @@
 //! Parsers of typed values. Errors follow the option's name: `must be …: 'typed' …`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_model::plan::file::SCALES;
-use plimsoll_units::quantity;
+use plimsoll_units::quantity::{self, ParseError};
+use plimsoll_units::text::shown_within;
 
 fn shown(text: &str) -> String {
-    plimsoll_units::text::shown_within(text, 40)
+    shown_within(text, 40)
+}
+
+/// Returns `value` if it is in `range`, otherwise the error `must`.
+pub(super) fn within<T: PartialOrd>(value: T, range: RangeInclusive<T>, must: &str) -> Result<T, String> {
+    if range.contains(&value) { Ok(value) } else { Err(must.to_owned()) }
 }
 
 /// Parses a whole number from `LEAST` to `MOST`.
@@ -27,12 +34,8 @@ pub(super) fn whole16<const LEAST: u32, const MOST: u32>(text: &str) -> Result<u
 
 /// Parses the time of a sample, such as `200ms`: from 1 ms to a day.
 pub(super) fn sample_time(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    let sensible = Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
-    match sensible.contains(&time) {
-        true => Ok(time),
-        false => Err(format!("must be between 1ms and 24h, such as 200ms: '{}' is not", shown(text))),
-    }
+    let wrong = format!("must be between 1ms and 24h, such as 200ms: '{}' is not", shown(text));
+    within(duration(text)?, Duration::from_millis(1)..=Duration::from_secs(24 * 3600), &wrong)
 }
 
 pub(super) fn precision(text: &str) -> Result<f64, String> {
@@ -48,20 +51,17 @@ pub(super) fn scale(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn named_server(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
-            Ok((name.to_owned(), place.to_owned()))
-        }
-        _ => Err(format!("must be NAME=HOST:PORT, such as iperf3=192.0.2.1:5201: '{}' is not", shown(text))),
-    }
+    named(text, "NAME=HOST:PORT, such as iperf3=192.0.2.1:5201")
 }
 
 pub(super) fn named_path(text: &str) -> Result<(String, PathBuf), String> {
+    named(text, "NAME=FILE, such as stream=./stream")
+}
+
+fn named<T: for<'a> From<&'a str>>(text: &str, form: &str) -> Result<(String, T), String> {
     match text.split_once('=') {
-        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
-            Ok((name.to_owned(), PathBuf::from(file)))
-        }
-        _ => Err(format!("must be NAME=FILE, such as stream=./stream: '{}' is not", shown(text))),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.into())),
+        _ => Err(format!("must be {form}: '{}' is not", shown(text))),
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use plimsoll_units::quantity;
 
 use super::disk_and_network::DiskAndNetwork;
-use super::values::{duration, precision};
+use super::values::{duration, precision, within};
 
 /// `plimsoll watch`.
 #[derive(Args, Clone, Debug)]
@@ -66,29 +66,21 @@ pub struct WatchCommand {
 
 /// Parses a watch's duration such as `24h`: from 10 s, a few probes, to 31 days.
 fn lasting(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
     let sensible = Duration::from_secs(10)..=Duration::from_secs(31 * 24 * 3600);
-    sensible
-        .contains(&time)
-        .then_some(time)
-        .ok_or_else(|| "must be between 10s and 744h (31 days)".to_owned())
+    within(duration(text)?, sensible, "must be between 10s and 744h (31 days)")
 }
 
 fn spacing(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
     let sensible = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-    sensible.contains(&time).then_some(time).ok_or_else(|| "must be between 1s and 24h".to_owned())
+    within(duration(text)?, sensible, "must be between 1s and 24h")
 }
 
 /// Parses a daily budget such as `1G`, at least 1 MiB: a probe of a disk moves some MiB.
 fn budget(text: &str) -> Result<u64, String> {
     let bytes = quantity::parse_size(text).map_err(|e| e.to_string())?;
-    (bytes >= 1 << 20)
-        .then_some(bytes)
-        .ok_or_else(|| "must be at least 1M; leave out --dir or --server to measure none".to_owned())
+    within(bytes, 1 << 20..=u64::MAX, "must be at least 1M; leave out --dir or --server to measure none")
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let share = precision(text)?;
-    (0.001..=1.0).contains(&share).then_some(share).ok_or_else(|| "must be between 0.1% and 100%".to_owned())
+    within(precision(text)?, 0.001..=1.0, "must be between 0.1% and 100%")
 }

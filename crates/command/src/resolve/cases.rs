@@ -9,7 +9,7 @@ use plimsoll_model::words::is_neutral_value;
 use plimsoll_reference::Against;
 use plimsoll_run::Planned;
 use plimsoll_stats::Seed;
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown};
 use rand::seq::SliceRandom;
 
 use super::{UsageError, in_group, none_of, other, subsystem_of};
@@ -72,19 +72,14 @@ fn matches_none(only: &str) -> UsageError {
     let part = only.split('.').next().unwrap_or_default();
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
-    if let Some(near) = nearest(only, commands).filter(|_| !only.contains(['.', ':'])) {
-        return other(format!(
-            "--only {} matches no case; did you mean '{near}'?",
-            plimsoll_units::text::shown(only)
-        ));
-    }
+    let near = nearest(only, commands).filter(|_| !only.contains(['.', ':']));
     let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
-    let hint = match plimsoll_bench::nearest_name(only) {
+    let hint = match near.map(str::to_owned).or_else(|| plimsoll_bench::nearest_name(only)) {
         Some(near) => format!("did you mean '{near}'?"),
         None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),
         None => format!("the benchmarks of {part} are {}", known.join(", ")),
     };
-    other(format!("--only {} matches no case; {hint}", plimsoll_units::text::shown(only)))
+    other(format!("--only {} matches no case; {hint}", shown(only)))
 }
 
 /// Marks a case as infeasible if it has more threads than can take several turns on its CPUs within
@@ -151,10 +146,8 @@ fn of_group(group: &Group, machine: &Machine, filters: &[Pattern]) -> Result<Vec
             return Err(in_group(&group.places, "size", None, why));
         }
         let more = benchmark.cases(machine, group).map_err(|e| wrong(benchmark, machine, group, &e))?;
-        candidates.extend(
-            more.into_iter()
-                .filter(|c| filters.is_empty() || filters.iter().any(|f| f.matches(c.case.id().as_str()))),
-        );
+        let is_meant = |case: &Case| filters.iter().any(|f| f.matches(case.id().as_str()));
+        candidates.extend(more.into_iter().filter(|c| filters.is_empty() || is_meant(&c.case)));
     }
     Ok(candidates)
 }
@@ -165,14 +158,12 @@ fn check_ignored_keys(group: &Group, cases: &[Candidate]) -> Result<(), UsageErr
         !values.iter().all(|value| is_neutral_value(key, value))
             && cases.iter().all(|c| c.case.get(key).is_none())
     };
-    match group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) {
-        Some((key, _)) => {
-            let names = group.benchmarks.join(", ");
-            let why = format!("--{key} has no effect on these cases of {names}: leave it out");
-            Err(in_group(&group.places, key, None, why))
-        }
-        None => Ok(()),
-    }
+    let Some((key, _)) = group.lists.iter().find(is_ignored).filter(|_| !cases.is_empty()) else {
+        return Ok(());
+    };
+    let names = group.benchmarks.join(", ");
+    let why = format!("--{key} has no effect on these cases of {names}: leave it out");
+    Err(in_group(&group.places, key, None, why))
 }
 
 /// Locates a benchmark's error `why`: the parameter that it starts with and the refused value.
@@ -230,16 +221,16 @@ fn sampling(plan: &Plan, group: &Group) -> Sampling {
 }
 
 fn against(plan: &Plan, group: &Group) -> Result<Against, UsageError> {
-    match &group.how.against {
-        Some(own) => Against::parse("against", own)
-            .map(|against| match against {
-                Against::Named(names) if plan.scale < 1.0 => Against::NamedOrQuicker(names),
-                against => against,
-            })
-            .map_err(|why| in_group(&group.places, "against", None, why)),
-        None if plan.file.places.keys.contains_key("against") => Against::parse("against", &plan.against)
-            .map_err(|why| in_group(&plan.file.places, "against", None, why)),
-        None => Against::parse("--against", &plan.against).map_err(other),
+    let (own, places) = match &group.how.against {
+        Some(own) => (own, &group.places),
+        None if plan.file.places.keys.contains_key("against") => (&plan.against, &plan.file.places),
+        None => return Against::parse("--against", &plan.against).map_err(other),
+    };
+    match Against::parse("against", own).map_err(|why| in_group(places, "against", None, why))? {
+        Against::Named(names) if plan.scale < 1.0 && group.how.against.is_some() => {
+            Ok(Against::NamedOrQuicker(names))
+        }
+        against => Ok(against),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::cli::{Common, DEFAULT_PLAN, Measurable};
 
 pub use cases::{hash, in_turn, planned};
 use plimsoll_model::plan::scale::SCALED_KEYS;
+use plimsoll_units::text::shown_bytes;
 use refusals::{of_this_command, refuse_unknown_names, refused_by_a_named_one, unsupported_by_all};
 
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
@@ -27,9 +28,6 @@ const PRECISION: f64 = 0.01;
 /// Invalid command line or plan: exit code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
-    /// Invalid parameter.
-    #[error("{0}")]
-    Case(#[from] CaseError),
     /// Invalid plan file.
     #[error("{0}")]
     File(#[from] FileError),
@@ -62,6 +60,12 @@ impl UsageError {
 impl From<Vec<FileError>> for UsageError {
     fn from(all: Vec<FileError>) -> Self {
         Self::Several(all.into_iter().map(Self::File).collect())
+    }
+}
+
+impl From<CaseError> for UsageError {
+    fn from(error: CaseError) -> Self {
+        Self::Other(error.to_string())
     }
 }
 
@@ -190,26 +194,19 @@ fn measures_networks(groups: &[Group], only: &[String]) -> Result<(), UsageError
 
 /// Replaces the sampling of the plan and its groups by typed options.
 fn sampled(file: &mut PlanFile, common: &Common) {
-    let against = (!common.against.is_empty()).then(|| common.against.clone());
-    let over = |how: &mut plimsoll_model::plan::SamplingOptions, whole: bool| {
-        if common.samples.is_some() {
-            (how.samples, how.series) = (if whole { common.samples } else { None }, None);
-        }
-        if common.sample_time.is_some() {
-            how.sample_time = if whole { common.sample_time } else { None };
-        }
-        if common.precision.is_some() {
-            how.precision = if whole { common.precision } else { None };
-        }
-        if against.is_some() {
-            how.against = if whole { against.clone() } else { None };
-        }
-        if whole && common.budget.is_some() {
-            how.budget = common.budget;
-        }
-    };
-    over(&mut file.how, true);
-    file.groups.iter_mut().for_each(|group| over(&mut group.how, false));
+    for how in file.groups.iter_mut().map(|group| &mut group.how).chain([&mut file.how]) {
+        how.samples = how.samples.filter(|_| common.samples.is_none());
+        how.series = how.series.filter(|_| common.samples.is_none());
+        how.sample_time = how.sample_time.filter(|_| common.sample_time.is_none());
+        how.precision = how.precision.filter(|_| common.precision.is_none());
+        how.against = how.against.take().filter(|_| common.against.is_empty());
+    }
+    let how = &mut file.how;
+    how.samples = common.samples.or(how.samples);
+    how.sample_time = common.sample_time.or(how.sample_time);
+    how.precision = common.precision.or(how.precision);
+    how.against = how.against.take().or((!common.against.is_empty()).then(|| common.against.clone()));
+    how.budget = common.budget.or(how.budget);
     file.margin = common.margin.or(file.margin);
     file.repeat = common.repeat.or(file.repeat);
     file.scale = common.scale.or(file.scale);
@@ -277,9 +274,7 @@ fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
         )));
     }
     let mut plan = file::read(std::path::Path::new(name))?;
-    let stem = std::path::Path::new(name)
-        .file_stem()
-        .map(|s| plimsoll_units::text::shown_bytes(s.as_encoded_bytes()));
+    let stem = std::path::Path::new(name).file_stem().map(|s| shown_bytes(s.as_encoded_bytes()));
     plan.name = plan.name.or(stem);
     Ok(plan)
 }

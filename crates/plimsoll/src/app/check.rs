@@ -13,7 +13,7 @@ use plimsoll_reference::Stated;
 use plimsoll_result::document::Run;
 use plimsoll_units::text::shown_path;
 
-use super::{Failure, code, plans, printed, target, unwritten};
+use super::{Failure, code, plans, printed, target};
 
 /// Reads the files, checks their results against limits, and prints or writes the outcome.
 pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
@@ -46,7 +46,7 @@ pub(super) fn check(typed: &CheckCommand) -> Result<ExitCode, Failure> {
     }
     if let Some(to) = &to_json {
         let written = to.fill(|out| write(&CheckDocument::new(&machine, &files, &unread), out));
-        written.map_err(|e| unwritten(&e))?;
+        written?;
     }
     if !to_json.as_ref().is_some_and(OutputTarget::is_stdout) {
         let style = Style::detect(StyleOptions::default());

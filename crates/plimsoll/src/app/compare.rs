@@ -20,10 +20,11 @@ use plimsoll_output::report::{self, html};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::Run;
 use plimsoll_run::Planned;
+use plimsoll_units::text::shown_within;
 
 use super::named_runs::{LazyHistory, files, redact_sides};
 use super::prices::{each_weighs_its_own, prices, weights};
-use super::{Failure, code, complain, ending, printed, target, unwritten};
+use super::{Failure, code, complain, ending, printed, target};
 use crate::output;
 
 pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
@@ -38,7 +39,14 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     let target = typed.html.as_deref().map(target).transpose()?;
     let mut history = LazyHistory::new(typed.store.as_deref());
     let sides = history.sides(&names)?;
-    refuse_same_run(&names, &sides)?;
+    if let [a, b] = sides.as_slice()
+        && a.runs == b.runs
+        && files(names.iter().copied()).next().is_none()
+    {
+        // Two names, such as an id and `last`, name one run of the history.
+        let line = format!("{} and {} are the same run; name another, such as last~1", a.name, b.name);
+        return Err(Failure::usage(line));
+    }
     each_weighs_its_own(&weights, &sides)?;
     let floors = history.floors(&sides)?;
     let sides = if typed.redact { redact_sides(&sides)? } else { sides };
@@ -64,7 +72,7 @@ pub(super) fn compare(typed: &Compare) -> Result<ExitCode, Failure> {
     if let Some(target) = target {
         let page = html::comparison(&comparison, &sides, &held, shown);
         let page = page.map_err(|e| Failure::environment(e.to_string()))?;
-        target.put(&page).map_err(|e| unwritten(&e))?;
+        target.put(&page)?;
     }
     let codes = [
         comparison_exit_code(&comparison, &held, missing, typed.strict),
@@ -82,20 +90,8 @@ fn check_names(names: &[&str]) -> Result<(), Failure> {
     }
     let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
     match repeated {
-        Some((_, name)) if count > 2 => Err(Failure::usage(format!(
-            "{} is named twice; name each side once",
-            plimsoll_units::text::shown_within(name, 120)
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Fails if two names, such as an id and `last`, name one run of the history.
-fn refuse_same_run(names: &[&str], sides: &[ComparedSide]) -> Result<(), Failure> {
-    match sides {
-        [a, b] if a.runs == b.runs && files(names.iter().copied()).next().is_none() => {
-            let line = format!("{} and {} are the same run; name another, such as last~1", a.name, b.name);
-            Err(Failure::usage(line))
+        Some((_, name)) if count > 2 => {
+            Err(Failure::usage(format!("{} is named twice; name each side once", shown_within(name, 120))))
         }
         _ => Ok(()),
     }
@@ -161,7 +157,7 @@ pub(super) fn check_baseline_store(
     store: Option<&Path>,
 ) -> Result<(), Failure> {
     let Some(one) = requirements.iter().find(|one| one.needs_baseline()) else { return Ok(()) };
-    match output::location(store).map_err(|e| super::store_failure(&e))? {
+    match output::location(store)? {
         Some(_) => Ok(()),
         None => Err(Failure::usage(format!(
             "--require '{}' and --store none are mutually exclusive: the baseline is in the history",
@@ -170,20 +166,19 @@ pub(super) fn check_baseline_store(
     }
 }
 
-/// Fails for a requirement that no case of the run can meet. `machines`: whether the run has
-/// several nodes. Returns notes on requirements that do not apply to all cases.
+/// Fails for a requirement that no case of the run, which has a single node, can meet. Returns notes
+/// on requirements that do not apply to all cases.
 pub(super) fn check_applicable(
     requirements: &[Requirement],
     planned: &[Planned],
-    machines: bool,
 ) -> Result<Vec<String>, Failure> {
     let cases: Vec<&Case> = planned.iter().map(|planned| &planned.candidate.case).collect();
     let mut notes = Vec::new();
     for one in requirements {
-        if one.needs_machines() && !machines {
-            let text = &one.text;
+        if one.needs_machines() {
             return Err(Failure::usage(format!(
-                "--require '{text}': within requires a run over many machines; start it with --hosts"
+                "--require '{}': within requires a run over many machines; start it with --hosts",
+                one.text
             )));
         }
         notes.extend(one.fits(&cases).map_err(|why| Failure::usage(format!("--require {why}")))?);
@@ -224,18 +219,11 @@ fn comparison_exit_code(
 ) -> u8 {
     let mut code = if held.iter().all(|h| h.met) { 0 } else { code::VERDICT };
     let Some(gate) = &comparison.gate else { return code };
-    for line in failed(comparison, gate.fail_on) {
+    let lost = if missing == Missing::Fail { lost(comparison) } else { Vec::new() };
+    let nothing = "--fail-on had nothing to compare: no case has figures on both sides".to_owned();
+    let nothing = comparison.compared.is_empty().then_some(nothing);
+    for line in failed(comparison, gate.fail_on).into_iter().chain(lost).chain(nothing) {
         complain(&line);
-        code = code::VERDICT;
-    }
-    if missing == Missing::Fail {
-        for line in lost(comparison) {
-            complain(&line);
-            code = code::VERDICT;
-        }
-    }
-    if comparison.compared.is_empty() {
-        complain("--fail-on had nothing to compare: no case has figures on both sides");
         code = code::VERDICT;
     }
     if let Some(line) = gate.blindness() {
@@ -249,17 +237,17 @@ fn comparison_exit_code(
 /// `--fail-on`. Prints those that the comparison with the last run has not named.
 fn lasting_exit_code(comparison: &Comparison, open: &[OpenRegression]) -> u8 {
     let Some(gate) = &comparison.gate else { return 0 };
-    let beyond = open.iter().filter(|loss| loss.change.abs() > gate.fail_on);
-    let lasting: Vec<&OpenRegression> = beyond
-        .filter(|loss| lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change))
-        .collect();
+    let lasts = |loss: &&OpenRegression| {
+        loss.change.abs() > gate.fail_on
+            && lasting::is_still_lost(comparison, &loss.case, &loss.metric, loss.change)
+    };
+    let lasting: Vec<&OpenRegression> = open.iter().filter(lasts).collect();
     let is_stated = |loss: &OpenRegression| {
         comparison.worse_than(gate.fail_on).any(|one| one.case == loss.case && one.metric == loss.metric)
     };
-    lasting
-        .iter()
-        .filter(|loss| !is_stated(loss))
-        .for_each(|loss| complain(&report::history::still_lost(loss)));
+    for loss in lasting.iter().filter(|loss| !is_stated(loss)) {
+        complain(&report::history::still_lost(loss));
+    }
     if lasting.is_empty() { 0 } else { code::VERDICT }
 }
 

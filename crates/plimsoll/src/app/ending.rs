@@ -13,11 +13,8 @@ use crate::output::{complain, nothing_measured};
 
 /// Returns one node's exit code before requirements are checked; `kept`: all outputs were written.
 pub(super) fn node_exit_code(run: &Run, interrupted: bool, kept: bool) -> u8 {
-    let failed = |cause| {
-        run.measurements
-            .iter()
-            .any(|m| m.status == Status::Failed && m.cause.unwrap_or(FailureCause::Environment) == cause)
-    };
+    let all_failed = run.measurements.iter().filter(|m| m.status == Status::Failed);
+    let failed = |cause| all_failed.clone().any(|m| m.cause.unwrap_or(FailureCause::Environment) == cause);
     match () {
         () if interrupted => code::INTERRUPTED,
         () if has_wrong_answer(run) => code::VERDICT,

@@ -11,7 +11,7 @@ use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_result::document::Run;
 
 use super::named_runs::{LazyHistory, files};
-use super::{Failure, code, complain, ending, target, unwritten};
+use super::{Failure, code, complain, ending, target};
 
 const TOOLS: &str = "tools";
 
@@ -50,7 +50,7 @@ pub(super) fn export(typed: &Export) -> Result<ExitCode, Failure> {
     write(&OneRun { run, held: &held, style: &style }, &mut text).map_err(|e| unmade(&e))?;
     let format = find(&typed.format).filter(|_| typed.table != TOOLS);
     format.and_then(|format| left_out(format, run)).iter().for_each(|line| complain(line));
-    target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
+    target.fill(|file| file.write_all(&text))?;
     let is_judged = !requirements.is_empty();
     let unmet = held.iter().any(|h| !h.met) || is_judged && ending::has_wrong_answer(run);
     Ok(ExitCode::from(if unmet { code::VERDICT } else { 0 }))
@@ -72,7 +72,7 @@ fn several(
     let mut text = Vec::new();
     write(&runs, &mut text).map_err(|e| unmade(&e))?;
     find(&typed.format).and_then(|format| (format.not_in_all)(&runs)).iter().for_each(|line| complain(line));
-    target.fill(|file| file.write_all(&text)).map_err(|e| unwritten(&e))?;
+    target.fill(|file| file.write_all(&text))?;
     Ok(ExitCode::SUCCESS)
 }
 

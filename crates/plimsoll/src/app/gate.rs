@@ -7,24 +7,22 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 use plimsoll_command::cli::{AnswerForm, Common, GateCommand as Typed, Measurable};
 use plimsoll_gate::{Gate, GateAbout, GateAnswer, Rates, Unjudged, UsualFigures, is_same_machine};
-use plimsoll_history::{ProvenCpus, Store, StoreError};
+use plimsoll_history::{ProvenCpus, Store};
 use plimsoll_machine::health::Health;
 use plimsoll_machine::{CpuSet, Machine, Others, Processes, Root};
 use plimsoll_model::case::Case;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_model::plan::file::SERVER;
 use plimsoll_output::report::{self, Style, StyleOptions};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
-use plimsoll_run::{Planned, SingleNodePace};
+use plimsoll_run::Planned;
 use plimsoll_system::leftover::Registry;
 use plimsoll_system::wall;
+use plimsoll_units::text::shown_path;
 
-use super::prepared::PreparedRun;
+use super::prepared::{PreparedRun, read_history, takes_server};
 use super::progress::ProgressText;
-use super::{
-    Failure, MachineRun, code, document, interrupts_until, printed, serving, store_failure, target, unwritten,
-};
+use super::{Failure, carry_out, code, document, interrupts_until, printed, serving, target};
 use crate::output;
 
 /// Share of the time limit after which no measurement starts.
@@ -53,7 +51,11 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let mut prepared = prepared(typed)?;
     let dropped = remove_unmeasurable(&mut prepared, typed);
     choose_cpus(&mut prepared, typed);
-    let usual = usual_figures(typed, &prepared.machine)?;
+    // The figures of the fleet come before those of the history.
+    let machine = &prepared.machine;
+    let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
+    let usual: Vec<UsualFigures> =
+        fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect();
     let cases: Vec<Case> = prepared.planned.iter().map(|planned| planned.candidate.case.clone()).collect();
     let rates = Rates { false_alarms: typed.false_alarms, loss: typed.loss };
     let mut gate = Gate::new(&cases, &prepared.machine, &usual, rates);
@@ -79,7 +81,7 @@ pub(super) fn gate(typed: &Typed) -> Result<ExitCode, Failure> {
     let output = printed(&shown(shape(typed.format)));
     if let Some(to) = &to {
         let form = if typed.format == AnswerForm::Text { AnswerForm::Json } else { typed.format };
-        to.put(&shown(shape(form))).map_err(|e| unwritten(&e))?;
+        to.put(&shown(shape(form)))?;
     }
     output?;
     Ok(ExitCode::from(exit_code(typed, gate.verdict().answer, interrupted)))
@@ -169,10 +171,8 @@ fn grouped(cores: Vec<CpuSet>, cpus: usize) -> Vec<CpuSet> {
 
 /// Returns when each CPU of this host was proven last, by the history; empty without one.
 fn proven_cpus(typed: &Typed, machine: &Machine) -> ProvenCpus {
-    let location = output::location(typed.store.as_deref()).ok().flatten();
-    let store = location.and_then(|location| Store::read(&location).ok());
     let host = machine.host.as_deref().unwrap_or_default();
-    store.map(|store| store.proven_cpus(host)).unwrap_or_default()
+    read_history(typed.store.as_deref()).map(|store| store.proven_cpus(host)).unwrap_or_default()
 }
 
 /// Records the proven CPUs in an existing history, for the choice of the next gate. A history that
@@ -199,7 +199,7 @@ fn prepared_at(level: u32, typed: &Typed) -> Result<PreparedRun, Failure> {
     };
     let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let plan = PLANS[(level.clamp(1, 3) - 1) as usize];
-    let prepared = PreparedRun::where_named(&Measurable::Plan(plan.to_owned()), &common, None)?;
+    let prepared = PreparedRun::new(&Measurable::Plan(plan.to_owned()), &common, None, common.dir.is_some())?;
     Ok(PreparedRun { key, ..prepared })
 }
 
@@ -212,7 +212,7 @@ fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudge
     let mut dropped: Vec<Unjudged> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
-        let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
+        let takes_server = takes_server(case);
         let on_files = is_file(case);
         let size = case.size().unwrap_or(0).saturating_mul(case.threads().max(1) as u64);
         let why = match &planned.candidate.feasible {
@@ -227,14 +227,9 @@ fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudge
             }
             Ok(()) => None,
         };
-        let is_kept = why.is_none();
-        dropped.extend(why.map(|why| Unjudged {
-            case: case.clone(),
-            why,
-            is_measured: false,
-            failed: false,
-        }));
-        is_kept
+        let Some(why) = why else { return true };
+        dropped.push(Unjudged { case: case.clone(), why, is_measured: false, failed: false });
+        false
     });
     // The requested disk must not pass if none of its cases can be measured.
     if typed.disk_and_network.dir.is_some()
@@ -245,16 +240,10 @@ fn remove_unmeasurable(prepared: &mut PreparedRun, typed: &Typed) -> Vec<Unjudge
     dropped
 }
 
-/// Returns the usual results to compare with: those of the fleet, then of the history.
-fn usual_figures(typed: &Typed, machine: &Machine) -> Result<Vec<UsualFigures>, Failure> {
-    let fleet = typed.fleet.as_deref().map(|file| fleet(file, machine)).transpose()?.flatten();
-    Ok(fleet.into_iter().chain(history(typed.store.as_deref(), machine)?).collect())
-}
-
 /// Reads the usual results from a document of a fleet. `None`, with a message on stderr, if it has
 /// too few machines of this kind.
 fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
-    let shown = || plimsoll_units::text::shown_path(file);
+    let shown = || shown_path(file);
     let wrong = |why: String| {
         Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };
@@ -266,28 +255,27 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
 /// Reads the usual results from runs of this machine in the history. `None` without a history, but
 /// one named by `store` must exist.
 fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigures>, Failure> {
-    let location = match (output::location(store), store) {
-        (Ok(Some(location)), _) => location,
+    let opened = output::location(store).and_then(|found| found.map(|at| Store::read(&at)).transpose());
+    let store = match (opened, store) {
+        (Ok(Some(store)), _) => store,
         (Ok(None), _) => return Ok(None),
-        (Err(e), None) => return Ok(unused(&e)),
-        (Err(e), Some(_)) => return Err(store_failure(&e)),
-    };
-    let store = match (Store::read(&location), store) {
-        (Ok(store), _) => store,
-        (Err(e), Some(_)) => return Err(store_failure(&e)),
+        (Err(e), Some(_)) => return Err(e.into()),
         (Err(e), None) if e.is_not_found() => return Ok(None),
-        (Err(e), None) => return Ok(unused(&e)),
+        (Err(e), None) => {
+            output::complain(&format!("no history is used: {e}"));
+            return Ok(None);
+        }
     };
-    let lines = store.list().map_err(|e| store_failure(&e))?;
+    let lines = store.list()?;
     let of_host = |host: &Option<String>| host.is_some() && *host == machine.host;
     let own = lines.iter().filter(|line| line.status == RunStatus::Complete && of_host(&line.host));
     let mut runs: Vec<Run> = Vec::new();
     for line in own.take(LOOKED_AT) {
         // An imported run may come from another machine with the same name.
-        if store.is_imported(&line.id).map_err(|e| store_failure(&e))? {
+        if store.is_imported(&line.id)? {
             continue;
         }
-        let run = store.load(&line.id).map_err(|e| store_failure(&e))?;
+        let run = store.load(&line.id)?;
         if run.nodes.len() == 1 && is_same_machine(&run.machine, machine) {
             runs.push(run);
         }
@@ -297,11 +285,6 @@ fn history(store: Option<&Path>, machine: &Machine) -> Result<Option<UsualFigure
     }
     runs.reverse();
     Ok(UsualFigures::from_history(&runs, machine))
-}
-
-fn unused(why: &StoreError) -> Option<UsualFigures> {
-    output::complain(&format!("no history is used: {why}"));
-    None
 }
 
 struct Measuring<'a> {
@@ -372,17 +355,17 @@ impl Measuring<'_> {
     ) -> Result<(Vec<Measurement>, Others, bool), Failure> {
         let mut prepared = PreparedRun { planned: cases.to_vec(), ..self.prepared.clone() };
         prepared.plan.budget = budget;
-        let run = document(&prepared, &wall::run_id(), None);
-        let mut machine_run = MachineRun::new(&prepared, run, self.asked.clone(), None)?;
         let (root, second) = (Root::live(), rustix::param::clock_ticks_per_second());
         let before = Processes::read(&root);
-        let interrupted = machine_run.carry_out(&prepared, &mut SingleNodePace, &mut |event| {
+        let mut emit = |event| {
             if let RunEvent::Preparing { case, .. } = event {
                 self.progress.show(&format!("gate: {case}"));
             }
-        });
+        };
+        let (run, interrupted) =
+            carry_out(&prepared, document(&prepared), self.asked.clone(), None, &mut emit)?;
         let others = before.until(&Processes::read(&root), std::process::id(), second);
-        Ok((machine_run.document.measurements, others, interrupted))
+        Ok((run.measurements, others, interrupted))
     }
 }
 

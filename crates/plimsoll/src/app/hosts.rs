@@ -26,7 +26,7 @@ use plimsoll_command::resolve;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_model::plan::{built_in, write};
 use plimsoll_reference::{ProgramSearch, Trust};
-use plimsoll_result::document::{Finding, Run, RunStatus};
+use plimsoll_result::document::{Finding, Node, Run, RunStatus};
 use plimsoll_result::fleet;
 use plimsoll_server::traffic::raise_descriptors;
 use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
@@ -35,8 +35,8 @@ use serde_json::json;
 use super::prepared::PreparedRun;
 use super::resume::{self, ResumedRun};
 use super::{Failure, code, complain, ending, interrupts};
+use crate::output::Outputs;
 use kept::JointRun;
-use tools::OnMachines;
 
 const MAX_NAMES: u64 = 1 << 20;
 const MAX_LIMITS: u64 = 1 << 20;
@@ -65,24 +65,33 @@ pub(super) fn measure(
     let mut order = order(what, common, key, words)?;
     order.stays = hosts.len() > 1;
     let earlier = begun.as_ref().map(|begun| &begun.run);
+    let part = |run, node: &Node| Some((node.name.clone(), fleet::run_of_node(run, &node.name)?));
     let call = HostCall {
         launcher,
         programs: programs(&typed.program)?,
         order,
         plan: prepared.plan.file.name.clone(),
-        earlier: earlier.iter().flat_map(|run| parts(run)).collect(),
+        earlier: earlier.iter().flat_map(|run| run.nodes.iter().filter_map(|node| part(run, node))).collect(),
     };
     let interrupts = interrupts()?;
-    let mut outputs = super::outputs(common, &interrupts)?;
+    let mut outputs = Outputs::open(common, &interrupts)?;
     let id = earlier.map_or_else(plimsoll_system::wall::run_id, |run| run.id.clone());
     let _held = earlier.is_none().then(|| resume::RunLock::of(&id)).transpose()?;
     let holds: Vec<Hold> = hosts.iter().map(|_| Hold::default()).collect();
     let fleet = Fleet { hosts: &hosts, holds: &holds, interrupts: &interrupts, says: !common.quiet };
     let mut kept = JointRun::new(&mut outputs, id, earlier);
-    let (mut run, ended) = measure_fleet(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
+    let (mut run, mut codes, interrupted) =
+        measure_fleet(&call, &fleet, (what, common), typed.at_once(), &mut kept)?;
     let outputs = kept.complete(&mut run);
     let kept = outputs.finish(&run);
-    ending::final_exit_code(ended.code(&run, kept), &prepared, &run).map(ExitCode::from)
+    codes.push(ending::node_exit_code(&run, interrupted, kept));
+    let code = match () {
+        () if interrupted => code::INTERRUPTED,
+        () if ending::has_wrong_answer(&run) => code::VERDICT,
+        () if run.status != RunStatus::Complete => code::SERVER_FAILED,
+        () => ending::run_exit_code(&run, &codes),
+    };
+    ending::final_exit_code(code, &prepared, &run).map(ExitCode::from)
 }
 
 /// Loads the run to resume, named by `wanted`. Fails if one of its nodes is not in `hosts`, or if
@@ -103,28 +112,15 @@ fn load_resumed_run(
         return Err(Failure::usage(format!("--resume: run {id} is of plan {plan}: leave out the plan")));
     }
     let named: BTreeSet<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-    let unnamed: Vec<String> = run
-        .nodes
-        .iter()
-        .filter(|node| !named.contains(node.name.as_str()))
-        .map(|node| shown_within(&node.name, 64))
-        .collect();
-    match unnamed.as_slice() {
-        [] => Ok(begun),
-        [one, rest @ ..] => {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            Err(Failure::usage(format!(
-                "--resume: run {id} has results of {one}{more}, which --hosts does not name: name all its machines"
-            )))
-        }
-    }
-}
-
-fn parts(run: &Run) -> BTreeMap<String, Run> {
-    run.nodes
-        .iter()
-        .filter_map(|node| Some((node.name.clone(), fleet::run_of_node(run, &node.name)?)))
-        .collect()
+    let mut unnamed = run.nodes.iter().filter(|node| !named.contains(node.name.as_str()));
+    let Some(one) = unnamed.next().map(|node| shown_within(&node.name, 64)) else { return Ok(begun) };
+    let more = match unnamed.count() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    Err(Failure::usage(format!(
+        "--resume: run {id} has results of {one}{more}, which --hosts does not name: name all its machines"
+    )))
 }
 
 /// Runs plimsoll with the arguments `words` on each host that `typed` names, and prints the outputs
@@ -176,71 +172,48 @@ fn check_started_alone() -> Result<(), Failure> {
     }
 }
 
-struct AllEnded {
-    codes: Vec<u8>,
-    interrupted: bool,
-}
-
-impl AllEnded {
-    fn code(self, run: &Run, kept: bool) -> u8 {
-        let own: Vec<u8> =
-            self.codes.into_iter().chain([ending::node_exit_code(run, self.interrupted, kept)]).collect();
-        match () {
-            () if self.interrupted => code::INTERRUPTED,
-            () if ending::has_wrong_answer(run) => code::VERDICT,
-            () if run.status != RunStatus::Complete => code::SERVER_FAILED,
-            () => ending::run_exit_code(run, &own),
-        }
-    }
-}
-
 /// Measures each node's own cases, on `at_once` nodes in parallel; then retests outliers and
 /// measures between nodes. Stores each node's results in `kept` when they arrive. Returns the joint
-/// run and the nodes' exit codes. Fails, for example, if no node has a result.
+/// run, the nodes' exit codes, and whether it was interrupted. Fails if no node has a result.
 fn measure_fleet(
     call: &HostCall,
     fleet: &Fleet<'_>,
     (what, common): (&Measurable, &Common),
     at_once: usize,
     kept: &mut JointRun<'_>,
-) -> Result<(Run, AllEnded), Failure> {
+) -> Result<(Run, Vec<u8>, bool), Failure> {
     raise_descriptors();
-    let mut all = call.all(fleet, at_once, kept)?;
-    let connected = std::mem::take(&mut all.connected);
-    let mut ended = AllEnded { codes: std::mem::take(&mut all.codes), interrupted: all.interrupted };
-    let mut run = joined(&mut all)?;
+    let AllNodes { mut run, codes, connected, mut interrupted } = call.all(fleet, at_once, kept)?;
     let place = |name: &str| fleet.hosts.iter().position(|host| host.name == name);
     run.nodes.sort_by_cached_key(|node| place(&node.name));
-    if !all.interrupted && !connected.is_empty() {
+    if !interrupted && !connected.is_empty() {
         let prepared = PreparedRun::elsewhere(what, common, run.machine.clone())?;
         let names = run.nodes.iter().map(|node| node.name.clone()).collect();
-        let together = Together { fleet, prepared: &prepared, names };
-        ended.interrupted = together.measured(&mut run, connected) || {
-            let hosts =
-                together.names.iter().filter_map(|name| fleet.hosts.iter().find(|host| host.name == *name));
-            let on_machines = OnMachines {
-                prepared: &prepared,
-                common,
-                interrupts: fleet.interrupts,
-                launcher: &call.launcher,
-                hosts: hosts.collect(),
-                names: &together.names,
-            };
-            let (measured, interrupted) = on_machines.measured(&run);
+        let hosts =
+            run.nodes.iter().filter_map(|node| fleet.hosts.iter().find(|host| host.name == node.name));
+        let hosts = hosts.collect();
+        let together =
+            Together { fleet, prepared: &prepared, common, launcher: &call.launcher, names, hosts };
+        interrupted = together.measured(&mut run, connected) || {
+            let (measured, interrupted) = together.measured_by_tools(&run);
             between::added(&mut run, measured, &BTreeMap::new());
             interrupted
         };
-        if ended.interrupted {
+        if interrupted {
             run.status = RunStatus::Partial;
         }
     }
-    Ok((run, ended))
+    Ok((run, codes, interrupted))
 }
 
+/// The nodes with a result, and what it takes to measure between them.
 struct Together<'a, 'b> {
     fleet: &'b Fleet<'a>,
     prepared: &'b PreparedRun,
+    common: &'b Common,
+    launcher: &'b NodeLauncher,
     names: Vec<String>,
+    hosts: Vec<&'b HostName>,
 }
 
 impl Together<'_, '_> {
@@ -251,7 +224,7 @@ impl Together<'_, '_> {
         let numbered = numbers.filter_map(|(number, name)| Some((number, connected.remove(name)?)));
         let mut connected = numbered.collect();
         let interrupted = again::measured(run, self, &mut connected) || self.between(run, &mut connected);
-        let gone = |(index, session): (&usize, &Connection<'_>)| Some((*index, session.lost()?.to_owned()));
+        let gone = |(index, session): (&usize, &Connection<'_>)| Some((*index, session.lost.clone()?));
         let gone: Vec<(usize, String)> = connected.iter().filter(|_| !interrupted).filter_map(gone).collect();
         // All get the request before any is waited for.
         self.fleet.holds.iter().for_each(Hold::ask_to_end);
@@ -348,14 +321,14 @@ fn launcher(typed: &Hosts, hosts: &[HostName]) -> Result<NodeLauncher, Failure> 
         return Err(Failure::usage(why));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let (name, program) = (launcher.name().to_owned(), launcher.program().to_string_lossy().into_owned());
+    let program = launcher.program.to_string_lossy().into_owned();
     let search = ProgramSearch::new(&path, BTreeMap::new(), Trust::here());
-    let found = search.find(&name, &program, &[]).map_err(|why| {
+    launcher.program = search.find(&launcher.name, &program, &[]).map_err(|why| {
         Failure::environment(format!(
             "--hosts needs {program}: {why}; install it or choose another --launcher"
         ))
     })?;
-    Ok(launcher.with_program(found))
+    Ok(launcher)
 }
 
 fn programs(named: &[PathBuf]) -> Result<Vec<ProgramCopy>, Failure> {
@@ -417,11 +390,10 @@ struct Fleet<'a> {
     says: bool,
 }
 
-#[derive(Default)]
-struct All<'a> {
-    answers: Vec<Run>,
+/// The joint run of all nodes, their exit codes, and those that wait for further orders.
+struct AllNodes<'a> {
+    run: Run,
     codes: Vec<u8>,
-    lost: Vec<Finding>,
     connected: BTreeMap<String, Connection<'a>>,
     interrupted: bool,
 }
@@ -435,7 +407,7 @@ impl HostCall {
         fleet: &Fleet<'a>,
         at_once: usize,
         kept: &mut JointRun<'_>,
-    ) -> Result<All<'a>, Failure> {
+    ) -> Result<AllNodes<'a>, Failure> {
         let mut ended = BTreeMap::new();
         let work = |index: usize| self.one(&fleet.hosts[index], &fleet.holds[index]);
         let interrupted = fleet.each(at_once, work, |index, outcome| {
@@ -445,7 +417,38 @@ impl HostCall {
             fleet.show_outcome(index, &outcome, ended.len() + 1);
             ended.insert(index, outcome);
         })?;
-        Ok(self.sorted(fleet, ended, interrupted))
+        let (mut answers, mut codes, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut connected = BTreeMap::new();
+        for (index, host) in fleet.hosts.iter().enumerate() {
+            let why = match ended.remove(&index) {
+                Some(Ok((answer, session))) => {
+                    // Other exit codes are not plimsoll's.
+                    codes.push(answer.ended.code.min(code::SERVER_FAILED));
+                    answers.push(answer.run);
+                    if self.order.stays {
+                        connected.insert(host.name.clone(), session);
+                    }
+                    continue;
+                }
+                Some(Err(why)) => why,
+                None => "the run was interrupted before its turn".to_owned(),
+            };
+            let earlier = self.earlier.get(&host.name).cloned();
+            let what = if earlier.is_some() { "has the results of before alone" } else { "has no result" };
+            lost.push(lost_machine(&host.name, what, &why));
+            answers.extend(earlier);
+        }
+        if answers.is_empty() && interrupted {
+            let line = "interrupted before a machine had a result".to_owned();
+            return Err(Failure { line, code: code::INTERRUPTED });
+        }
+        if answers.is_empty() {
+            let machines = format_count(lost.len(), "machine");
+            let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
+            return Err(Failure { line, code: code::SERVER_FAILED });
+        }
+        let run = gather::together(answers, &BTreeSet::new(), lost)?;
+        Ok(AllNodes { run, codes, connected, interrupted })
     }
 
     fn one<'a>(&'a self, host: &HostName, hold: &'a Hold) -> HostOutcome<'a> {
@@ -464,43 +467,6 @@ impl HostCall {
             return Err(format!("its document is of plan {}", shown_within(&run.plan.name, 60)));
         }
         Ok((answer, session))
-    }
-
-    fn sorted<'a>(
-        &self,
-        fleet: &Fleet<'a>,
-        mut ended: BTreeMap<usize, HostOutcome<'a>>,
-        interrupted: bool,
-    ) -> All<'a> {
-        let mut all = All { interrupted, ..All::default() };
-        for (index, host) in fleet.hosts.iter().enumerate() {
-            match ended.remove(&index) {
-                Some(Ok((answer, session))) => {
-                    // Other exit codes are not plimsoll's.
-                    let known = answer.ended.code <= code::SERVER_FAILED;
-                    all.codes.push(if known { answer.ended.code } else { code::SERVER_FAILED });
-                    all.answers.push(answer.run);
-                    if self.order.stays {
-                        all.connected.insert(host.name.clone(), session);
-                    }
-                }
-                Some(Err(why)) => self.record_lost_host(host, &why, &mut all),
-                None => self.record_lost_host(host, "the run was interrupted before its turn", &mut all),
-            }
-        }
-        all
-    }
-
-    /// Records in `all` that `host` gave no result, because of `why`. If the run was resumed, the
-    /// host's result from before is used.
-    fn record_lost_host(&self, host: &HostName, why: &str, all: &mut All<'_>) {
-        match self.earlier.get(&host.name) {
-            Some(part) => {
-                all.answers.push(part.clone());
-                all.lost.push(lost_machine(&host.name, "has the results of before alone", why));
-            }
-            None => all.lost.push(lost_machine(&host.name, "has no result", why)),
-        }
     }
 }
 
@@ -622,11 +588,9 @@ impl<'a> Fleet<'a> {
         let (name, all) = (&self.hosts[index].name, self.hosts.len());
         match outcome {
             Ok((answer, _)) => {
-                answer
-                    .ended
-                    .line
-                    .iter()
-                    .for_each(|line| complain(&format!("{name}: {}", shown_within(line, 400))));
+                if let Some(line) = &answer.ended.line {
+                    complain(&format!("{name}: {}", shown_within(line, 400)));
+                }
                 if self.says {
                     complain(&format!(
                         "{name}: {} in {:.0} s ({ended} of {} ended)",
@@ -645,20 +609,4 @@ impl<'a> Fleet<'a> {
 fn lost_machine(name: &str, what: &str, why: &str) -> Finding {
     let why = shown_within(why, 400);
     Finding::new(LOST, format!("{name} {what}: {why}"), json!({ "node": name, "why": why }))
-}
-
-fn joined(all: &mut All<'_>) -> Result<Run, Failure> {
-    let answers = std::mem::take(&mut all.answers);
-    match answers.len() {
-        0 if all.interrupted => Err(Failure {
-            line: "interrupted before a machine had a result".to_owned(),
-            code: code::INTERRUPTED,
-        }),
-        0 => {
-            let machines = format_count(all.lost.len(), "machine");
-            let line = format!("0 of {machines} have a result, for the reasons above; nothing is stored");
-            Err(Failure { line, code: code::SERVER_FAILED })
-        }
-        _ => gather::together(answers, &BTreeSet::new(), std::mem::take(&mut all.lost)),
-    }
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use plimsoll_compare::{ComparedSide, Floors, PUBLISHED};
-use plimsoll_history::{MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreErrorKind};
+use plimsoll_history::{Location, MOST_BASELINE, OpenRegression, SkippedRuns, Store, StoreErrorKind};
 use plimsoll_output::report;
 use plimsoll_result::document::Run;
+use plimsoll_units::text::shown_within;
 
-use super::{Failure, store_failure};
+use super::Failure;
 use crate::output;
 
 /// The history, opened on first use: files can be compared without one.
@@ -51,13 +52,8 @@ impl<'a> LazyHistory<'a> {
         let store = match self.store.take() {
             Some(open) => open,
             None => {
-                let location = output::location(self.named).map_err(|e| store_failure(&e))?;
-                let location = location.ok_or_else(|| {
-                    Failure::usage("--store none is not supported on this command: it needs a history")
-                })?;
-                let store = Store::read(&location).map_err(|e| store_failure(&e))?;
-                let problems = store.problems().map_err(|e| store_failure(&e))?;
-                problems.iter().for_each(|problem| output::complain(problem));
+                let store = Store::read(&needed_location(self.named)?)?;
+                store.problems()?.iter().for_each(|problem| output::complain(problem));
                 store
             }
         };
@@ -77,7 +73,7 @@ impl<'a> LazyHistory<'a> {
         machines.sort_unstable();
         machines.dedup();
         let found = machines.into_iter().filter_map(|id| store.floors(id).transpose());
-        found.collect::<Result<_, _>>().map_err(|e| store_failure(&e))
+        Ok(found.collect::<Result<_, _>>()?)
     }
 
     /// Resolves the names of the sides; at most one may be a baseline or a published table.
@@ -110,24 +106,20 @@ impl<'a> LazyHistory<'a> {
     /// out, regressions last, or the baseline is empty.
     pub(super) fn before(&mut self, run: &Run, count: usize) -> Result<(Vec<Run>, Option<String>), Failure> {
         let store = self.open()?;
-        let found = store.baseline(run, count).map_err(|e| store_failure(&e))?;
-        let passed_over = store.count_skipped(run).map_err(|e| store_failure(&e))?;
+        let found = store.baseline(run, count)?;
+        let passed_over = store.count_skipped(run)?;
         let notes = not_taken(passed_over).into_iter().chain(report::history::open_losses(&found.open));
         let others = Some(notes.collect::<Vec<_>>().join("; ")).filter(|notes| !notes.is_empty());
         let runs = loaded(store, &found.runs)?;
         self.open_losses = found.open;
-        let note = match (runs.is_empty(), others) {
-            (false, others) => others,
-            (true, others) => {
-                let rest = others
-                    .unwrap_or_else(|| "there is no run before the first one to be its baseline".to_owned());
-                Some(format!(
-                    "no complete run of plan {} on this kind of machine came before; {rest}",
-                    plimsoll_units::text::shown(&run.plan.name)
-                ))
-            }
-        };
-        Ok((runs, note))
+        if !runs.is_empty() {
+            return Ok((runs, others));
+        }
+        let plan = plimsoll_units::text::shown(&run.plan.name);
+        let rest =
+            others.unwrap_or_else(|| "there is no run before the first one to be its baseline".to_owned());
+        let note = format!("no complete run of plan {plan} on this kind of machine came before; {rest}");
+        Ok((runs, Some(note)))
     }
 
     fn baseline_of(
@@ -136,15 +128,13 @@ impl<'a> LazyHistory<'a> {
         name: &str,
         count: usize,
     ) -> Result<ComparedSide, Failure> {
-        let Some(run) = other.runs.last() else {
-            return Err(Failure::usage("A or B has no runs"));
-        };
+        let run = other.runs.last().ok_or_else(|| Failure::usage("A or B has no runs"))?;
         let (runs, note) = self.before(run, count)?;
         let note = note.map(|note| format!("{}: {note}", shown(name)));
         if runs.is_empty() {
+            let note = note.unwrap_or_default();
             return Err(Failure::usage(format!(
-                "{}; to compare with other runs, tag them with plimsoll history tag and name the tag",
-                note.unwrap_or_default()
+                "{note}; to compare with other runs, tag them with plimsoll history tag and name the tag"
             )));
         }
         self.notes.extend(note);
@@ -154,19 +144,16 @@ impl<'a> LazyHistory<'a> {
     /// Resolves the name of a side that is no baseline. Fails if it has no results.
     fn side(&mut self, name: &str) -> Result<ComparedSide, Failure> {
         let side = self.named(name)?;
-        match side.runs.last() {
-            // A node that was lost before it measured is a result.
-            Some(run)
-                if side.runs.iter().all(|run| run.measurements.is_empty() && run.findings.is_empty()) =>
-            {
-                let another = if name == "last" { ": last~1 is the one before last" } else { "" };
-                Err(Failure::usage(format!(
-                    "run {} has no results: it ended before its first case did; choose another run{another}",
-                    shown(&run.id)
-                )))
-            }
-            _ => Ok(side),
-        }
+        // A node that was lost before it measured is a result.
+        let has_result = |run: &Run| !run.measurements.is_empty() || !run.findings.is_empty();
+        let Some(run) = side.runs.last().filter(|_| !side.runs.iter().any(has_result)) else {
+            return Ok(side);
+        };
+        let another = if name == "last" { ": last~1 is the one before last" } else { "" };
+        Err(Failure::usage(format!(
+            "run {} has no results: it ended before its first case did; choose another run{another}",
+            shown(&run.id)
+        )))
     }
 
     /// Resolves a name to a file, a tag (all its runs) or a run of the history.
@@ -176,27 +163,26 @@ impl<'a> LazyHistory<'a> {
             return Ok(ComparedSide { name: shown(name), runs: vec![run] });
         }
         let store = self.open()?;
-        let tagged = store.tagged(name).map_err(|e| store_failure(&e))?;
+        let tagged = store.tagged(name)?;
         if !tagged.is_empty() {
             return Ok(ComparedSide { name: shown(name), runs: loaded(store, &tagged)? });
         }
         let run = store.load(name).map_err(|e| match e {
             e if e.kind == StoreErrorKind::NoSuchRun && Path::new(name).exists() => {
+                let shown = shown(name);
                 Failure::usage(match Run::read_all(Path::new(name)) {
                     Ok(_) => format!(
-                        "no run '{0}' is in the history; for the file of that name write ./{0}",
-                        shown(name)
+                        "no run '{shown}' is in the history; for the file of that name write ./{shown}"
                     ),
                     Err(_) => format!(
-                        "{} is neither a stored run nor a run document; for a result of another tool use plimsoll check",
-                        shown(name)
+                        "{shown} is neither a stored run nor a run document; for a result of another tool use plimsoll check"
                     ),
                 })
             }
             e if e.kind == StoreErrorKind::NoSuchRun && name == "baseline" => Failure::usage(
                 "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
             ),
-            e => store_failure(&e),
+            e => e.into(),
         })?;
         Ok(ComparedSide { name: shown(name), runs: vec![run] })
     }
@@ -226,11 +212,8 @@ fn not_taken(others: SkippedRuns) -> Option<String> {
 /// Returns a side with the published results of `table` for the cases of the side `other`.
 fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<ComparedSide, Failure> {
     let found = plimsoll_published::find(table).ok_or_else(|| {
-        Failure::usage(format!(
-            "published:NAME must be one of {1}: '{0}' is not",
-            plimsoll_units::text::shown_within(table, 60),
-            plimsoll_published::names().join(", ")
-        ))
+        let (shown, names) = (shown_within(table, 60), plimsoll_published::names().join(", "));
+        Failure::usage(format!("published:NAME must be one of {names}: '{shown}' is not"))
     })?;
     let like =
         other.runs.last().ok_or_else(|| Failure::usage("published:NAME requires a run on the other side"))?;
@@ -238,11 +221,17 @@ fn published_side(name: &str, table: &str, other: &ComparedSide) -> Result<Compa
 }
 
 fn shown(name: &str) -> String {
-    plimsoll_units::text::shown_within(name, 120)
+    shown_within(name, 120)
 }
 
 fn loaded(store: &Store, ids: &[String]) -> Result<Vec<Run>, Failure> {
-    ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>().map_err(|e| store_failure(&e))
+    Ok(ids.iter().map(|id| store.load(id)).collect::<Result<_, _>>()?)
+}
+
+/// Returns the location of the history for a command that cannot do without.
+pub(super) fn needed_location(named: Option<&Path>) -> Result<Location, Failure> {
+    output::location(named)?
+        .ok_or_else(|| Failure::usage("--store none is not supported on this command: it needs a history"))
 }
 
 fn baseline(name: &str) -> Result<Option<usize>, Failure> {

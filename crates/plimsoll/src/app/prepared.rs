@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_bench::{Benchmark, Candidate, Options, RawTarget};
 use plimsoll_bench_cpu::Peak;
-use plimsoll_bench_disk::DirError;
 use plimsoll_bench_disk::backing::block_device::RawError;
 use plimsoll_bench_disk::backing::cache::PageCacheMode;
 use plimsoll_bench_disk::backing::raw;
+use plimsoll_bench_disk::{DirError, Refusal};
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_compare::Requirement;
 use plimsoll_history::Store;
 use plimsoll_machine::{Machine, Root};
 use plimsoll_metal::clock::{CoreClock, ProbeWork};
+use plimsoll_model::case::Case;
 use plimsoll_model::limit::user::UserLimits;
+use plimsoll_model::plan::file::SERVER;
 use plimsoll_model::plan::{Plan, Sampling};
 use plimsoll_model::sample::{CannotMeasure, FailureCause};
 use plimsoll_output::report;
@@ -25,6 +27,7 @@ use plimsoll_result::evaluate::Maker;
 use plimsoll_run::Planned;
 use plimsoll_run::expected_of;
 use plimsoll_server::wire::SharedKey;
+use plimsoll_units::text::{format_count, shown_path};
 
 use super::plans::{notes, usage};
 use super::{Failure, code};
@@ -57,20 +60,8 @@ impl PreparedRun {
     }
 
     /// Prepares a run here. A resumed run keeps the cache sizes of its earlier machine, `before`.
-    pub(super) fn new(what: &Measurable, common: &Common, before: Option<&Machine>) -> Result<Self, Failure> {
-        Self::made(what, common, before, true)
-    }
-
-    /// Prepares a run whose test files require a typed --dir; without it, no directory is checked.
-    pub(super) fn where_named(
-        what: &Measurable,
-        common: &Common,
-        before: Option<&Machine>,
-    ) -> Result<Self, Failure> {
-        Self::made(what, common, before, common.dir.is_some())
-    }
-
-    fn made(
+    /// Without `files` no directory is checked, as test files require a typed --dir.
+    pub(super) fn new(
         what: &Measurable,
         common: &Common,
         before: Option<&Machine>,
@@ -111,7 +102,7 @@ impl PreparedRun {
             }
             None => {}
         }
-        for note in super::compare::check_applicable(requirements, planned, false)? {
+        for note in super::compare::check_applicable(requirements, planned)? {
             output::complain(&note);
         }
         super::ref_tools::asked(common, planned)?;
@@ -176,9 +167,18 @@ fn measure_sizes(plan: &Plan, planned: &[Planned], machine: &mut Machine) {
 /// sizes are part of case names, and runs must be comparable.
 fn keep_earlier_size(machine: &mut Machine, store: Option<&Path>) {
     let Some(now) = machine.cpu.effective_cache else { return };
-    let history = output::location(store).ok().flatten().and_then(|location| Store::read(&location).ok());
-    let earlier = history.and_then(|history| history.effective_cache(machine).ok().flatten());
+    let earlier = read_history(store).and_then(|history| history.effective_cache(machine).ok().flatten());
     machine.cpu.effective_cache = Some(earlier.map_or(now, |earlier| now.keep_earlier(earlier)));
+}
+
+/// Returns the history, if there is one that can be read.
+pub(super) fn read_history(named: Option<&Path>) -> Option<Store> {
+    Store::read(&output::location(named).ok()??).ok()
+}
+
+/// Returns whether the case may be measured to a server.
+pub(super) fn takes_server(case: &Case) -> bool {
+    plimsoll_bench::find(case.benchmark()).is_some_and(|benchmark| benchmark.keys().contains(&SERVER))
 }
 
 /// Returns the case names, one per line, with the reason if one cannot be measured here.
@@ -206,29 +206,26 @@ pub(super) fn kernels(prepared: &PreparedRun, what: &Measurable) -> String {
 
 pub(super) fn dry_run_text(prepared: &PreparedRun, common: &Common) -> Result<String, Failure> {
     let plan = &prepared.plan;
-    let feasible: Vec<_> = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok()).collect();
-    let sampled: BTreeSet<String> = feasible.iter().map(|p| sampled(&p.sampling)).collect();
+    let feasible = prepared.planned.iter().filter(|p| p.candidate.feasible.is_ok());
+    let sampled: BTreeSet<String> = feasible.clone().map(|p| sampled(&p.sampling)).collect();
     let sampled = match sampled.len() {
         0 => self::sampled(&plan.sampling),
-        1 | 2 => sampled.into_iter().collect::<Vec<_>>().join(" or "),
+        1 | 2 => Vec::from_iter(sampled).join(" or "),
         _ => "samples as each group says".to_owned(),
     };
-    let feasible = feasible.len();
+    let (feasible, all) = (feasible.count(), prepared.planned.len());
     let tools = super::ref_tools::expected_seconds(common, plan, &prepared.planned, &prepared.machine)?;
     let expected = expected_seconds(&prepared.machine, plan, &prepared.planned) + tools;
     let tools = if tools > 0.0 { format!(" ({tools:.0} s of them reference tools)") } else { String::new() };
     let times = if plan.repeat > 1 { format!(", {} times", plan.repeat) } else { String::new() };
     let on_files = prepared.planned.iter().any(|p| plimsoll_bench::subsystem_of(&p.candidate.case).on_files);
-    let dir = plimsoll_units::text::shown_path(&plan.dir);
+    let dir = shown_path(&plan.dir);
     let files = if on_files { format!(", files in {dir}") } else { String::new() };
-    let notes = notes(plan, &prepared.planned).into_iter().chain(super::ref_tools::idle(prepared));
-    let notes: String = notes.map(|note| format!("note: {note}\n")).collect();
+    let notes = [notes(plan, &prepared.planned), super::ref_tools::idle(prepared)].concat();
+    let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+    let (name, seed, cases) = (&plan.name, plan.seed, listed(prepared));
     Ok(format!(
-        "{}{notes}plan {}: {feasible} of {} cases{times}, {sampled}, about {expected:.0} s{tools}, seed {}{files}\n",
-        listed(prepared),
-        plan.name,
-        prepared.planned.len(),
-        plan.seed,
+        "{cases}{notes}plan {name}: {feasible} of {all} cases{times}, {sampled}, about {expected:.0} s{tools}, seed {seed}{files}\n"
     ))
 }
 
@@ -243,9 +240,7 @@ pub(super) fn expected_seconds(machine: &Machine, plan: &Plan, planned: &[Planne
 
 /// Describes number and length of samples: `6 to 30 samples of 100 ms each`.
 fn sampled(sampling: &Sampling) -> String {
-    let samples = sampling
-        .samples
-        .map_or("6 to 30 samples".to_owned(), |n| plimsoll_units::text::format_count(n, "sample"));
+    let samples = sampling.samples.map_or("6 to 30 samples".to_owned(), |n| format_count(n, "sample"));
     let time = std::time::Duration::from_secs_f64(sampling.sample_time);
     format!("{samples} of {} each", plimsoll_units::quantity::format_duration(time))
 }
@@ -261,11 +256,17 @@ fn checked_dir(
     let path = match plimsoll_bench_disk::check(dir, machine, []) {
         Ok(facts) => facts.path,
         Err(refusal) => {
-            without_files(planned, &refusal);
-            if named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
-                return Err(unusable(&refusal));
+            let on_files =
+                |c: &&mut Candidate| c.feasible.is_ok() && plimsoll_bench_disk::file_of(c).is_some();
+            for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
+                candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             }
-            return Ok(dir.to_owned());
+            let is_refused = matches!(refusal, Refusal::Dir(DirError::NotTrusted { .. }));
+            return match named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
+                true if is_refused => Err(Failure { line: refusal.to_string(), code: code::REFUSED }),
+                true => Err(Failure::usage(refusal.to_string())),
+                false => Ok(dir.to_owned()),
+            };
         }
     };
     let mut refused = None;
@@ -283,35 +284,18 @@ fn checked_dir(
     }
 }
 
-fn without_files(planned: &mut [Planned], refusal: &plimsoll_bench_disk::Refusal) {
-    let on_files = |c: &&mut Candidate| c.feasible.is_ok() && plimsoll_bench_disk::file_of(c).is_some();
-    for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
-        candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
-    }
-}
-
-fn unusable(refusal: &plimsoll_bench_disk::Refusal) -> Failure {
-    match refusal {
-        plimsoll_bench_disk::Refusal::Dir(DirError { is_unsafe: true, .. }) => {
-            Failure { line: refusal.to_string(), code: code::REFUSED }
-        }
-        _ => Failure::usage(refusal.to_string()),
-    }
-}
-
 /// Fails if a source address of a case (`bind`) does not belong to this machine.
 fn own_addresses(planned: &[Planned]) -> Result<(), Failure> {
-    let named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
-    for address in named {
-        if let Err(e) = UdpSocket::bind((address, 0))
-            && e.kind() == ErrorKind::AddrNotAvailable
-        {
-            return Err(Failure::usage(format!(
-                "--bind must be an address of this machine: {address} is not; `ip address` lists them"
-            )));
-        }
+    let mut named = planned.iter().filter_map(|p| p.candidate.case.word("bind")?.parse::<IpAddr>().ok());
+    let is_foreign = |address: &IpAddr| {
+        UdpSocket::bind((*address, 0)).is_err_and(|e| e.kind() == ErrorKind::AddrNotAvailable)
+    };
+    match named.find(is_foreign) {
+        None => Ok(()),
+        Some(address) => Err(Failure::usage(format!(
+            "--bind must be an address of this machine: {address} is not; `ip address` lists them"
+        ))),
     }
-    Ok(())
 }
 
 /// Checks the device without writing, and marks the cases that it cannot run.

@@ -50,11 +50,10 @@ fn amount(text: &str) -> Option<(f64, String)> {
     let (text, per) = text.split_once('/').map_or((text, None), |(amount, per)| (amount, Some(per.trim())));
     let text = text.trim();
     let sign = text.chars().next().filter(|first| CURRENCIES.contains(first));
+    let sign = sign.map_or_else(|| "price".to_owned(), String::from);
     let value: f64 = text.trim_start_matches(CURRENCIES).trim().parse().ok()?;
-    let sign = sign.map(String::from).unwrap_or_else(|| "price".to_owned());
-    let is_whole = PRICES.contains(&value) && per != Some("");
     let unit = per.map_or_else(|| sign.clone(), |per| format!("{sign}/{}", shown_within(per, 12)));
-    is_whole.then_some((value, unit))
+    (PRICES.contains(&value) && per != Some("")).then_some((value, unit))
 }
 
 /// Parses the price of each side; `None` without prices. Fails if one is missing or of no side.
@@ -101,17 +100,15 @@ pub(super) fn weights(typed: &[String]) -> Result<BTreeMap<String, f64>, Failure
     let mut found = BTreeMap::new();
     for word in typed {
         let shown = shown_within(word, 80);
-        let wrong = || {
-            Failure::usage(format!(
+        let parsed = pair(word).and_then(|(name, weight)| {
+            let weight = weight.trim().parse::<f64>().ok().filter(|weight| WEIGHTS.contains(weight))?;
+            Pattern::parse(name.trim()).ok().map(|_| (name.trim(), weight))
+        });
+        let Some((name, weight)) = parsed else {
+            return Err(Failure::usage(format!(
                 "--weights {shown}: is not NAME=WEIGHT with a weight from 1e-6 to 1e6, such as disk.io=2"
-            ))
+            )));
         };
-        let (name, weight) = pair(word).ok_or_else(wrong)?;
-        let (name, weight) = (name.trim(), weight.trim().parse::<f64>().map_err(|_| wrong())?);
-        Pattern::parse(name).map_err(|_| wrong())?;
-        if !WEIGHTS.contains(&weight) {
-            return Err(wrong());
-        }
         if found.insert(name.to_owned(), weight).is_some() {
             return Err(Failure::usage(format!("--weights {shown}: the name has two weights")));
         }
@@ -133,16 +130,11 @@ pub(super) fn each_weighs_its_own(
         return Err(Failure::usage(format!("--weights {name}: no side has a case of this name")));
     }
     for id in &ids {
-        let named: Vec<&str> = patterns
-            .iter()
-            .filter(|(_, pattern)| pattern.matches(id))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if let [a, b, ..] = named.as_slice() {
+        let mut named = patterns.iter().filter(|(_, pattern)| pattern.matches(id));
+        if let (Some((a, _)), Some((b, _))) = (named.next(), named.next()) {
             let id = shown_within(id, 120);
-            return Err(Failure::usage(format!(
-                "--weights {a} and {b} are mutually exclusive: both would count {id}"
-            )));
+            let line = format!("--weights {a} and {b} are mutually exclusive: both would count {id}");
+            return Err(Failure::usage(line));
         }
     }
     Ok(())

@@ -17,11 +17,12 @@ use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_reference::process::{SelfLauncher, become_program};
 use plimsoll_reference::supervise::{end_as, supervise};
 use plimsoll_reference::{
-    Against, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, ReferenceTools, Selection, Trust,
-    how_to_get,
+    Against, FarServer, InstalledTool, Package, ProgramSearch, REF_TOOLS, RefTool, ReferenceTools, Selection,
+    Trust, how_to_get,
 };
 use plimsoll_run::{Planned, TOOLS_PER_BUDGET};
 use plimsoll_system::leftover::{Reaped, Registry};
+use plimsoll_units::text::{shown_bytes, shown_path};
 
 use super::prepared::PreparedRun;
 use super::{Failure, printed};
@@ -70,14 +71,13 @@ fn named(paths: &[(String, PathBuf)]) -> Result<BTreeMap<String, PathBuf>, Failu
         Against::parse("--reference-path", std::slice::from_ref(name)).map_err(Failure::usage)?;
     }
     for (name, path) in paths {
-        let shown = plimsoll_units::text::shown_path(path);
-        let wrong =
-            |why: &str| Failure::usage(format!("--reference-path {name}={shown} must name a program: {why}"));
-        match path.metadata() {
-            Ok(there) if there.is_dir() => return Err(wrong("it is a directory")),
-            Ok(_) => {}
-            Err(e) => return Err(wrong(&e.to_string())),
-        }
+        let why = match path.metadata() {
+            Ok(there) if there.is_dir() => "it is a directory".to_owned(),
+            Ok(_) => continue,
+            Err(e) => e.to_string(),
+        };
+        let shown = shown_path(path);
+        return Err(Failure::usage(format!("--reference-path {name}={shown} must name a program: {why}")));
     }
     Ok(paths.iter().cloned().collect())
 }
@@ -161,69 +161,58 @@ pub(super) fn tools(common: &Common) -> Result<(ProgramSearch, SelfLauncher), Fa
 /// Lists or installs the reference tools. `paths` has programs that are not on PATH, by tool.
 pub(super) fn list(paths: &[(String, PathBuf)], install: Install) -> Result<ExitCode, Failure> {
     let search = search(paths)?;
-    let plimsoll = super::own_program()?;
+    let launcher = SelfLauncher { plimsoll: super::own_program()? };
     let parent = std::env::temp_dir();
-    let launcher = SelfLauncher { plimsoll };
     let mut reference_tools = ReferenceTools::new(Selection::all(search.clone()), launcher, parent, never());
     reference_tools.registry = Registry::here();
-    let looked: Vec<_> = REF_TOOLS
-        .iter()
-        .map(|ref_tool| (*ref_tool, InstalledTool::find_programs(ref_tool, &search)))
-        .collect();
+    let look = |tool: &&'static RefTool| (*tool, InstalledTool::find_programs(tool, &search));
+    let looked: Vec<_> = REF_TOOLS.iter().map(look).collect();
     if install != Install::No {
         let missing = looked.iter().filter(|(_, found)| found.is_err()).map(|(ref_tool, _)| ref_tool.package);
         return installed(&missing.collect::<Vec<_>>(), install);
     }
-    let rows: Vec<ListedTool> = looked
-        .into_iter()
-        .map(|(ref_tool, found)| ListedTool {
-            name: ref_tool.name,
-            checks: ref_tool.checks,
-            version: found.as_ref().ok().and_then(|found| reference_tools.version(found)),
-            get: match &found {
-                Ok(_) => how_to_get(ref_tool.package),
-                Err(why) => plimsoll_reference::remedy(ref_tool, &search, why),
-            },
-            place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
-        })
-        .collect();
-    printed(&listed(
-        &rows,
-        &plimsoll_reference::untrusted_programs(&search),
-        &Style::detect(StyleOptions::default()),
-    ))
+    let row = |(ref_tool, found): (&'static RefTool, Result<InstalledTool, String>)| ListedTool {
+        name: ref_tool.name,
+        checks: ref_tool.checks,
+        version: found.as_ref().ok().and_then(|found| reference_tools.version(found)),
+        get: match &found {
+            Ok(_) => how_to_get(ref_tool.package),
+            Err(why) => plimsoll_reference::remedy(ref_tool, &search, why),
+        },
+        place: found.map(|found| found.programs.into_iter().flatten().next().unwrap_or_default()),
+    };
+    let rows: Vec<ListedTool> = looked.into_iter().map(row).collect();
+    let untrusted = plimsoll_reference::untrusted_programs(&search);
+    printed(&listed(&rows, &untrusted, &Style::detect(StyleOptions::default())))
 }
 
 /// Prints or runs the command that installs these packages, as `install` requests.
 fn installed(missing: &[Package], install: Install) -> Result<ExitCode, Failure> {
-    let packages: Vec<&str> = missing
-        .iter()
-        .filter_map(|package| match package {
-            Package::Debian(name) | Package::DebianNonFree(name) => Some(*name),
-            Package::Source(_) => None,
-        })
-        .collect();
+    let package = |package: &Package| match package {
+        Package::Debian(name) | Package::DebianNonFree(name) => Some(*name),
+        Package::Source(_) => None,
+    };
+    let packages: Vec<&str> = missing.iter().filter_map(package).collect();
     if packages.is_empty() {
         return printed(
             "all tools that are Debian packages are installed; plimsoll references shows how to get the others\n",
         );
     }
     let words: Vec<&str> = ["apt-get", "install", "--yes"].into_iter().chain(packages).collect();
+    let line = words.join(" ");
     if install == Install::Show {
         let non_free = missing.iter().any(|package| matches!(package, Package::DebianNonFree(_)));
         let first =
             "# iozone3, lmbench and netperf need Debian's section non-free among the sources of apt\n";
-        return printed(&format!("{}\n{}", words.join(" "), if non_free { first } else { "" }));
+        return printed(&format!("{line}\n{}", if non_free { first } else { "" }));
     }
     let program = Trust::here().program(Path::new("/usr/bin/apt-get")).map_err(Failure::environment)?;
-    let status = Command::new(program).args(&words[1..]).status();
-    match status {
+    match Command::new(program).args(&words[1..]).status() {
         Ok(status) if status.success() => Ok(ExitCode::SUCCESS),
         Ok(status) => Err(Failure::environment(format!(
-            "'{}' failed ({status}); for iozone3, lmbench and netperf enable Debian's non-free section in the APT sources",
-            words.join(" ")
+            "'{line}' failed ({status}); for iozone3, lmbench and netperf enable Debian's non-free section in the APT sources"
         ))),
-        Err(e) => Err(Failure::environment(format!("'{}' cannot be run: {e}", words.join(" ")))),
+        Err(e) => Err(Failure::environment(format!("'{line}' cannot be run: {e}"))),
     }
 }
 
@@ -244,6 +233,6 @@ pub(super) fn become_tool(cpus: &[usize], command: &[OsString]) -> Failure {
         return Failure::usage("launch: no program");
     };
     let error = become_program(cpus, Path::new(program), arguments);
-    let shown = plimsoll_units::text::shown_bytes(program.as_encoded_bytes());
+    let shown = shown_bytes(program.as_encoded_bytes());
     Failure::environment(format!("{shown} cannot be started: {error}"))
 }

@@ -7,9 +7,10 @@ use plimsoll_output::report::format::{FormatSubject, Replayed, writer};
 use plimsoll_output::report::html::{self, PageExtras};
 use plimsoll_output::report::{Style, StyleOptions, card, published as tables, terminal};
 use plimsoll_result::document::Run;
+use plimsoll_units::text::shown;
 
 use super::named_runs::{LazyHistory, files};
-use super::{Failure, ending, target, unwritten};
+use super::{Failure, ending, lost, target};
 
 pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
@@ -32,13 +33,13 @@ pub(super) fn report(typed: &ReportCommand) -> Result<ExitCode, Failure> {
     let references = before.iter().flat_map(html::last_run).collect();
     let extras = PageExtras { references };
     let page = html::page(&runs, &extras).map_err(|e| Failure::environment(e.to_string()))?;
-    target.put(&page).map_err(|e| unwritten(&e))?;
+    target.put(&page)?;
     Ok(ending::shown_exit_code(&runs))
 }
 
 fn print(runs: &[Run], explain: bool) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions { explain, ..StyleOptions::default() });
-    runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(lost)?;
+    runs.iter().try_for_each(|run| terminal::print(run, std::io::stdout(), &style)).map_err(|e| lost(&e))?;
     Ok(ending::shown_exit_code(runs))
 }
 
@@ -60,12 +61,8 @@ fn print_tables(runs: &[Run], format: &str) -> Result<ExitCode, Failure> {
         |reports, out| write(&Replayed { reports, style: &style }, out),
         std::io::stdout(),
     );
-    written.map_err(lost)?;
+    written.map_err(|e| lost(&e))?;
     Ok(ending::shown_exit_code(runs))
-}
-
-fn lost(e: std::io::Error) -> Failure {
-    Failure::environment(format!("cannot write to stdout: {e}"))
 }
 
 fn replays(run: &Run) -> Result<(), Failure> {
@@ -74,7 +71,7 @@ fn replays(run: &Run) -> Result<(), Failure> {
         None => Err(Failure::usage(format!(
             "--tables published requires a run of a published plan ({2}): run {0} is of plan {1}",
             run.id,
-            plimsoll_units::text::shown(&run.plan.name),
+            shown(&run.plan.name),
             plimsoll_published::names().join(", ")
         ))),
     }

@@ -8,13 +8,15 @@ use plimsoll_bench::subsystem_of;
 use plimsoll_command::cli::{Common, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_history::Store;
+use plimsoll_machine::Machine;
 use plimsoll_machine::storage::Storage;
 use plimsoll_model::plan::{file, write};
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_run::Planned;
+use plimsoll_units::text::shown_within;
 
+use super::Failure;
 use super::prepared::PreparedRun;
-use super::{Failure, store_failure};
 use crate::output;
 
 /// Lock on a run: a name in the abstract namespace of Unix sockets (unix(7)), freed by the kernel.
@@ -43,10 +45,16 @@ pub(super) struct ResumedRun {
 }
 
 impl ResumedRun {
+    /// Starts and locks a new run.
+    pub(super) fn new(prepared: &PreparedRun) -> Result<Self, Failure> {
+        let run = super::document(prepared);
+        Ok(Self { held: RunLock::of(&run.id)?, run, imported: false })
+    }
+
     /// Resumes a run that the launcher has stored, locked and sent, under this node's plan. It is
     /// not locked again, as the launcher may run on this node.
     pub(super) fn sent(run: Run, prepared: &PreparedRun) -> Self {
-        let plan = super::document(prepared, &run.id, None).plan;
+        let plan = super::document(prepared).plan;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { run: Run { plan, version, ..run }, held: RunLock { _name: None }, imported: false }
     }
@@ -54,15 +62,15 @@ impl ResumedRun {
 
 /// Locks and loads the run `wanted`. Fails if it does not exist, still runs, or is complete.
 pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure> {
-    let location = output::location(common.store.as_deref()).map_err(|e| store_failure(&e))?;
+    let location = output::location(common.store.as_deref())?;
     let location =
         location.ok_or_else(|| Failure::usage("--resume and --store none are mutually exclusive"))?;
-    let store = Store::read(&location).map_err(|e| store_failure(&e))?;
-    let found = store.load(wanted).map_err(|e| store_failure(&e))?;
+    let store = Store::read(&location)?;
+    let found = store.load(wanted)?;
     let held = RunLock::of(&found.id)?;
     // It may have measured more until it was unlocked.
-    let store = Store::read(&location).map_err(|e| store_failure(&e))?;
-    let run = store.load(&found.id).map_err(|e| store_failure(&e))?;
+    let store = Store::read(&location)?;
+    let run = store.load(&found.id)?;
     match run.status {
         RunStatus::Complete => {
             Err(Failure::usage(format!("--resume: run {} is complete; nothing is left to measure", run.id)))
@@ -72,7 +80,7 @@ pub(super) fn begun(wanted: &str, common: &Common) -> Result<ResumedRun, Failure
             run.id, run.version
         ))),
         RunStatus::Partial => {
-            let imported = store.is_imported(&run.id).map_err(|e| store_failure(&e))?;
+            let imported = store.is_imported(&run.id)?;
             Ok(ResumedRun { run, held, imported })
         }
     }
@@ -85,7 +93,7 @@ pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable,
     if begun.imported && common.server.is_empty() {
         let servers = file::parse_kept(&name, &text).map(|plan| plan.servers()).unwrap_or_default();
         if let Some(server) = servers.first() {
-            let server = plimsoll_units::text::shown_within(server, 128);
+            let server = shown_within(server, 128);
             return Err(Failure::usage(format!(
                 "--resume: run {} was imported, and its plan names a server; to connect to it, add --server {server}",
                 run.id
@@ -97,49 +105,45 @@ pub(super) fn plan_of(begun: &ResumedRun, common: &Common) -> Result<Measurable,
 
 /// Fails if `run` is from another machine or plan. Sets the plan's random seed to that of `run`.
 pub(super) fn same(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
-    same_machine(run, prepared)?;
-    let hash = resolve::hash(&prepared.plan, &prepared.planned);
-    if run.plan.hash != hash {
-        return Err(other_plan(
-            run,
-            &format!("its hash is {}, now it is {hash}", plimsoll_units::text::shown(&run.plan.hash)),
-        ));
-    }
-    prepared.plan.seed = run.seed;
-    Ok(())
+    let (before, hash) = (&run.plan.hash, resolve::hash(&prepared.plan, &prepared.planned));
+    let how = format!("its hash is {}, now it is {hash}", plimsoll_units::text::shown(before));
+    take_seed(run, prepared, (*before != hash).then_some(how))
 }
 
 /// Fails if `run` is from another machine or plan text (one node of many has its own hash). Sets
 /// the plan's random seed to that of `run`.
 pub(super) fn same_text(run: &Run, prepared: &mut PreparedRun) -> Result<(), Failure> {
+    let differs = run.plan.text != write::text(&prepared.plan.file);
+    take_seed(run, prepared, differs.then(|| "its text differs".to_owned()))
+}
+
+fn take_seed(run: &Run, prepared: &mut PreparedRun, difference: Option<String>) -> Result<(), Failure> {
     same_machine(run, prepared)?;
-    if run.plan.text != write::text(&prepared.plan.file) {
-        return Err(other_plan(run, "its text differs"));
+    if let Some(how) = difference {
+        return Err(Failure::usage(format!(
+            "--resume: run {} was made with another plan or options ({how}): leave out the plan and options that change cases",
+            run.id
+        )));
     }
     prepared.plan.seed = run.seed;
     Ok(())
 }
 
-fn other_plan(run: &Run, how: &str) -> Failure {
-    Failure::usage(format!(
-        "--resume: run {} was made with another plan or options ({how}): leave out the plan and options that change cases",
-        run.id
-    ))
-}
-
 fn same_machine(run: &Run, prepared: &PreparedRun) -> Result<(), Failure> {
     let (then, now) = (&run.machine, &prepared.machine);
     if (&then.id, &then.host) != (&now.id, &now.host) {
+        let shown = |machine: &Machine| {
+            let host = machine.host.as_deref().unwrap_or("unnamed");
+            [host, &machine.id].map(plimsoll_units::text::shown).join(" ")
+        };
         return Err(Failure::usage(format!(
-            "--resume: run {} was started on another machine ({} {}; this is {} {}): start a new run here",
+            "--resume: run {} was started on another machine ({}; this is {}): start a new run here",
             run.id,
-            plimsoll_units::text::shown(then.host.as_deref().unwrap_or("unnamed")),
-            plimsoll_units::text::shown(&then.id),
-            plimsoll_units::text::shown(now.host.as_deref().unwrap_or("unnamed")),
-            now.id
+            shown(then),
+            shown(now)
         )));
     }
-    let mount = |machine: &plimsoll_machine::Machine| {
+    let mount = |machine: &Machine| {
         let storage = machine.storage.as_ref()?;
         Some((storage.device.clone(), storage.file_system.as_ref().map(|fs| fs.mount_point.clone())))
     };

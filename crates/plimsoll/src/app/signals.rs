@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
+use plimsoll_machine::Root;
 use plimsoll_metal::signal::is_ignored;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -43,12 +44,11 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     spawn_detached(move || {
         let mut first = None;
         for _ in signals.forever() {
-            let received = match request(&mut first, Instant::now()) {
-                SignalRequest::First => sender.send(()).is_ok(),
-                SignalRequest::Same => true,
-                SignalRequest::Again => false,
+            let is_received = match since_first(&mut first, Instant::now()) {
+                None => sender.send(()).is_ok(),
+                Some(since) => since < ONE_REQUEST,
             };
-            if !received {
+            if !is_received {
                 std::process::exit(i32::from(code::INTERRUPTED));
             }
         }
@@ -56,24 +56,10 @@ pub(super) fn interrupts() -> Result<Receiver<()>, Failure> {
     Ok(receiver)
 }
 
-#[derive(Debug, PartialEq)]
-enum SignalRequest {
-    First,
-    Same,
-    Again,
-}
-
-/// Classifies a signal that came at `now`; `first` is the time of the first, set by the first call.
-fn request(first: &mut Option<Instant>, now: Instant) -> SignalRequest {
-    let Some(begun) = *first else {
-        *first = Some(now);
-        return SignalRequest::First;
-    };
-    if now.saturating_duration_since(begun) < ONE_REQUEST {
-        SignalRequest::Same
-    } else {
-        SignalRequest::Again
-    }
+/// Returns the time between the first signal and `now`; the first call sets `first`.
+fn since_first(first: &mut Option<Instant>, now: Instant) -> Option<Duration> {
+    let before = first.replace(first.unwrap_or(now))?;
+    Some(now.saturating_duration_since(before))
 }
 
 /// Returns a channel with a message at the first signal, or at time `end` if there was none before.
@@ -91,6 +77,14 @@ pub(super) fn interrupts_until(end: Instant) -> Result<Receiver<()>, Failure> {
         }
     })?;
     Ok(receiver)
+}
+
+/// Returns whether this process is in the foreground of its terminal (proc_pid_stat(5)).
+pub(super) fn is_in_foreground() -> bool {
+    let stat = Root::live().text("proc/self/stat").unwrap_or_default();
+    // After the name: state, parent, process group, session, terminal, foreground process group.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    fields.get(2).zip(fields.get(5)).is_some_and(|(group, foreground)| group == foreground)
 }
 
 /// Starts a thread that nothing waits for.
@@ -121,10 +115,9 @@ mod tests {
     fn signals_that_come_together_are_one_request_and_a_later_one_is_another() {
         let now = Instant::now();
         let mut first = None;
-        let mut at = |ms| request(&mut first, now + Duration::from_millis(ms));
-        assert_eq!(
-            [at(0), at(0), at(499), at(500)],
-            [SignalRequest::First, SignalRequest::Same, SignalRequest::Same, SignalRequest::Again]
-        );
+        let mut is_same =
+            |ms| since_first(&mut first, now + Duration::from_millis(ms)).map(|since| since < ONE_REQUEST);
+        let all = [is_same(0), is_same(0), is_same(499), is_same(500)];
+        assert_eq!(all, [None, Some(true), Some(true), Some(false)]);
     }
 }

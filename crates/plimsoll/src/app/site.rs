@@ -15,32 +15,31 @@ use plimsoll_system::leftover::Registry;
 use plimsoll_units::text::{format_count, shown_path};
 
 use super::named_runs::LazyHistory;
-use super::{Failure, code, complain, printed, shareable, store_failure};
+use super::{Failure, code, complain, printed, shareable};
 
 pub(super) fn site(typed: &SiteCommand) -> Result<ExitCode, Failure> {
     let mut history = LazyHistory::new(typed.store.as_deref());
     let store = history.open()?;
-    let entries = store.entries().map_err(|e| store_failure(&e))?;
+    let entries = store.entries()?;
     let waits = Waits { registry: Registry::here(), ..Waits::without_interrupts(complain) };
-    let directory = Directory::open(&typed.dir, &waits).map_err(|e| unwritten(&e))?;
+    let directory = Directory::open(&typed.dir, &waits)?;
     let mut writer = Writer { store, directory, redact: typed.redact, files: BTreeSet::new(), written: 0 };
     writer.write(&entries)?;
-    let removed = writer.directory.remove_others(&writer.files).map_err(|e| unwritten(&e))?;
+    let removed = writer.directory.remove_others(&writer.files)?;
     let index = shown_path(&typed.dir.join(names::INDEX));
-    printed(&format!(
-        "{}: {} written, {} unchanged, {removed} removed; open {index}\n",
-        format_count(entries.len(), "run"),
-        format_count(writer.written, "file"),
-        writer.files.len() - writer.written,
-    ))
+    let (runs, written) = (format_count(entries.len(), "run"), format_count(writer.written, "file"));
+    let unchanged = writer.files.len() - writer.written;
+    printed(&format!("{runs}: {written} written, {unchanged} unchanged, {removed} removed; open {index}\n"))
 }
 
-fn unwritten(error: &SiteError) -> Failure {
-    let code = match error {
-        SiteError::Foreign(_) | SiteError::Page(UnwritableTarget::Refused { .. }) => code::REFUSED,
-        SiteError::Locked(_) | SiteError::Failed(..) | SiteError::Page(_) => code::ENVIRONMENT,
-    };
-    Failure { line: error.to_string(), code }
+impl From<SiteError> for Failure {
+    fn from(error: SiteError) -> Self {
+        let code = match error {
+            SiteError::Foreign(_) | SiteError::Page(UnwritableTarget::Refused { .. }) => code::REFUSED,
+            SiteError::Locked(_) | SiteError::Failed(..) | SiteError::Page(_) => code::ENVIRONMENT,
+        };
+        Self { line: error.to_string(), code }
+    }
 }
 
 struct Writer<'a> {
@@ -63,7 +62,7 @@ impl Writer<'_> {
     }
 
     fn put(&mut self, name: &str, text: &str) -> Result<(), Failure> {
-        self.written += usize::from(self.directory.put(name, text).map_err(|e| unwritten(&e))?);
+        self.written += usize::from(self.directory.put(name, text)?);
         self.files.insert(name.to_owned());
         Ok(())
     }
@@ -90,7 +89,7 @@ impl Writer<'_> {
                 machines.len() - 1
             });
             let id = &entry.line.id;
-            let run = shareable(&self.store.load(id).map_err(|e| store_failure(&e))?, self.redact)?;
+            let run = shareable(&self.store.load(id)?, self.redact)?;
             let page = pages::run(&run, &machines[place].page);
             self.put(&names::run(id), &page.map_err(|e| Failure::environment(e.to_string()))?)?;
             machines[place].runs.push(ListedRun::new(entry, &run));
@@ -102,7 +101,7 @@ impl Writer<'_> {
     fn trends(&self, entries: &[StoredRun]) -> Result<Vec<MetricTrend>, Failure> {
         let cases = Pattern::parse("*").map_err(Failure::usage)?;
         let asked = TrendQuery { cases, metric: None, all: true, since: None, machine: None };
-        let mut trends = self.store.trends(&asked).map_err(|e| store_failure(&e))?;
+        let mut trends = self.store.trends(&asked)?;
         let of_one = entries.iter().filter(|entry| entry.nodes == 1);
         let of_one: BTreeSet<&str> = of_one.map(|entry| entry.line.id.as_str()).collect();
         for trend in &mut trends {
@@ -122,7 +121,7 @@ impl Writer<'_> {
             let Some(point) = trend.points.last() else { continue };
             let run = match last.take().filter(|run| run.id == point.run.id) {
                 Some(run) => run,
-                None => self.store.load(&point.run.id).map_err(|e| store_failure(&e))?,
+                None => self.store.load(&point.run.id)?,
             };
             run.redact([&mut trend.case]);
             last = Some(run);

@@ -2,35 +2,33 @@
 
 mod probing;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use plimsoll_command::cli::{Common, Measurable, WatchCommand as Typed};
-use plimsoll_history::Store;
 use plimsoll_machine::processes;
 use plimsoll_machine::{MachineState, Root};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::LimitEvidence;
-use plimsoll_model::plan::file::SERVER;
 use plimsoll_output::report;
 use plimsoll_result::document::{Run, RunStatus};
 use plimsoll_result::event::RunEvent;
 use plimsoll_result::finding;
 use plimsoll_system::wall;
-use plimsoll_units::text::format_count;
+use plimsoll_units::text::{format_count, shown_within};
 use plimsoll_watch::{
-    JournalContent, JournalEntry, JournalError, MOST_PROBES, SpentShares, WatchJournal, WatchOrder,
-    WatchSession, WatchShares, findings, join_probes,
+    JournalContent, JournalEntry, JournalError, MOST_PROBES, WatchJournal, WatchOrder, WatchResources,
+    WatchSession, findings, join_probes,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::prepared::PreparedRun;
-use super::{Failure, code, document, ending, interrupts, outputs, printed, resume, serving, store_failure};
-use crate::output::{self, Begins, complain};
-use probing::{Ending, Probing};
+use super::prepared::{PreparedRun, read_history, takes_server};
+use super::{Failure, code, document, ending, first_node, interrupts, printed, resume, serving};
+use crate::output::{self, Outputs, complain};
+use probing::Probing;
 
 const JOURNAL: &str = "watch";
 const ENDS_WITHIN: i64 = 120;
@@ -41,21 +39,21 @@ const OF_SERIES: &str = "changed";
 
 /// Carries out `plimsoll watch`: starts, resumes, shows or ends a watch.
 pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
-    let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+    let location = output::location(typed.store.as_deref())?;
     let location = location.ok_or_else(|| {
         Failure::usage(
             "watch keeps its journal in the directory of the history: --store none is not possible, use --store DIR",
         )
     })?;
     if (typed.status || typed.stop || typed.resume) && !location.directory().exists() {
-        return Err(failure(&JournalError::missing(&location.directory().join(JOURNAL))));
+        return Err(JournalError::missing(&location.directory().join(JOURNAL)).into());
     }
-    let path = location.file_path(JOURNAL).map_err(|e| store_failure(&e))?;
+    let path = location.file_path(JOURNAL)?;
     match () {
         () if typed.status => status(&path),
         () if typed.stop => stop(typed, &path),
         () if typed.resume => {
-            let journal = WatchJournal::open(&path).map_err(|e| failure(&e))?;
+            let journal = WatchJournal::open(&path)?;
             let (journal, kept) = read_journal(journal)?;
             resume_watch(typed, journal, kept)
         }
@@ -66,31 +64,33 @@ pub(super) fn watch(typed: &Typed) -> Result<ExitCode, Failure> {
 /// Returns a journal and its repaired content. Fails, and removes the journal, if it has no
 /// complete first line.
 fn read_journal(mut journal: WatchJournal) -> Result<(WatchJournal, JournalContent), Failure> {
-    if journal.is_stillborn().map_err(|e| failure(&e))? {
-        let missing = JournalError::missing(journal.path());
-        journal.remove().map_err(|e| failure(&e))?;
-        return Err(failure(&missing));
+    if journal.is_stillborn()? {
+        let missing = JournalError::missing(&journal.path);
+        journal.remove()?;
+        return Err(missing.into());
     }
-    let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
+    let kept = journal.read_and_repair()?;
     Ok((journal, kept))
 }
 
-fn failure(error: &JournalError) -> Failure {
-    match error {
-        JournalError::Failed { .. } => Failure::environment(error.to_string()),
-        _ => Failure::usage(error.to_string()),
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        match &error {
+            JournalError::Failed { .. } => Self::environment(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
     }
 }
 
 fn common(typed: &Typed, begun: Option<&WatchOrder>) -> Common {
-    let server = |begun: Option<&WatchOrder>| match begun {
-        Some(begun) => begun.server.clone(),
-        None => typed.disk_and_network.server.clone(),
+    let (only, dir, server) = match begun {
+        Some(begun) => (&begun.only, &begun.dir, &begun.server),
+        None => (&typed.only, &typed.disk_and_network.dir, &typed.disk_and_network.server),
     };
     Common {
-        only: begun.map_or_else(|| typed.only.clone(), |begun| begun.only.clone()),
-        dir: begun.map_or_else(|| typed.disk_and_network.dir.clone(), |begun| begun.dir.clone()),
-        server: server(begun).into_iter().collect(),
+        only: only.clone(),
+        dir: dir.clone(),
+        server: server.iter().cloned().collect(),
         samples: begun.is_none().then_some(1),
         store: typed.store.clone(),
         json: typed.json.clone(),
@@ -103,15 +103,15 @@ fn common(typed: &Typed, begun: Option<&WatchOrder>) -> Common {
 fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
     let common = common(typed, None);
     // Reports unwritable outputs before the watch starts.
-    drop(outputs(&common, &crossbeam_channel::never())?);
+    drop(Outputs::open(&common, &crossbeam_channel::never())?);
     if path.symlink_metadata().is_ok() {
         // An existing file is never replaced, even if it is no journal.
-        let mut journal = WatchJournal::open(path).map_err(|e| failure(&e))?;
-        if !journal.is_stillborn().map_err(|e| failure(&e))? {
+        let mut journal = WatchJournal::open(path)?;
+        if !journal.is_stillborn()? {
             let there = journal.read_and_repair().err();
-            return Err(failure(&there.unwrap_or_else(|| JournalError::unfinished(path))));
+            return Err(there.unwrap_or_else(|| JournalError::unfinished(path)).into());
         }
-        journal.remove().map_err(|e| failure(&e))?;
+        journal.remove()?;
     }
     let probes = typed.lasts.as_secs_f64() / typed.every.as_secs_f64();
     if probes > MOST_PROBES {
@@ -121,49 +121,45 @@ fn begin(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
         )));
     }
     let key = serving::key(typed.disk_and_network.key.as_deref())?;
-    let prepared = PreparedRun {
-        key,
-        ..PreparedRun::where_named(&Measurable::Plan(typed.plan.clone()), &common, None)?
-    };
+    let plan = Measurable::Plan(typed.plan.clone());
+    let prepared = PreparedRun { key, ..PreparedRun::new(&plan, &common, None, common.dir.is_some())? };
     let prepared = measurable(prepared, typed.disk_and_network.dir.is_some());
     if prepared.planned.is_empty() {
         return Err(Failure::usage("no case of the plan can be watched here: the lines above say why"));
     }
+    let dir = typed.disk_and_network.dir.as_deref();
     let begun = WatchOrder {
         schema: String::new(),
         seconds: typed.lasts.as_secs_f64(),
         every: typed.every.as_secs_f64(),
-        shares: WatchShares {
+        shares: WatchResources {
             cpu: typed.cpu_share,
             disk: typed.disk_a_day as f64,
             network: typed.network_a_day as f64,
         },
         idle_only: typed.idle_only,
-        dir: typed.disk_and_network.dir.as_deref().map(absolute),
+        dir: dir.map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())),
         server: typed.disk_and_network.server.clone(),
         only: typed.only.clone(),
-        run: document(&prepared, &wall::run_id(), None),
+        run: document(&prepared),
     };
-    let mut journal = WatchJournal::make(path, begun).map_err(|e| failure(&e))?;
-    let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
+    let mut journal = WatchJournal::make(path, begun)?;
+    let kept = journal.read_and_repair()?;
     probe_and_show(typed, &prepared, journal, kept, &common)
-}
-
-fn absolute(dir: &Path) -> PathBuf {
-    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Resumes a watch with its original options, or ends it if its time is over.
 fn resume_watch(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
-    if is_over(&kept) {
-        return ended(typed, journal, extended_to_now(kept));
+    if elapsed(&kept) >= kept.begun.seconds {
+        return ended(typed, journal, kept);
     }
     let common = common(typed, Some(&kept.begun));
-    drop(outputs(&common, &crossbeam_channel::never())?);
+    drop(Outputs::open(&common, &crossbeam_channel::never())?);
     let key = serving::key(typed.disk_and_network.key.as_deref())?;
     let run = &kept.begun.run;
-    let mut prepared =
-        PreparedRun { key, ..PreparedRun::where_named(&plan(&kept.begun), &common, Some(&run.machine))? };
+    let before = Some(&run.machine);
+    let prepared = PreparedRun::new(&plan(&kept.begun), &common, before, common.dir.is_some())?;
+    let mut prepared = PreparedRun { key, ..prepared };
     resume::same_text(run, &mut prepared)?;
     let prepared = measurable(prepared, kept.begun.dir.is_some());
     probe_and_show(typed, &prepared, journal, kept, &common)
@@ -174,51 +170,38 @@ fn plan(begun: &WatchOrder) -> Measurable {
     Measurable::Text { name: plimsoll_units::text::shown(&plan.name), text: plan.text.clone() }
 }
 
-fn is_over(kept: &JournalContent) -> bool {
-    elapsed(kept) >= kept.begun.seconds
-}
-
-/// Returns the content with the end of the watch (`until`) at the present time, at most at the
-/// planned end, because a killed process has recorded no end.
-fn extended_to_now(kept: JournalContent) -> JournalContent {
-    let until = elapsed(&kept).min(kept.begun.seconds);
-    JournalContent { until, ..kept }
-}
-
 /// Returns the seconds since the start: by the boot clock within one boot, else by wall clock.
 fn elapsed(kept: &JournalContent) -> f64 {
     let here = boot();
     let by_boot = kept.sessions.last().filter(|session| session.boot == here);
     let by_boot = by_boot.map(|session| session.at + wall::since_boot() - session.since_boot);
     let by_wall = || wall::seconds_since(&kept.begun.run.started).unwrap_or(0.0);
-    by_boot.unwrap_or_else(by_wall).max(kept.reached())
+    by_boot.unwrap_or_else(by_wall).max(kept.reached)
 }
 
 fn boot() -> String {
     let id = Root::live().line("proc/sys/kernel/random/boot_id").unwrap_or_default();
-    plimsoll_units::text::shown_within(&id, 64)
+    shown_within(&id, 64)
 }
 
 /// Removes cases that cannot be measured here, and prints why. `has_dir` is whether --dir is given.
 fn measurable(mut prepared: PreparedRun, has_dir: bool) -> PreparedRun {
-    let mut left_out: Vec<(Case, String)> = Vec::new();
+    let mut left_out: Vec<(String, String)> = Vec::new();
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
-        let takes_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
         let why = match &planned.candidate.feasible {
-            _ if plimsoll_bench::subsystem_of(case).on_files && !has_dir => Some("needs --dir".to_owned()),
-            _ if takes_server && case.server().is_none() => Some("needs --server".to_owned()),
-            Err(why) => Some(why.to_string()),
-            Ok(()) => None,
+            _ if plimsoll_bench::subsystem_of(case).on_files && !has_dir => "needs --dir".to_owned(),
+            _ if takes_server(case) && case.server().is_none() => "needs --server".to_owned(),
+            Err(why) => why.to_string(),
+            Ok(()) => return true,
         };
-        left_out.extend(why.clone().map(|why| (case.clone(), why)));
-        why.is_none()
+        left_out.push((plimsoll_bench::label::full(case), why));
+        false
     });
     let mut reasons: Vec<&String> = left_out.iter().map(|(_, why)| why).collect();
     reasons.dedup();
     for why in reasons {
-        let cases =
-            left_out.iter().filter(|(_, of)| of == why).map(|(case, _)| plimsoll_bench::label::full(case));
+        let cases = left_out.iter().filter(|(_, of)| of == why).map(|(case, _)| case.as_str());
         complain(&format!("not watched ({why}): {}", cases.collect::<Vec<_>>().join(", ")));
     }
     prepared.plan.budget = None;
@@ -239,31 +222,28 @@ fn probe_and_show(
         boot: boot(),
         since_boot: wall::since_boot(),
         at: elapsed(&kept),
-        spent: SpentShares { cpu: cpu_seconds_with_children(), ..SpentShares::default() },
+        spent: WatchResources { cpu: cpu_seconds_with_children(), ..WatchResources::default() },
     };
-    journal.add(&JournalEntry::Session(session.clone())).map_err(|e| failure(&e))?;
+    journal.add(&JournalEntry::Session(session.clone()))?;
     let style =
         report::Style::detect(report::StyleOptions { quiet: typed.quiet, ..report::StyleOptions::default() });
     let asked = interrupts()?;
     let mut probing = Probing::new(prepared, &kept, journal, &session, asked, style);
-    let ending = probing.all();
-    probing.stopped();
-    match ending {
-        Ending::Over => {
-            let mut journal = probing.journal();
-            let kept = journal.read_and_repair().map_err(|e| failure(&e))?;
-            shown(&kept, common, journal)
-        }
-        Ending::Asked => {
-            complain(
-                "the watch is stopped: plimsoll watch --resume continues it, plimsoll watch --stop ends it with its result (with the same --store)",
-            );
-            Ok(ExitCode::from(code::INTERRUPTED))
-        }
+    if probing.is_stopped() {
+        complain(
+            "the watch is stopped: plimsoll watch --resume continues it, plimsoll watch --stop ends it with its result (with the same --store)",
+        );
+        return Ok(ExitCode::from(code::INTERRUPTED));
     }
+    let mut journal = probing.journal;
+    let kept = journal.read_and_repair()?;
+    shown(&kept, common, journal)
 }
 
-fn ended(typed: &Typed, journal: WatchJournal, kept: JournalContent) -> Result<ExitCode, Failure> {
+/// Ends the watch at the present time, at most at its planned end: a killed process has recorded no
+/// end.
+fn ended(typed: &Typed, journal: WatchJournal, mut kept: JournalContent) -> Result<ExitCode, Failure> {
+    kept.until = elapsed(&kept).min(kept.begun.seconds);
     let common = common(typed, Some(&kept.begun));
     super::distinct_outputs(&common)?;
     shown(&kept, &common, journal)
@@ -282,7 +262,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     }
     let outcomes = join_probes(kept, &cases, begun.run.machine.cpu.allowed.len());
     let mut run = begun.run.clone();
-    let node = run.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
+    let node = first_node(&run);
     let maker = plimsoll_result::evaluate::Maker { seed: run.seed, ..prepared.maker(&node) };
     let evidence = LimitEvidence { outcomes: &outcomes };
     run.measurements = outcomes.iter().map(|outcome| maker.measurement(outcome, evidence)).collect();
@@ -291,7 +271,7 @@ fn result(kept: &JournalContent, common: &Common) -> Result<Run, Failure> {
     run.findings.extend(general.filter(|finding| finding.code != OF_SERIES));
     run.plan.cases = run.measurements.len();
     run.status = RunStatus::Complete;
-    run.elapsed_s = kept.reached();
+    run.elapsed_s = kept.reached;
     // The machine's state before the first probe does not describe the watch.
     run.machine.state = MachineState::default();
     Ok(run)
@@ -304,21 +284,19 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
     }
     let id = &kept.begun.run.id;
     if is_in_history(id, common) {
-        journal.remove().map_err(|e| failure(&e))?;
-        return printed(&format!(
-            "the result is in the history: plimsoll history show {}\n",
-            plimsoll_units::text::shown(id)
-        ));
+        journal.remove()?;
+        let id = plimsoll_units::text::shown(id);
+        return printed(&format!("the result is in the history: plimsoll history show {id}\n"));
     }
     let run = result(kept, common)?;
-    let mut outputs = outputs(common, &crossbeam_channel::never())?;
-    outputs.begin(&Run { measurements: Vec::new(), ..run.clone() }, Begins::Anew);
+    let mut outputs = Outputs::open(common, &crossbeam_channel::never())?;
+    outputs.begin(&Run { measurements: Vec::new(), ..run.clone() }, false);
     for measurement in &run.measurements {
         outputs.event(&RunEvent::Measured { measurement: Box::new(measurement.clone()) });
     }
     let all = outputs.finish(&run);
     if is_in_history(id, common) {
-        journal.remove().map_err(|e| failure(&e))?;
+        journal.remove()?;
     } else {
         complain(
             "the result is not in the history, so the journal of the watch stays: plimsoll watch --stop tries again",
@@ -330,7 +308,7 @@ fn shown(kept: &JournalContent, common: &Common, journal: WatchJournal) -> Resul
 
 /// Removes the journal of a watch without probes. Always fails, with the reason.
 fn fail_without_probes(kept: &JournalContent, journal: WatchJournal) -> Result<ExitCode, Failure> {
-    journal.remove().map_err(|e| failure(&e))?;
+    journal.remove()?;
     let why = match kept.passed.len() {
         0 => "it was stopped before the first one".to_owned(),
         n => format!(
@@ -342,9 +320,8 @@ fn fail_without_probes(kept: &JournalContent, journal: WatchJournal) -> Result<E
 }
 
 fn is_in_history(id: &str, common: &Common) -> bool {
-    let location = output::location(common.store.as_deref()).ok().flatten();
-    let store = location.and_then(|location| Store::read(&location).ok());
-    store.and_then(|store| store.load(id).ok()).is_some_and(|kept| kept.status == RunStatus::Complete)
+    let kept = read_history(common.store.as_deref()).and_then(|store| store.load(id).ok());
+    kept.is_some_and(|kept| kept.status == RunStatus::Complete)
 }
 
 fn status(path: &Path) -> Result<ExitCode, Failure> {
@@ -352,7 +329,7 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
         Err(JournalError::Missing { .. }) => {
             return printed("no watch is running or unfinished\n");
         }
-        kept => kept.map_err(|e| failure(&e))?,
+        kept => kept?,
     };
     let runs = matches!(WatchJournal::open(path), Err(JournalError::Running { .. }));
     let run = result(&kept, &Common::default())?;
@@ -362,21 +339,21 @@ fn status(path: &Path) -> Result<ExitCode, Failure> {
 
 /// Carries out `watch --stop`: stops the process of the watch, if one runs, and shows the result.
 fn stop(typed: &Typed, path: &Path) -> Result<ExitCode, Failure> {
-    let kept = JournalContent::read(path).map_err(|e| failure(&e))?;
+    let kept = JournalContent::read(path)?;
     if let Err(e) = WatchJournal::open(path) {
         match (e, kept.sessions.last()) {
             (JournalError::Running { .. }, Some(session)) => stop_process(session)?,
-            (e, _) => return Err(failure(&e)),
+            (e, _) => return Err(e.into()),
         }
     }
     let journal = match WatchJournal::open_at_last(path, SETTLES) {
         Err(JournalError::Missing { .. }) => {
             return printed("the watch ended by itself meanwhile: plimsoll history shows its result\n");
         }
-        journal => journal.map_err(|e| failure(&e))?,
+        journal => journal?,
     };
     let (journal, kept) = read_journal(journal)?;
-    ended(typed, journal, extended_to_now(kept))
+    ended(typed, journal, kept)
 }
 
 /// Sends SIGTERM to the process of a watch and waits for its end, at most 120 s; succeeds if it has

@@ -27,13 +27,14 @@ use plimsoll_result::finding::evidence::{SlowNodeEvidence, SlowPairEvidence};
 use plimsoll_result::finding::{self, PairPath};
 use plimsoll_result::fleet;
 use plimsoll_run::Planned;
-use plimsoll_run::SingleNodePace;
 use plimsoll_server::serve::{Caps, Server, Settings};
 use plimsoll_server::traffic::{PinnedCpus, route};
 use plimsoll_server::wire::{MAX_STREAMS, SharedKey};
+use plimsoll_units::text::shown_within;
 
-use super::super::prepared::PreparedRun;
-use super::super::{Failure, MachineRun};
+use super::super::prepared::{PreparedRun, takes_server};
+use super::super::{carry_out, document};
+use super::tools::empty;
 
 const SAMPLES_PER_PAIR: u32 = 3;
 /// Longest sample in seconds: each pair is measured in both directions.
@@ -50,8 +51,7 @@ pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
     let meant = |planned: &&Planned| {
         let case = &planned.candidate.case;
         let open = case.server().is_none() && case.get("bind").is_none();
-        let to_server = plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.keys().contains(&SERVER));
-        to_server && open && planned.candidate.feasible.is_ok()
+        takes_server(case) && open && planned.candidate.feasible.is_ok()
     };
     let short = |planned: &Planned| {
         let sample_time = planned.sampling.sample_time.min(SAMPLE_TIME);
@@ -64,60 +64,43 @@ pub(in crate::app) fn cases(prepared: &PreparedRun) -> Vec<Planned> {
 /// A node that measures the plan's network cases to other nodes.
 pub(in crate::app) struct Neighbour {
     prepared: PreparedRun,
-    document: Run,
     interrupts: Receiver<()>,
     server: Option<UnixStream>,
 }
 
 impl Neighbour {
     /// Prepares this node's part of measurements between nodes; `None` if the plan has no such
-    /// cases. `document` is the run before the measurement.
-    pub(in crate::app) fn new(
-        prepared: &PreparedRun,
-        document: &Run,
-        interrupts: Receiver<()>,
-    ) -> Option<Self> {
-        let planned = cases(prepared);
-        if planned.is_empty() {
-            return None;
-        }
-        let mut prepared = PreparedRun { planned, ..prepared.clone() };
+    /// cases.
+    pub(in crate::app) fn new(prepared: &PreparedRun, interrupts: Receiver<()>) -> Option<Self> {
+        let mut prepared = PreparedRun { planned: cases(prepared), ..prepared.clone() };
         (prepared.plan.repeat, prepared.plan.budget) = (1, None);
-        Some(Self { prepared, document: document.clone(), interrupts, server: None })
+        (!prepared.planned.is_empty()).then_some(Self { prepared, interrupts, server: None })
     }
 
-    /// Returns the cases measured between nodes, in the order of the answers.
-    pub(in crate::app) fn cases(&self) -> impl Iterator<Item = &Case> {
-        self.prepared.planned.iter().map(|planned| &planned.candidate.case)
-    }
-
-    /// Measures every case to the node that serves at `place`. Returns one result per case.
-    pub(in crate::app) fn measure(&self, place: &Result<ServingPlace, CannotMeasure>) -> Vec<PairAnswer> {
+    /// Measures every case to the node that serves at `place`. Returns one result per case id.
+    pub(in crate::app) fn measure(
+        &self,
+        place: &Result<ServingPlace, CannotMeasure>,
+    ) -> BTreeMap<String, PairAnswer> {
         let found = place.as_ref().map_err(Clone::clone).and_then(|place| self.over_network(place));
-        found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()])
+        let answers = found.unwrap_or_else(|why| vec![Err(why); self.prepared.planned.len()]);
+        let cases = self.prepared.planned.iter().map(|planned| planned.candidate.case.id().to_string());
+        cases.zip(answers).collect()
     }
 
     fn over_network(&self, place: &ServingPlace) -> Result<Vec<PairAnswer>, CannotMeasure> {
         let key = SharedKey::from_hex(&place.key, "the other machine's key");
         let key = key.map_err(|e| CannotMeasure::server_failed(e.to_string()))?;
-        let address = first_reachable(place)?;
-        self.measured(address, key).map_err(|failure| CannotMeasure::environment(failure.line))
-    }
-
-    fn measured(&self, address: SocketAddr, key: SharedKey) -> Result<Vec<PairAnswer>, Failure> {
+        let address = first_reachable(place)?.to_string();
         let mut prepared = PreparedRun { key: Some(key), ..self.prepared.clone() };
         for one in &mut prepared.planned {
-            one.candidate = to_server(&one.candidate, &address.to_string())
-                .map_err(|why| Failure::environment(why.to_string()))?;
+            one.candidate = to_server(&one.candidate, &address)
+                .map_err(|why| CannotMeasure::environment(why.to_string()))?;
         }
-        let mut machine_run =
-            MachineRun::new(&prepared, self.document.clone(), self.interrupts.clone(), None)?;
-        machine_run.carry_out(&prepared, &mut SingleNodePace, &mut drop);
-        let answer = |planned: &Planned| {
-            let found = machine_run.document.measurements.iter().find(|m| m.case == planned.candidate.case);
-            answer_of(found)
-        };
-        Ok(prepared.planned.iter().map(answer).collect())
+        let ran = carry_out(&prepared, document(&prepared), self.interrupts.clone(), None, &mut drop);
+        let (run, _) = ran.map_err(|failure| CannotMeasure::environment(failure.line))?;
+        let found = |p: &Planned| answer_of(run.measurements.iter().find(|m| m.case == p.candidate.case));
+        Ok(prepared.planned.iter().map(found).collect())
     }
 
     /// Serves network benchmarks on this node until this value is dropped. Returns address and key.
@@ -147,13 +130,11 @@ impl Neighbour {
     }
 }
 
-fn too_early() -> CannotMeasure {
-    CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn")
-}
-
 /// Returns the samples of the headline metric if the result is valid, else the reason why not.
 fn answer_of(found: Option<&Measurement>) -> PairAnswer {
-    let Some(found) = found else { return Err(too_early()) };
+    let Some(found) = found else {
+        return Err(CannotMeasure::new(FailureCause::Interrupted, "the run ended before its turn"));
+    };
     match found.metrics.first().filter(|_| found.status == Status::Ok) {
         Some(metric) => {
             let (samples, conditions) = (metric.samples.clone(), found.conditions.clone());
@@ -289,7 +270,7 @@ pub(super) fn headline(case: &Case) -> Option<Metric> {
 fn outcome(case: Case, samples: Vec<Sample>, facts: Facts, all: &[(&PairResults, &PairAnswer)]) -> Outcome {
     let why = all.iter().find_map(|(_, answer)| answer.as_ref().err());
     let ended = why.filter(|_| samples.is_empty()).cloned();
-    Outcome { case, repeat: 0, samples, facts, tool_results: Vec::new(), ended }
+    Outcome { samples, facts, ended, ..empty(case) }
 }
 
 /// Returns a case's outcome: the median over the pairs of nodes per sample, and each pair's value.
@@ -349,7 +330,7 @@ fn without(all: &[(&PairResults, &PairAnswer)], names: &[String]) -> Option<With
     let failed: Vec<String> = all
         .iter()
         .filter_map(|(one, answer)| {
-            let why = plimsoll_units::text::shown_within(&answer.as_ref().err()?.reason, 200);
+            let why = shown_within(&answer.as_ref().err()?.reason, 200);
             Some(format!("{} to {}: {why}", name(one.pair.from), name(one.pair.to)))
         })
         .collect();

@@ -13,10 +13,10 @@ use plimsoll_output::report::{Style, StyleOptions, terminal};
 use plimsoll_result::document::{Finding, Run, RunStatus};
 use plimsoll_result::finding::WRONG_ANSWER;
 use plimsoll_result::fleet;
-use plimsoll_units::text::{format_count, shown_path, shown_within};
+use plimsoll_units::text::{format_count, read_small, shown_path, shown_within};
 use serde_json::json;
 
-use crate::app::{Failure, code, complain, ending, target, unwritten};
+use crate::app::{Failure, code, complain, ending, lost, target};
 use crate::output::nothing_measured;
 
 /// Largest input file in bytes: a log of more than a thousand machines with all their series.
@@ -42,8 +42,7 @@ pub(crate) fn gather(typed: &Gather) -> Result<ExitCode, Failure> {
     written(&run, to_json.as_ref(), to_html.as_ref())?;
     if ![&to_json, &to_html].into_iter().flatten().any(OutputTarget::is_stdout) {
         let style = Style::detect(StyleOptions::default());
-        let printed = terminal::print(&run, io::stdout(), &style);
-        printed.map_err(|e| Failure::environment(format!("cannot write to stdout: {e}")))?;
+        terminal::print(&run, io::stdout(), &style).map_err(|e| lost(&e))?;
     }
     Ok(ExitCode::from(match run.status {
         _ if ending::has_wrong_answer(&run) => code::VERDICT,
@@ -62,9 +61,9 @@ fn written(run: &Run, to_json: Option<&OutputTarget>, to_html: Option<&OutputTar
     });
     if let Some((to, page)) = page {
         let page = page.map_err(|_| panicked())?.map_err(|e| Failure::environment(e.to_string()))?;
-        to.put(&page).map_err(|e| unwritten(&e))?;
+        to.put(&page)?;
     }
-    document.map_err(|e| unwritten(&e))
+    Ok(document?)
 }
 
 fn panicked() -> Failure {
@@ -74,12 +73,10 @@ fn panicked() -> Failure {
 }
 
 fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
-    crate::app::distinct([("--expect", &typed.expect), ("--json", &typed.json), ("--html", &typed.html)])?;
+    let written = [("--json", &typed.json), ("--html", &typed.html)];
+    crate::app::distinct(&crate::app::places(&[&[("--expect", &typed.expect)][..], &written].concat()))?;
     let read: Vec<PathBuf> = typed.paths.iter().flat_map(|path| files_of(path).unwrap_or_default()).collect();
-    crate::app::refuse_overwriting_input(
-        read.iter().map(PathBuf::as_path),
-        [("--json", &typed.json), ("--html", &typed.html)],
-    )?;
+    crate::app::refuse_overwriting_input(read.iter().map(PathBuf::as_path), written)?;
     // Only gather writes a run on one line.
     crate::app::refuse_replacing(
         typed.json.as_deref(),
@@ -90,6 +87,7 @@ fn targets(typed: &Gather) -> Result<[Option<OutputTarget>; 2], Failure> {
     Ok([of(&typed.json)?, of(&typed.html)?])
 }
 
+/// Documents that were read, and the reasons for unreadable ones.
 #[derive(Default)]
 struct ReadDocuments {
     runs: Vec<Run>,
@@ -102,10 +100,7 @@ impl ReadDocuments {
     fn of(paths: &[PathBuf]) -> Result<Self, Failure> {
         let (mut all, mut files) = (Self::default(), Vec::new());
         for path in paths {
-            match files_of(path) {
-                Ok(found) => files.extend(found),
-                Err(why) => all.wrong.push(why),
-            }
+            files_of(path).map_or_else(|why| all.wrong.push(why), |found| files.extend(found));
         }
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         let shares = files.chunks(files.len().div_ceil(threads).max(1));
@@ -131,11 +126,9 @@ impl ReadDocuments {
     }
 
     fn file(&mut self, path: &Path) {
-        let is_stdin = path == Path::new("-");
-        let name = if is_stdin { "stdin".to_owned() } else { shown_path(path) };
-        let read = match is_stdin {
-            true => bounded(io::stdin().lock()),
-            false => fs::File::open(path).and_then(bounded),
+        let (name, read) = match path == Path::new("-") {
+            true => ("stdin".to_owned(), bounded(io::stdin().lock())),
+            false => (shown_path(path), fs::File::open(path).and_then(bounded)),
         };
         match read {
             Ok(text) => self.take(&name, &text),
@@ -208,7 +201,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
 /// Parses the file of --expect: one machine's name per line, with comments after `#`.
 fn expected(path: &Path) -> Result<BTreeSet<String>, Failure> {
     let file = shown_path(path);
-    let text = plimsoll_units::text::read_small(path, MAX_NAMES).map_err(|why| {
+    let text = read_small(path, MAX_NAMES).map_err(|why| {
         Failure::usage(format!("--expect {file}: {why}; give a file with the name of a machine on each line"))
     })?;
     let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
@@ -298,10 +291,8 @@ fn other_plan_finding(run: &Run, usual: &Run) -> Finding {
         () if run.plan.name != usual.plan.name => why("plan", &run.plan.name, &usual.plan.name),
         () => "its run had other options than most".to_owned(),
     };
-    let text = format!(
-        "{} is left out: {why}. Gather documents of one plan and version together",
-        join_names(names(run))
-    );
+    let nodes = join_names(names(run));
+    let text = format!("{nodes} is left out: {why}. Gather documents of one plan and version together");
     about("machine-left-out", text, run)
 }
 

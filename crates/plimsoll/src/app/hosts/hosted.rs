@@ -16,15 +16,16 @@ use plimsoll_cluster::ssh::{
 use plimsoll_command::cli::{self, Common, Measurable, TypedCommand};
 use plimsoll_model::sample::CannotMeasure;
 use plimsoll_result::document::Run;
-use plimsoll_run::SingleNodePace;
 use plimsoll_server::wire::SharedKey;
+use plimsoll_units::text::shown_within;
 use rustix::process::{Signal, kill_process};
 
 use crate::app::hosts::between::Neighbour;
 use crate::app::hosts::tools::is_on_machines;
 use crate::app::prepared::PreparedRun;
 use crate::app::resume::{self, ResumedRun};
-use crate::app::{Failure, MachineRun, interrupts, printed};
+use crate::app::{Failure, carry_out, document, interrupts, printed};
+use crate::output::Outputs;
 
 /// Largest input line in bytes: an order with a plan, limits, a key and earlier measurements.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -55,40 +56,43 @@ pub(crate) fn measure(directory: &Path) -> Result<ExitCode, Failure> {
     printed(&hello(digest))?;
     let (sender, lines) = unbounded();
     thread(move || read_orders(sender, files))?;
-    let order = ordered(&lines)?;
-    thread(beat)?;
+    let order = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
+    let order: RunOrder = serde_json::from_str(&order).map_err(|e| wrong(&e.to_string()))?;
+    let ticks = tick(BEAT);
+    thread(move || while ticks.recv().is_ok() && printed(&alive()).is_ok() {})?;
     let stays = order.stays;
     let file = directory.join(DOCUMENT);
-    let asked = match HostedOrder::prepare(order, directory, &file, interrupts.clone()) {
+    let (asked, end) = match HostedOrder::prepare(order, directory, &file, interrupts) {
         Ok(Ordered::OtherCommand(typed)) => return run_order(typed),
-        Ok(Ordered::Measure(asked)) => Ok(asked),
-        Err(failure) => Err(failure),
+        Ok(Ordered::Measure(asked)) => {
+            let end = asked.carried_out();
+            (Some(asked), end)
+        }
+        Err(failure) => (None, Err(failure)),
     };
-    let ended = match asked.as_ref().map(|asked| asked.carried_out()) {
-        Ok(Ok(code)) => RunEnd { code, line: None },
-        Ok(Err(failure)) => RunEnd { code: failure.code, line: Some(failure.line) },
-        Err(failure) => RunEnd { code: failure.code, line: Some(failure.line.clone()) },
-    };
+    let ended = ended(end);
     let document = fs::read_to_string(&file).ok();
     printed(&ending(document.map(|json| on_one_line(&json)).as_deref(), &ended))?;
-    if let (Ok(asked), true) = (&asked, stays) {
+    if let Some(asked) = asked.filter(|_| stays) {
         asked.follow_orders(&lines)?;
     }
     Ok(ExitCode::from(ended.code))
 }
 
 fn run_order(typed: TypedCommand) -> Result<ExitCode, Failure> {
-    let ended = match typed {
+    let printed_all = match typed {
         TypedCommand::Doctor(typed) => crate::app::doctor::doctor(&typed),
         TypedCommand::References { named, install } => crate::app::ref_tools::list(&named, install),
         _ => Err(Failure::usage("the order is neither a run nor a command that only prints")),
     };
-    let ended = match ended {
-        Ok(_) => RunEnd { code: 0, line: None },
-        Err(failure) => RunEnd { code: failure.code, line: Some(failure.line) },
-    };
+    let ended = ended(printed_all.map(|_| 0));
     printed(&ending(None, &ended))?;
     Ok(ExitCode::from(ended.code))
+}
+
+fn ended(end: Result<u8, Failure>) -> RunEnd {
+    let (code, line) = end.map_or_else(|failure| (failure.code, Some(failure.line)), |code| (code, None));
+    RunEnd { code, line }
 }
 
 fn thread(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
@@ -139,26 +143,13 @@ fn read_orders(sender: Sender<String>, files: RunFiles) {
     let _ = kill_process(own, Signal::KILL);
 }
 
-fn beat() {
-    let ticks = tick(BEAT);
-    while ticks.recv().is_ok() && printed(&alive()).is_ok() {}
-}
-
 /// Joins the lines of JSON text; line breaks occur only between values.
 fn on_one_line(json: &str) -> String {
     json.lines().map(str::trim_start).collect()
 }
 
 fn wrong(why: &str) -> Failure {
-    Failure::usage(format!(
-        "plimsoll hosted is run by plimsoll run --hosts: {}",
-        plimsoll_units::text::shown_within(why, 200)
-    ))
-}
-
-fn ordered(lines: &Receiver<String>) -> Result<RunOrder, Failure> {
-    let line = lines.recv_timeout(ORDERED).map_err(|_| wrong("no order came on stdin"))?;
-    serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))
+    Failure::usage(format!("plimsoll hosted is run by plimsoll run --hosts: {}", shown_within(why, 200)))
 }
 
 enum Ordered {
@@ -206,7 +197,7 @@ impl HostedOrder {
         let key = key.transpose().map_err(|e| Failure::usage(e.to_string()))?;
         let begun = order.begun.map(|run| *run);
         let before = begun.as_ref().map(|run| &run.machine);
-        let mut prepared = PreparedRun { key, ..PreparedRun::new(&what, &common, before)? };
+        let mut prepared = PreparedRun { key, ..PreparedRun::new(&what, &common, before, true)? };
         prepared.planned.retain(|planned| !is_on_machines(planned));
         if let Some(run) = &begun {
             resume::same_text(run, &mut prepared)?;
@@ -222,8 +213,9 @@ impl HostedOrder {
         let sender =
             move |done| drop(printed(&progress(&MachineProgress { done: number(done), of: number(of) })));
         sender(self.begun.as_ref().map_or(0, |run| run.measurements.len()));
-        let outputs = crate::app::outputs(&self.common, &self.interrupts)?.on_ended(sender);
-        crate::app::carried_out_into(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
+        let mut outputs = Outputs::open(&self.common, &self.interrupts)?;
+        outputs.on_ended = Some(Box::new(sender));
+        crate::app::run(outputs, &self.prepared, &self.common, self.interrupts.clone(), begun)
     }
 
     /// Measures the cases with the IDs `cases` again, with few samples. Returns the message for the
@@ -237,23 +229,18 @@ impl HostedOrder {
             planned.sampling.sample_time =
                 (planned.sampling.sample_time * LONGER).min(MAX_RETEST_SAMPLE_SECONDS);
         }
-        let document = crate::app::document(&prepared, &plimsoll_system::wall::run_id(), None);
-        let machine_run = MachineRun::new(&prepared, document, self.interrupts.clone(), None);
-        let measured = machine_run.and_then(|mut machine_run| {
-            machine_run.carry_out(&prepared, &mut SingleNodePace, &mut drop);
-            serde_json::to_string(&machine_run.document).map_err(|e| Failure::environment(e.to_string()))
+        let ran = carry_out(&prepared, document(&prepared), self.interrupts.clone(), None, &mut drop);
+        let measured = ran.and_then(|(run, _)| {
+            serde_json::to_string(&run).map_err(|e| Failure::environment(e.to_string()))
         });
-        match measured {
-            Ok(json) => ending(Some(&json), &RunEnd { code: 0, line: None }),
-            Err(failure) => ending(None, &RunEnd { code: failure.code, line: Some(failure.line) }),
-        }
+        let json = measured.as_ref().ok().cloned();
+        ending(json.as_deref(), &ended(measured.map(|_| 0)))
     }
 
     /// Carries out each follow-up order from `lines` and prints its answer, until the channel
     /// closes. Fails if an order cannot be parsed or an answer cannot be printed.
     fn follow_orders(&self, lines: &Receiver<String>) -> Result<(), Failure> {
-        let document = crate::app::document(&self.prepared, &plimsoll_system::wall::run_id(), None);
-        let mut neighbour = Neighbour::new(&self.prepared, &document, self.interrupts.clone());
+        let mut neighbour = Neighbour::new(&self.prepared, self.interrupts.clone());
         while let Ok(line) = lines.recv() {
             let answer =
                 match (serde_json::from_str(&line).map_err(|e| wrong(&e.to_string()))?, &mut neighbour) {
@@ -262,9 +249,7 @@ impl HostedOrder {
                         serving(&Err(CannotMeasure::not_here("it measures no case between machines")))
                     }
                     (FollowUp::Measure { place }, Some(neighbour)) => {
-                        let answers = neighbour.measure(&place);
-                        let cases = neighbour.cases().map(|case| case.id().to_string());
-                        measured_between(&cases.zip(answers).collect())
+                        measured_between(&neighbour.measure(&place))
                     }
                     (FollowUp::Measure { .. }, None) => measured_between(&BTreeMap::new()),
                     (FollowUp::Again(cases), _) => self.retest(&cases),

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use plimsoll_result::document::{Run, RunStatus};
 
-use crate::output::{Begins, Outputs};
+use crate::output::Outputs;
 
 pub(super) struct JointRun<'a> {
     outputs: &'a mut Outputs,
     header: Option<Run>,
-    begins: Begins,
+    resumed: bool,
     id: String,
     started: String,
     began: Instant,
@@ -22,7 +22,7 @@ impl<'a> JointRun<'a> {
         Self {
             outputs,
             header: earlier.map(Run::header),
-            begins: if earlier.is_some() { Begins::Again } else { Begins::Anew },
+            resumed: earlier.is_some(),
             id,
             started: earlier
                 .map_or_else(|| plimsoll_system::wall::now().to_string(), |run| run.started.clone()),
@@ -54,7 +54,7 @@ impl<'a> JointRun<'a> {
             }
             header.clock_steps.extend(part.clock_steps.iter().cloned());
             header.health.extend(part.health.iter().cloned());
-            self.outputs.machine_ended(header, self.begins, &name, &part.measurements);
+            self.outputs.machine_ended(header, self.resumed, &name, &part.measurements);
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> JointRun<'a> {
     pub(super) fn complete(self, run: &mut Run) -> &'a mut Outputs {
         run.elapsed_s = self.elapsed_s();
         (run.id, run.started) = (self.id, self.started);
-        self.outputs.begin(&run.header(), self.begins);
+        self.outputs.begin(&run.header(), self.resumed);
         self.outputs
     }
 

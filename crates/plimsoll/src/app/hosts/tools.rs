@@ -3,14 +3,11 @@
 
 use std::ffi::OsStr;
 
-use crossbeam_channel::Receiver;
 use plimsoll_bench::Benchmark;
 use plimsoll_bench_cpu::hpl::{MACHINES, MACHINES_PEAK};
 use plimsoll_bench_cpu::{Hpl, Peak, RATE_METRIC, RESIDUAL, TIME_METRIC, operations};
 use plimsoll_cluster::between::{ALL_PAIRS, MachinePair, PairAnswer, PairFigure, PairResults};
-use plimsoll_cluster::ssh::NodeLauncher;
 use plimsoll_cluster::ssh::names::HostName;
-use plimsoll_command::cli::Common;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::{LimitEvidence, LimitSource};
@@ -24,10 +21,10 @@ use plimsoll_reference::{
 };
 use plimsoll_result::document::{Node, Run};
 use plimsoll_run::Planned;
+use plimsoll_units::text::shown_within;
 
-use super::super::prepared::PreparedRun;
 use super::super::ref_tools;
-use super::between;
+use super::{Together, between};
 
 /// Samples of an MPI case: the fewest with a confidence interval.
 const MPI_SAMPLES: u32 = 5;
@@ -48,15 +45,6 @@ const TOOLS: [&str; 6] = ["xhpl", "hpcc", "osu_latency", "osu_bw", "osu_allreduc
 /// own launcher ends it.
 const PLAINLY: [&str; 6] =
     ["--mca", "odls_base_sigkill_timeout", "0", "--mca", "orte_base_help_aggregate", "0"];
-/// The nodes of a run, and what a tool needs to run on them.
-pub(super) struct OnMachines<'a> {
-    pub(super) prepared: &'a PreparedRun,
-    pub(super) common: &'a Common,
-    pub(super) interrupts: &'a Receiver<()>,
-    pub(super) launcher: &'a NodeLauncher,
-    pub(super) hosts: Vec<&'a HostName>,
-    pub(super) names: &'a [String],
-}
 
 /// Returns whether a tool measures the case on several nodes at once, not on each alone.
 pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
@@ -64,9 +52,9 @@ pub(in crate::app) fn is_on_machines(planned: &Planned) -> bool {
         .is_some_and(|found| found.descriptor().of_all_machines)
 }
 
-impl OnMachines<'_> {
+impl Together<'_, '_> {
     /// Measures the plan's cases of many nodes. Returns results and whether it was interrupted.
-    pub(super) fn measured(&self, run: &Run) -> (Vec<Measurement>, bool) {
+    pub(super) fn measured_by_tools(&self, run: &Run) -> (Vec<Measurement>, bool) {
         let maker = self.prepared.maker(self.names.first().map(String::as_str).unwrap_or_default());
         let mut made = Vec::new();
         for planned in self.prepared.planned.iter().filter(|planned| is_on_machines(planned)) {
@@ -89,38 +77,35 @@ impl OnMachines<'_> {
         if case.benchmark() == Hpl.name() {
             let machines: Vec<&Machine> = run.nodes.iter().map(|node| run.machine_of(node)).collect();
             let system = HplSystem::of(planned, &machines, peak(run))?;
-            let measured = self.by_tool(
-                &system.case,
-                &self.hosts,
-                planned.sampling.samples.unwrap_or(1),
-                Some(&system),
-            )?;
-            let samples = measured.samples.into_iter().map(|sample| system.with_peak(sample)).collect();
-            return Ok(Outcome { samples, facts: measured.facts, ..empty(system.case) });
+            let times = planned.sampling.samples.unwrap_or(1);
+            let (samples, facts) = self.by_tool(&system.case, &self.hosts, times, Some(&system))?;
+            let known = [(MACHINES, Some(system.machines as f64)), (MACHINES_PEAK, system.peak)];
+            let conditions = Conditions { more: known.into_iter().collect(), ..Conditions::default() };
+            let with_peak = |sample| Sample { conditions: conditions.clone(), ..sample };
+            let samples = samples.into_iter().map(with_peak).collect();
+            return Ok(Outcome { samples, facts, ..empty(system.case) });
         }
         let times = planned.sampling.samples.unwrap_or(MPI_SAMPLES);
         if !plimsoll_bench_mpi::is_between_two(case) {
-            let measured = self.by_tool(case, &self.hosts, times, None)?;
-            return Ok(Outcome { samples: measured.samples, facts: measured.facts, ..empty(case.clone()) });
+            let (samples, facts) = self.by_tool(case, &self.hosts, times, None)?;
+            return Ok(Outcome { samples, facts, ..empty(case.clone()) });
         }
-        let made: Vec<PairResults> = pairs(self.hosts.len())
-            .into_iter()
-            .map(|pair| self.between(case, pair, times))
-            .collect::<Result<_, _>>()?;
+        let made = pairs(self.hosts.len()).into_iter().map(|pair| self.by_pair(case, pair, times));
+        let made: Vec<PairResults> = made.collect::<Result<_, _>>()?;
         let all: Vec<(&PairResults, &PairAnswer)> =
             made.iter().filter_map(|one| Some((one, one.answers.first()?))).collect();
         let case = case.clone().with_word(SERVER, ALL_PAIRS);
-        between::each(case, &all, self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
+        between::each(case, &all, &self.names).ok_or_else(|| CannotMeasure::not_here("there is no pair"))
     }
 
     /// Measures a case between two nodes with `times` samples. Only an interruption is an error.
-    fn between(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
+    fn by_pair(&self, case: &Case, pair: MachinePair, times: u32) -> Result<PairResults, CannotMeasure> {
         let hosts = [self.hosts[pair.from], self.hosts[pair.to]];
         let answer = match self.by_tool(case, &hosts, times, None) {
             Err(why) if why.cause == FailureCause::Interrupted => return Err(why),
-            measured => measured.map(|measured| {
+            measured => measured.map(|(samples, _)| {
                 let metric = between::headline(case).map(|metric| metric.name).unwrap_or_default();
-                let values = measured.samples.iter().filter_map(|sample| sample.values.get(metric).copied());
+                let values = samples.iter().filter_map(|sample| sample.values.get(metric).copied());
                 PairFigure { samples: values.collect(), ..PairFigure::default() }
             }),
         };
@@ -134,18 +119,14 @@ impl OnMachines<'_> {
         hosts: &[&HostName],
         times: u32,
         system: Option<&HplSystem>,
-    ) -> Result<ToolMeasured, CannotMeasure> {
+    ) -> Result<(Vec<Sample>, Facts), CannotMeasure> {
         let (search, launcher) =
             ref_tools::tools(self.common).map_err(|e| CannotMeasure::environment(e.line))?;
         let limit =
             system.map_or(TOOL_LIMIT, |system| MAX_TIMES_ESTIMATE * (system.seconds + TOOL_OVERHEAD_SECONDS));
-        let through = through(&search, self.launcher.name(), hosts, limit)?;
-        let mut reference_tools = ReferenceTools::new(
-            Selection::all(search),
-            launcher,
-            std::env::temp_dir(),
-            self.interrupts.clone(),
-        );
+        let through = through(&search, &self.launcher.name, hosts, limit)?;
+        let (parent, interrupts) = (std::env::temp_dir(), self.fleet.interrupts.clone());
+        let mut reference_tools = ReferenceTools::new(Selection::all(search), launcher, parent, interrupts);
         reference_tools.registry = plimsoll_system::leftover::Registry::here();
         reference_tools.through = Some(Ok(through));
         let machine = &self.prepared.machine;
@@ -154,9 +135,8 @@ impl OnMachines<'_> {
         };
         let tools = REF_TOOLS.iter().filter(of_case).map(|ref_tool| ref_tool.name).collect();
         let mut why = Vec::new();
-        for mut tool in
-            reference_tools.prepare_tools(&Against::Named(tools), case, machine, &Offer::default())
-        {
+        let tools = Against::Named(tools);
+        for mut tool in reference_tools.prepare_tools(&tools, case, machine, &Offer::default()) {
             let Some(mut prepared) = tool.prepared.take() else {
                 why.push(format!("{}: {}", tool.about.name, tool.about.unavailable.unwrap_or_default()));
                 continue;
@@ -171,13 +151,13 @@ impl OnMachines<'_> {
             let samples = (0..times).map(sampled).collect::<Result<Vec<Sample>, CannotMeasure>>()?;
             let mut facts = prepared.facts();
             facts.achieved.set(&PROGRAM, tool.about.command.join(" "));
-            return Ok(ToolMeasured { samples, facts });
+            return Ok((samples, facts));
         }
         Err(CannotMeasure::not_here(format!("{}; install one of them on every machine", why.join("; "))))
     }
 }
 
-fn empty(case: Case) -> Outcome {
+pub(super) fn empty(case: Case) -> Outcome {
     Outcome {
         case,
         repeat: 0,
@@ -199,11 +179,6 @@ fn pairs(machines: usize) -> Vec<MachinePair> {
 }
 
 const PROGRAM: CaseFact<String> = CaseFact::new("program", "command of the program that measured it");
-
-struct ToolMeasured {
-    samples: Vec<Sample>,
-    facts: Facts,
-}
 
 /// Solves the system of equations once. The elapsed time follows from the tool's rate, which the
 /// tool reports only if its residual check has passed.
@@ -254,27 +229,14 @@ impl HplSystem {
         Ok(Self { case, machines: machines.len(), seconds, peak })
     }
 
-    fn with_peak(&self, sample: Sample) -> Sample {
-        let known = [(MACHINES, Some(self.machines as f64)), (MACHINES_PEAK, self.peak)];
-        Sample {
-            conditions: Conditions { more: known.into_iter().collect(), ..Conditions::default() },
-            ..sample
-        }
-    }
-
     fn estimate(&self, tool: &str) -> String {
-        let number = |key| self.case.number(key).unwrap_or(0);
-        let time = plimsoll_units::quantity::format_duration(std::time::Duration::from_secs(
-            self.seconds.ceil() as u64,
-        ));
+        let [n, p, q, threads] = ["n", "p", "q", "threads"].map(|key| self.case.number(key).unwrap_or(0));
+        let time = std::time::Duration::from_secs(self.seconds.ceil() as u64);
+        let time = plimsoll_units::quantity::format_duration(time);
         let more = if tool == "hpcc" { ", and up to a minute for hpcc's other parts" } else { "" };
         format!(
-            "cpu.hpl by {tool}: order {} on {} machines, {} × {} processes of {} threads, about {time}{more}",
-            number("n"),
+            "cpu.hpl by {tool}: order {n} on {} machines, {p} × {q} processes of {threads} threads, about {time}{more}",
             self.machines,
-            number("p"),
-            number("q"),
-            number("threads"),
         )
     }
 }
@@ -347,7 +309,7 @@ fn addresses(hosts: &[&HostName]) -> Result<Vec<String>, CannotMeasure> {
         name if plain(name) && host.port.is_none() => Ok(name.to_owned()),
         name => Err(CannotMeasure::not_here(format!(
             "MPI's launcher takes host names without user and port: '{}'",
-            plimsoll_units::text::shown_within(name, 64)
+            shown_within(name, 64)
         ))),
     };
     hosts.iter().map(address).collect()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::app::{Failure, target, unwritten};
+use crate::app::{Failure, target};
 use plimsoll_units::text::shown_path;
 
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -33,7 +33,7 @@ fn put(from: &Path, to: &Path) -> Result<(), Failure> {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_file() {
             let text = fs::read_to_string(entry.path()).map_err(failed)?;
-            target(&to.join(entry.file_name()))?.put(&text).map_err(|e| unwritten(&e))?;
+            target(&to.join(entry.file_name()))?.put(&text)?;
         }
     }
     Ok(())

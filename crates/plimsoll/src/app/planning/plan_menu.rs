@@ -6,7 +6,9 @@ use plimsoll_command::cli::{self, Common, DEFAULT_PLAN, Measurable};
 use plimsoll_command::resolve;
 use plimsoll_machine::Machine;
 use plimsoll_output::report::{Style, StyleOptions};
+use plimsoll_units::text::shown;
 
+use crate::app::signals::is_in_foreground;
 use crate::app::{Failure, plans, prepared};
 
 /// Replaces an unnamed plan by the one chosen on the terminal, or by the default if there is no
@@ -15,25 +17,10 @@ pub(crate) fn named(what: Measurable, common: &Common) -> Result<Measurable, Fai
     if what != Measurable::Unnamed {
         return Ok(what);
     }
-    let name = match is_interactive(common) {
-        true => chosen(common)?,
-        false => DEFAULT_PLAN,
-    };
-    Ok(Measurable::Plan(name.to_owned()))
-}
-
-/// Returns whether stdin, stdout and stderr are a terminal with this process in the foreground.
-fn is_interactive(common: &Common) -> bool {
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
-    is_terminal && !common.quiet && plimsoll_cluster::started_with_others().is_none() && is_in_foreground()
-}
-
-fn is_in_foreground() -> bool {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name: state, parent, process group, session, terminal, foreground process group.
-    let fields: Vec<&str> =
-        stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
-    matches!((fields.get(2), fields.get(5)), (Some(group), Some(foreground)) if group == foreground)
+    let is_alone = !common.quiet && plimsoll_cluster::started_with_others().is_none() && is_in_foreground();
+    let name = if is_terminal && is_alone { chosen(common)? } else { DEFAULT_PLAN };
+    Ok(Measurable::Plan(name.to_owned()))
 }
 
 fn chosen(common: &Common) -> Result<&'static str, Failure> {
@@ -58,14 +45,12 @@ fn menu(rows: &[(&'static str, String)], common: &Common, machine: &Machine, wid
     let columns = |of: &dyn Fn(usize) -> usize| (0..rows.len()).map(of).max().unwrap_or(0);
     let (name_width, time_width) =
         (columns(&|at| rows[at].0.len()), columns(&|at| times[at].chars().count()));
-    let heads: Vec<String> = rows
-        .iter()
-        .zip(&times)
-        .enumerate()
-        .map(|(at, ((name, _), time))| format!("{:>2}  {name:<name_width$}  {time:>time_width$}", at + 1))
-        .collect();
-    let lines: Vec<(&str, String)> =
-        heads.iter().map(String::as_str).zip(rows.iter().map(|(_, about)| about.clone())).collect();
+    let head = |(at, (name, time)): (usize, (&&str, &String))| {
+        format!("{:>2}  {name:<name_width$}  {time:>time_width$}", at + 1)
+    };
+    let (names, about): (Vec<&str>, Vec<String>) = rows.iter().cloned().unzip();
+    let heads: Vec<String> = names.iter().zip(&times).enumerate().map(head).collect();
+    let lines: Vec<(&str, String)> = heads.iter().map(String::as_str).zip(about).collect();
     cli::rows(&lines, width)
 }
 
@@ -114,11 +99,7 @@ fn ask<'a>(names: &[&'a str], input: &mut impl BufRead, out: &mut impl Write) ->
             return Ok(Some(name));
         }
         let last = names.len();
-        writeln!(
-            out,
-            "{} is neither a number from 1 to {last} nor one of these plans",
-            plimsoll_units::text::shown(answer)
-        )?;
+        writeln!(out, "{} is neither a number from 1 to {last} nor one of these plans", shown(answer))?;
     }
 }
 

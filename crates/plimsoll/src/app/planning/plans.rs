@@ -17,7 +17,7 @@ use plimsoll_model::plan::{Plan, write};
 use plimsoll_output::report::{Style, StyleOptions};
 use plimsoll_run::{Planned, expected_seconds, minimum_seconds};
 use plimsoll_units::quantity::{Quantity, Unit};
-use plimsoll_units::text::{format_count, shown_path};
+use plimsoll_units::text::{format_count, read_small, shown_path};
 
 use crate::app::{Failure, code, complain, printed};
 
@@ -73,20 +73,15 @@ pub(crate) fn located(what: &Measurable, mut common: Common) -> Result<Common, F
             None => {}
         }
     }
-    match (&common.target, job.writes) {
-        (Some(RawTarget { device, consent: None }), Some(job)) => Err(unconsented(device, &job)),
-        _ => Ok(common),
-    }
-}
-
-/// Returns the failure for a job file that writes to a device without consent.
-fn unconsented(device: &Path, job: &str) -> Failure {
+    let (Some(RawTarget { device, consent: None }), Some(job)) = (&common.target, job.writes) else {
+        return Ok(common);
+    };
     let device = shown_path(device);
     let line = format!(
         "{job} destroys the data on {device}, which requires --target {device} and --destroy-data-on={device}:SERIAL; \
          nothing was measured"
     );
-    Failure { line, code: code::REFUSED }
+    Err(Failure { line, code: code::REFUSED })
 }
 
 /// Fails, for a run on hosts, if --target is typed or a job file names a directory or device.
@@ -125,29 +120,22 @@ fn shown(what: &Measurable, common: &Common) -> Result<String, Failure> {
     resolve::planned(&plan, &discovered()).map_err(usage)?;
     if let Some(path) = &common.limits {
         let own = plan.file.limits.take();
-        let typed = plimsoll_units::text::read_small(path, 1 << 20).map_err(Failure::usage)?;
+        let typed = read_small(path, 1 << 20).map_err(Failure::usage)?;
         plan.file.limits = Some(own.into_iter().chain([typed]).collect::<Vec<_>>().join("\n"));
     }
-    let server = servers_left_out(&mut plan.file);
-    let left_out: Vec<&str> = [
-        ("--server", server),
+    let servers = plan.file.groups.iter_mut().filter_map(|group| group.lists.remove(SERVER)).count();
+    let flags = [
+        ("--server", servers > 0),
         ("--dir", common.dir.is_some()),
         ("--target", common.target.is_some()),
         ("--reference-path", !common.reference_path.is_empty()),
-    ]
-    .into_iter()
-    .filter_map(|(flag, typed)| typed.then_some(flag))
-    .collect();
-    let head = match left_out.as_slice() {
-        [] => String::new(),
-        flags => format!("# {}: not part of a plan file; add it on the command line\n", flags.join(", ")),
+    ];
+    let left_out = flags.into_iter().filter_map(|(flag, typed)| typed.then_some(flag));
+    let head = match left_out.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        flags => format!("# {flags}: not part of a plan file; add it on the command line\n"),
     };
     Ok(head + &write::text(&plan.file))
-}
-
-fn servers_left_out(plan: &mut PlanFile) -> bool {
-    let removed = plan.groups.iter_mut().filter_map(|group| group.lists.remove(SERVER));
-    removed.count() > 0
 }
 
 /// Checks the plan `name`. Returns one line if it is correct, else one per mistake.
@@ -214,11 +202,11 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
     });
     let mut notes: Vec<String> =
         plan.note.iter().cloned().chain(scaled).chain(longer_than_budget(plan, planned)).collect();
-    let measured = plan.groups.iter().enumerate().filter(|(at, _)| planned.iter().any(|p| p.group == *at));
-    for note in measured.filter_map(|(_, group)| {
-        let name = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-        Some(name + group.note.as_ref()?)
-    }) {
+    for (index, group) in plan.groups.iter().enumerate() {
+        let Some(note) = group.note.as_ref().filter(|_| planned.iter().any(|p| p.group == index)) else {
+            continue;
+        };
+        let note = group.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default() + note;
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -228,21 +216,22 @@ pub(crate) fn notes(plan: &Plan, planned: &[Planned]) -> Vec<String> {
 
 /// Returns a warning if the number of samples, fixed or at least, takes longer than the budget.
 fn longer_than_budget(plan: &Plan, planned: &[Planned]) -> Option<String> {
-    if planned.iter().all(|p| p.sampling.samples.is_none()) {
-        let expected = minimum_seconds(planned);
-        let budget = plan.budget.filter(|budget| expected > *budget)?;
-        let [expected, budget] = [expected, budget].map(|s| Quantity::new(s, Unit::Second).human(2));
-        return Some(format!(
-            "the cases need about {expected}, longer than the budget of {budget}: they get fewer samples, and late ones none; give --budget more time, or shorten --sample-time"
-        ));
-    }
+    let is_open = planned.iter().all(|p| p.sampling.samples.is_none());
     let exact = |p: &&Planned| p.candidate.feasible.is_ok() && p.sampling.samples.is_some();
-    let expected: f64 = planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum();
+    let expected = match is_open {
+        true => minimum_seconds(planned),
+        false => planned.iter().filter(exact).map(|p| expected_seconds(&p.sampling)).sum(),
+    };
     let budget = plan.budget.filter(|budget| expected > *budget)?;
     let [expected, budget] = [expected, budget].map(|s| Quantity::new(s, Unit::Second).human(2));
-    Some(format!(
-        "the number of samples is fixed and they take about {expected}, longer than the budget of {budget}: a case that has begun takes all of them, and cases after the end of the budget are skipped; take fewer --samples, or give --budget more time"
-    ))
+    Some(match is_open {
+        true => format!(
+            "the cases need about {expected}, longer than the budget of {budget}: they get fewer samples, and late ones none; give --budget more time, or shorten --sample-time"
+        ),
+        false => format!(
+            "the number of samples is fixed and they take about {expected}, longer than the budget of {budget}: a case that has begun takes all of them, and cases after the end of the budget are skipped; take fewer --samples, or give --budget more time"
+        ),
+    })
 }
 
 /// Returns the plan's limits, each as the text of a limits file.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SI
 use signal_hook::iterator::Signals;
 
 use super::super::Failure;
-use super::super::signals::spawn_detached;
+use super::super::signals::{is_in_foreground, spawn_detached};
 use crate::output::complain;
 
 /// Exit codes of env(1) for a command that is not found, and one that cannot be run.
@@ -71,12 +72,14 @@ impl SignalRelay {
             SignalTarget::Probe(sender) => {
                 let _ = sender.send(());
             }
-            SignalTarget::Command(pid) if !is_from_terminal(signal) => {
+            // The terminal sends its signals to the command, too, if both are in its foreground.
+            SignalTarget::Command(_) if matches!(signal, SIGINT | SIGQUIT) && is_in_foreground() => {}
+            SignalTarget::Command(pid) => {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     let _ = kill_process(*pid, signal);
                 }
             }
-            SignalTarget::Command(_) | SignalTarget::Nobody => {}
+            SignalTarget::Nobody => {}
         }
     }
 
@@ -105,17 +108,6 @@ impl SignalRelay {
     fn take_continued(&self) -> bool {
         self.is_continued.swap(false, Ordering::Relaxed)
     }
-}
-
-/// Returns whether the terminal sends `signal` to the command, too: both are its foreground.
-fn is_from_terminal(signal: i32) -> bool {
-    if !matches!(signal, SIGINT | SIGQUIT) {
-        return false;
-    }
-    let text = Root::live().text("proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    // Process group, and that of the terminal's foreground (proc_pid_stat(5)).
-    fields.get(2).zip(fields.get(5)).is_some_and(|(group, foreground)| group == foreground)
 }
 
 /// A command that ran, and what was observer.
@@ -152,23 +144,18 @@ pub(super) fn run(
     let end = observer.until_end(&mut child, &ended);
     relay.set(SignalTarget::Nobody);
     // The process stays a zombie until here, so its ID was not another's.
-    let status = child.wait().map_or(ExitStatusShown::Code(0), shown_status);
+    let status = child.wait().ok();
     let own = observer.watch.own_cpu_seconds();
     Ok(RanCommand {
-        status,
+        status: match status.and_then(|status| status.signal()) {
+            Some(signal) => ExitStatusShown::Signal(signal),
+            None => ExitStatusShown::Code(status.and_then(|status| status.code()).unwrap_or(0)),
+        },
         elapsed_s: end.saturating_duration_since(started).as_secs_f64(),
         missing: observer.watch.missing(),
         observer_s: own.zip(cpu_before).map(|(own, before)| own - before),
         intervals: observer.intervals,
     })
-}
-
-fn shown_status(status: std::process::ExitStatus) -> ExitStatusShown {
-    use std::os::unix::process::ExitStatusExt;
-    match status.signal() {
-        Some(signal) => ExitStatusShown::Signal(signal),
-        None => ExitStatusShown::Code(status.code().unwrap_or(0)),
-    }
 }
 
 /// Returns a channel with the time at which the process `pid` ended; it is not reaped.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use plimsoll_command::cli::SteadyCommand;
 use plimsoll_steady::{STEADY_SCHEMA, SteadyDocument};
+use plimsoll_units::text::{read_small, shown_within};
 
-use super::super::{Failure, store_failure, target, unwritten};
+use super::super::{Failure, target};
 use crate::output;
 
 /// Largest document of a baseline in bytes.
@@ -18,7 +19,7 @@ pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDo
     let path = if file.is_file() {
         file.to_owned()
     } else {
-        let location = output::location(typed.store.as_deref()).map_err(|e| store_failure(&e))?;
+        let location = output::location(typed.store.as_deref())?;
         let Some(location) = location else {
             return Err(Failure::usage(format!(
                 "--baseline {name} requires a history: --store none has none"
@@ -26,13 +27,13 @@ pub(super) fn baseline(typed: &SteadyCommand) -> Result<Option<(String, SteadyDo
         };
         location.directory().join("steady").join(format!("{}.json", plimsoll_units::text::shown(name)))
     };
-    let shown = plimsoll_units::text::shown_within(name, 80);
+    let shown = shown_within(name, 80);
     let wrong = |why: String| {
         Failure::usage(format!(
             "--baseline must be last, a name of plimsoll steady --save, or a document of --format json: {shown}: {why}"
         ))
     };
-    let text = plimsoll_units::text::read_small(&path, MAX_BASELINE_BYTES).map_err(wrong)?;
+    let text = read_small(&path, MAX_BASELINE_BYTES).map_err(wrong)?;
     let document: SteadyDocument = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
     if document.schema != STEADY_SCHEMA {
         return Err(wrong(format!("it is not {STEADY_SCHEMA}")));
@@ -48,16 +49,16 @@ pub(super) fn keep(typed: &SteadyCommand, document: &SteadyDocument) -> Result<(
         (Ok(None), Some(_)) => {
             return Err(Failure::usage("--save requires a history: --store none has none"));
         }
-        (Err(e), Some(_)) => return Err(store_failure(&e)),
+        (Err(e), Some(_)) => return Err(e.into()),
     };
     let mut kept = document.clone();
     kept.runs.iter_mut().for_each(|run| run.intervals.clear());
     let text = serde_json::to_string_pretty(&kept).map_err(|e| Failure::environment(e.to_string()))?;
     let write = |name: &str| -> Result<(), Failure> {
-        let directory = location.file_path("steady").map_err(|e| store_failure(&e))?;
+        let directory = location.file_path("steady")?;
         std::fs::create_dir_all(&directory)
             .map_err(|e| Failure::environment(format!("cannot create {}: {e}", directory.display())))?;
-        target(&directory.join(format!("{name}.json")))?.put(&text).map_err(|e| unwritten(&e))
+        Ok(target(&directory.join(format!("{name}.json")))?.put(&text)?)
     };
     match &typed.save {
         Some(name) => write("last").and_then(|()| write(name)),

@@ -15,12 +15,12 @@ use plimsoll_steady::{
     SteadyVerdict, judge, summary,
 };
 use plimsoll_system::wall;
+use plimsoll_units::text::shown_bytes;
 
 use super::progress::ProgressText;
-use super::{Failure, code, target, unwritten};
+use super::{Failure, code, target};
 use crate::output;
 use child::SignalRelay;
-use probe::MachineProbe;
 
 /// Cache of one core if discovery does not find it, in bytes.
 const USUAL_CACHE: u64 = 1 << 20;
@@ -33,10 +33,10 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
     let style = Style::detect(StyleOptions { quiet: typed.quiet, ..StyleOptions::default() });
     let progress = ProgressText { style: &style };
     let relay = SignalRelay::start()?;
-    let probe = MachineProbe::new(typed)?;
-    let machine = probe.machine();
+    let prepared = probe::prepare(typed)?;
+    let machine = &prepared.machine;
     progress.show("steady: probing before the command");
-    let before = probe.measure(&relay);
+    let before = probe::measure(&prepared, &relay);
     progress.clear();
     if relay.is_interrupted() {
         return Ok(ExitCode::from(code::INTERRUPTED));
@@ -62,14 +62,14 @@ pub(super) fn steady(typed: &SteadyCommand) -> Result<ExitCode, Failure> {
         return Ok(failure);
     }
     progress.show("steady: probing after the command");
-    let after = if relay.is_interrupted() { Vec::new() } else { probe.measure(&relay) };
+    let after = if relay.is_interrupted() { Vec::new() } else { probe::measure(&prepared, &relay) };
     progress.clear();
     document.levels = probe::levels(&before, &after);
     document.testbed = document.machine.testbed();
     decide(&mut document, baseline.as_ref());
     output::print_line(report::format::steady::text(&document, "text").trim_end());
     if let Some(to) = &to {
-        to.put(&report::format::steady::text(&document, &typed.format)).map_err(|e| unwritten(&e))?;
+        to.put(&report::format::steady::text(&document, &typed.format))?;
     }
     kept::keep(typed, &document)?;
     let is_steady = document.answer == SteadyAnswer::HeldStill;
@@ -139,5 +139,5 @@ fn cache(machine: &Machine) -> u64 {
 }
 
 fn shown(word: &std::ffi::OsStr) -> String {
-    plimsoll_units::text::shown_bytes(word.as_encoded_bytes())
+    shown_bytes(word.as_encoded_bytes())
 }

@@ -5,14 +5,11 @@ use std::time::Duration;
 use plimsoll_bench::Better;
 use plimsoll_bench::label::full;
 use plimsoll_command::cli::{Common, Measurable, SteadyCommand};
-use plimsoll_machine::Machine;
 use plimsoll_model::measurement::Measurement;
-use plimsoll_run::SingleNodePace;
 use plimsoll_steady::ProbeLevel;
-use plimsoll_system::wall;
 
 use super::super::prepared::PreparedRun;
-use super::super::{Failure, MachineRun, document};
+use super::super::{Failure, carry_out, document};
 use super::child::SignalRelay;
 
 /// Longest time of one probe; cases that are not done by then are left out.
@@ -22,34 +19,23 @@ const LEAST_CHANGE: f64 = 0.2;
 /// Multiple of the confidence interval's half width that may be real.
 const HALF_WIDTHS: f64 = 4.0;
 
-pub(super) struct MachineProbe {
-    prepared: PreparedRun,
+pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
+    let common = Common { dir: typed.disk.clone(), quiet: true, ..Common::default() };
+    let plan = Measurable::Plan("steady".to_owned());
+    let mut prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some())?;
+    prepared.planned.retain(|planned| {
+        let case = &planned.candidate.case;
+        planned.candidate.feasible.is_ok()
+            && (typed.disk.is_some() || !plimsoll_bench::subsystem_of(case).on_files)
+    });
+    Ok(prepared)
 }
 
-impl MachineProbe {
-    pub(super) fn new(typed: &SteadyCommand) -> Result<Self, Failure> {
-        let common = Common { dir: typed.disk.clone(), quiet: true, ..Common::default() };
-        let mut prepared = PreparedRun::where_named(&Measurable::Plan("steady".to_owned()), &common, None)?;
-        prepared.planned.retain(|planned| {
-            let case = &planned.candidate.case;
-            planned.candidate.feasible.is_ok()
-                && (typed.disk.is_some() || !plimsoll_bench::subsystem_of(case).on_files)
-        });
-        Ok(Self { prepared })
-    }
-
-    pub(super) fn machine(&self) -> &Machine {
-        &self.prepared.machine
-    }
-
-    /// Measures the cases for at most [`MOST_TIME`]. Returns those that have a figure.
-    pub(super) fn measure(&self, relay: &SignalRelay) -> Vec<Measurement> {
-        let ends = relay.probe_ends(MOST_TIME);
-        let run = document(&self.prepared, &wall::run_id(), None);
-        let Ok(mut machine_run) = MachineRun::new(&self.prepared, run, ends, None) else { return Vec::new() };
-        machine_run.carry_out(&self.prepared, &mut SingleNodePace, &mut |_| {});
-        machine_run.document.measurements
-    }
+/// Measures the cases for at most [`MOST_TIME`]. Returns those that have a figure.
+pub(super) fn measure(prepared: &PreparedRun, relay: &SignalRelay) -> Vec<Measurement> {
+    let ends = relay.probe_ends(MOST_TIME);
+    let ran = carry_out(prepared, document(prepared), ends, None, &mut drop);
+    ran.map(|(run, _)| run.measurements).unwrap_or_default()
 }
 
 /// Joins the figures of the probe before and after the command.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use plimsoll_bench::subsystem_of;
+use plimsoll_machine::processes::disk_bytes;
 use plimsoll_machine::{Root, StateSnapshot, StateWatch, health};
 use plimsoll_metal::usage::cpu_seconds_with_children;
 use plimsoll_model::case::Case;
@@ -12,17 +13,18 @@ use plimsoll_output::report::Style;
 use plimsoll_result::event::RunEvent;
 use plimsoll_run::clock::SystemClock;
 use plimsoll_run::worker::Workers;
-use plimsoll_run::{Harness, Planned, SingleNodePace};
+use plimsoll_run::{Harness, Planned};
 use plimsoll_system::wall;
 use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::format_count;
 use plimsoll_watch::{
-    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, SkippedProbe, SpentShares, Stopped,
-    WatchJournal, WatchProbe, WatchSession,
+    JournalContent, JournalEntry, ProbeSchedule, ProbedCase, WatchJournal, WatchMark, WatchProbe,
+    WatchResources, WatchSession,
 };
 
-use super::super::own_program;
 use super::super::prepared::PreparedRun;
 use super::super::progress::ProgressText;
+use super::super::{first_node, own_program};
 use crate::output::complain;
 
 /// Longest wait before the clock that counts sleep is read again; a wait does not count it.
@@ -37,15 +39,9 @@ const WAITING: f64 = 0.1;
 /// Most seconds that a network case sends in addition to its samples and warm-up.
 const MAX_EXTRA_SEND_SECONDS: f64 = 5.0;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    Over,
-    Asked,
-}
-
 pub(super) struct Probing<'a> {
     prepared: &'a PreparedRun,
-    journal: WatchJournal,
+    pub(super) journal: WatchJournal,
     schedule: ProbeSchedule,
     asked: Receiver<()>,
     style: Style,
@@ -81,19 +77,13 @@ impl<'a> Probing<'a> {
         Self {
             prepared,
             journal,
-            schedule: ProbeSchedule::new(
-                begun.every,
-                begun.shares,
-                kept.spent() + session.spent,
-                spent,
-                seed,
-            ),
+            schedule: ProbeSchedule::new(begun.every, begun.shares, kept.spent + session.spent, spent, seed),
             asked,
             style,
             seconds: begun.seconds,
             idle_only: begun.idle_only,
             run: begun.run.id.clone(),
-            node: begun.run.nodes.first().map(|node| node.name.clone()).unwrap_or_default(),
+            node: first_node(&begun.run),
             origin: (session.at, session.since_boot),
             last: last.map(|probe| probe.at),
             probes: kept.probes.len(),
@@ -104,35 +94,42 @@ impl<'a> Probing<'a> {
         }
     }
 
-    pub(super) fn stopped(&mut self) {
-        let spent = SpentShares { cpu: self.cpu_spent(), ..SpentShares::default() };
-        self.write(&JournalEntry::Stopped(Stopped { at: self.now(), spent }));
+    /// Probes until time is over or a signal stops the watch. Returns whether a signal did.
+    pub(super) fn is_stopped(&mut self) -> bool {
+        let is_stopped = self.all();
+        let spent = WatchResources { cpu: self.cpu_spent(), ..WatchResources::default() };
+        self.write(&JournalEntry::Stopped(WatchMark { at: self.now(), busy: None, spent }));
+        is_stopped
     }
 
-    pub(super) fn journal(self) -> WatchJournal {
-        self.journal
-    }
-
-    /// Probes until time is over or a signal requests the end. Returns the reason of the end.
-    pub(super) fn all(&mut self) -> Ending {
+    fn all(&mut self) -> bool {
         loop {
             let now = self.now();
             let due = self.last.map_or(now, |last| self.schedule.next(last).max(now));
             if due >= self.seconds {
-                let over = self.waited(self.seconds, None);
-                return over.unwrap_or(Ending::Over);
+                return self.is_stopped_until(self.seconds, None);
             }
-            if let Some(stopped) = self.waited(due, Some(due)) {
-                return stopped;
+            if self.is_stopped_until(due, Some(due)) {
+                return true;
             }
             self.last = Some(self.now());
-            let stopped = match self.busy() {
-                Err(stopped) => Some(stopped),
-                Ok(Some(busy)) => self.passed_over(busy),
-                Ok(None) => self.probe(),
-            };
-            if let Some(stopped) = stopped {
-                return stopped;
+            let mut busy = None;
+            if self.idle_only {
+                let before = self.state.snapshot();
+                if self.asked.recv_timeout(OBSERVED).is_ok() {
+                    return true;
+                }
+                busy = self.busy_since(&before);
+            }
+            match busy {
+                Some(busy) => {
+                    let spent = WatchResources { cpu: self.cpu_spent(), ..WatchResources::default() };
+                    self.schedule.record_use(spent);
+                    let at = self.last.unwrap_or_default();
+                    self.write(&JournalEntry::Passed(WatchMark { at, busy: Some(busy), spent }));
+                }
+                None if self.probe() => return true,
+                None => {}
             }
         }
     }
@@ -143,50 +140,31 @@ impl<'a> Probing<'a> {
         at + wall::since_boot() - since_boot
     }
 
-    /// Waits until `until` seconds of the watch. Returns the reason if the watch must end before.
+    /// Waits until `until` seconds of the watch. Returns whether a signal stopped the watch before.
     /// `next` is the time of the next probe, to show.
-    fn waited(&self, until: f64, next: Option<f64>) -> Option<Ending> {
+    fn is_stopped_until(&self, until: f64, next: Option<f64>) -> bool {
         self.shown(next);
-        loop {
+        let mut is_stopped = false;
+        while !is_stopped {
             let left = until - self.now();
             if left <= 0.0 {
-                self.progress().clear();
-                return None;
+                break;
             }
-            let wait =
-                Duration::try_from_secs_f64(left).unwrap_or(MAX_SLEEP_LOOK_TIME).min(MAX_SLEEP_LOOK_TIME);
-            match self.asked.recv_timeout(wait) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                    self.progress().clear();
-                    return Some(Ending::Asked);
-                }
-            }
+            let left = Duration::try_from_secs_f64(left).unwrap_or(MAX_SLEEP_LOOK_TIME);
+            let came = self.asked.recv_timeout(left.min(MAX_SLEEP_LOOK_TIME));
+            is_stopped = came != Err(RecvTimeoutError::Timeout);
         }
+        self.progress().clear();
+        is_stopped
     }
 
     /// Returns the number of CPUs that other processes use, if too many for `--idle-only`.
-    fn busy(&self) -> Result<Option<f64>, Ending> {
-        if !self.idle_only {
-            return Ok(None);
-        }
-        let before = self.state.snapshot();
-        if self.asked.recv_timeout(OBSERVED).is_ok() {
-            return Err(Ending::Asked);
-        }
+    fn busy_since(&self, before: &StateSnapshot) -> Option<f64> {
         let cpus = &self.prepared.machine.cpu.allowed;
         let change = before.until(&self.state.snapshot(), cpus);
         let busy = change.busy_share.unwrap_or(0.0) * cpus.len() as f64;
         let waits = change.io_pressure.is_some_and(|share| share >= WAITING);
-        Ok((busy >= BUSY_CPUS || waits).then_some(busy))
-    }
-
-    fn passed_over(&mut self, busy: f64) -> Option<Ending> {
-        let spent = SpentShares { cpu: self.cpu_spent(), ..SpentShares::default() };
-        self.schedule.record_use(spent);
-        let at = self.last.unwrap_or_default();
-        self.write(&JournalEntry::Passed(SkippedProbe { at, busy, spent }));
-        None
+        (busy >= BUSY_CPUS || waits).then_some(busy)
     }
 
     /// Adds an entry to the journal. If that fails it is lost: a full disk may have room later.
@@ -203,24 +181,30 @@ impl<'a> Probing<'a> {
         spent
     }
 
-    fn probe(&mut self) -> Option<Ending> {
+    /// Makes a probe. Returns whether a signal stopped the watch.
+    fn probe(&mut self) -> bool {
         let at = self.last.unwrap_or_default();
         let cpus = &self.prepared.machine.cpu.allowed;
         let before = self.snapshot.until(&self.state.snapshot(), cpus);
         let slept = asleep() - std::mem::replace(&mut self.slept, asleep());
-        let transferred = transferred();
-        let measured = self.measured(at);
-        let disk =
-            transferred.zip(self::transferred()).map_or(0.0, |(before, after)| (after - before).max(0.0));
-        let ProbeResults { outcomes, seconds, left_out, interrupted } = measured;
+        let (root, own) = (Root::live(), std::process::id());
+        let bytes_before = disk_bytes(&root, own);
+        let ProbeResults { outcomes, seconds, left_out, interrupted } = self.measured(at);
+        let bytes = bytes_before.zip(disk_bytes(&root, own));
+        let disk = bytes.map_or(0.0, |(before, after)| after.saturating_sub(before) as f64);
         let network = outcomes.iter().zip(seconds).map(|(outcome, seconds)| sent(outcome, seconds)).sum();
-        let spent = SpentShares { cpu: self.cpu_spent(), disk, network };
+        let spent = WatchResources { cpu: self.cpu_spent(), disk, network };
         self.schedule.record_use(spent);
         self.snapshot = self.state.snapshot();
         if outcomes.is_empty() && interrupted {
-            return Some(Ending::Asked);
+            return true;
         }
-        self.report_outcomes(&outcomes);
+        for outcome in outcomes.iter().filter(|_| self.probes == 0) {
+            if let Some(why) = &outcome.ended {
+                let case = plimsoll_bench::label::full(&outcome.case);
+                complain(&format!("{case}: {why}; the watch goes on and tries again"));
+            }
+        }
         let celsius = health::temperatures(&Root::live()).into_iter().reduce(f64::max);
         let cases = outcomes.into_iter().map(|outcome| ProbedCase::of(outcome, at)).collect();
         let probe = WatchProbe {
@@ -237,16 +221,7 @@ impl<'a> Probing<'a> {
         };
         self.write(&JournalEntry::Probe(Box::new(probe)));
         self.probes += 1;
-        interrupted.then_some(Ending::Asked)
-    }
-
-    fn report_outcomes(&self, outcomes: &[Outcome]) {
-        for outcome in outcomes.iter().filter(|_| self.probes == 0) {
-            if let Some(why) = &outcome.ended {
-                let case = plimsoll_bench::label::full(&outcome.case);
-                complain(&format!("{case}: {why}; the watch goes on and tries again"));
-            }
-        }
+        interrupted
     }
 
     /// Measures the cases whose budgets allow it at second `at`, by workers that then end.
@@ -273,7 +248,6 @@ impl<'a> Probing<'a> {
         let ran = Harness {
             station: &mut station,
             clock: &mut clock,
-            pace: &mut SingleNodePace,
             emit: &mut |event| {
                 if let RunEvent::Preparing { .. } = event {
                     begun.push(wall::monotonic());
@@ -291,14 +265,10 @@ impl<'a> Probing<'a> {
     }
 
     fn shown(&self, next: Option<f64>) {
-        let left = plimsoll_output::report::watch::format_duration(self.seconds - self.now());
-        let next = next.map_or_else(String::new, |next| {
-            format!(
-                ", the next one in {}",
-                plimsoll_output::report::watch::format_duration(next - self.now())
-            )
-        });
-        let probes = plimsoll_units::text::format_count(self.probes, "probe");
+        let until = |time: f64| plimsoll_output::report::watch::format_duration(time - self.now());
+        let left = until(self.seconds);
+        let next = next.map_or_else(String::new, |next| format!(", the next one in {}", until(next)));
+        let probes = format_count(self.probes, "probe");
         self.progress().show(&format!("watch: {probes}{next}, {left} left"));
     }
 
@@ -317,13 +287,6 @@ struct ProbeResults {
 
 fn asleep() -> f64 {
     wall::since_boot() - wall::monotonic()
-}
-
-/// Returns the disk bytes moved by this process and its ended children (proc_pid_io(5)).
-fn transferred() -> Option<f64> {
-    let text = Root::live().text("proc/self/io").ok()?;
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
-    Some(value("read_bytes:")? + value("write_bytes:")?)
 }
 
 /// Returns an upper bound of the bytes that a case has sent and received in `seconds`; 0 without a

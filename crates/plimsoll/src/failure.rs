@@ -1,0 +1,77 @@
+//! The error that ends a command, and its exit code.
+
+use plimsoll_history::{StoreError, StoreErrorKind};
+use plimsoll_output::report::target::UnwritableTarget;
+
+/// An error that ends the command: one line, and the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}")]
+pub struct Failure {
+    /// Message: what failed, why, and what to do.
+    pub line: String,
+    /// Exit code, one of [`code`].
+    pub code: u8,
+}
+
+/// Exit codes (documented in the reference).
+pub mod code {
+    /// A check or requirement failed.
+    pub const VERDICT: u8 = 1;
+    /// Wrong usage or input; nothing was measured.
+    pub const USAGE: u8 = 2;
+    /// Refused for safety.
+    pub const REFUSED: u8 = 3;
+    /// The environment failed.
+    pub const ENVIRONMENT: u8 = 4;
+    /// The server failed.
+    pub const SERVER_FAILED: u8 = 5;
+    /// `plimsoll gate` cannot decide whether the machine is healthy, or the machine did not hold
+    /// still during `plimsoll steady --fail-unless-steady`.
+    pub const UNDECIDED: u8 = 6;
+    /// Interrupted by the user.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+impl Failure {
+    /// Creates a failure for wrong usage, found before anything was measured.
+    pub fn usage(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: code::USAGE }
+    }
+
+    /// Creates a failure whose cause is the system, not the command line.
+    pub fn environment(line: impl Into<String>) -> Self {
+        Self { line: line.into(), code: code::ENVIRONMENT }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match &error {
+            e if e.kind == StoreErrorKind::Refused => code::REFUSED,
+            e if e.is_not_found() => code::USAGE,
+            _ => code::ENVIRONMENT,
+        };
+        Self { line: error.to_string(), code }
+    }
+}
+
+impl From<UnwritableTarget> for Failure {
+    fn from(error: UnwritableTarget) -> Self {
+        match &error {
+            UnwritableTarget::Refused { .. } => unfit(&error),
+            UnwritableTarget::Failed { .. } => Self::environment(error.to_string()),
+        }
+    }
+}
+
+/// Returns the failure for an output that cannot be opened; a failure to write it differs.
+pub(crate) fn unfit(error: &UnwritableTarget) -> Failure {
+    let code = match error {
+        UnwritableTarget::Refused { .. } => code::REFUSED,
+        UnwritableTarget::Failed { cause, .. } if cause.kind() == std::io::ErrorKind::TimedOut => {
+            code::INTERRUPTED
+        }
+        UnwritableTarget::Failed { .. } => code::USAGE,
+    };
+    Failure { line: error.to_string(), code }
+}
