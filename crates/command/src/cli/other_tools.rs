@@ -1,8 +1,8 @@
 //! Options and words of other tools with their equivalents in plimsoll. They are only answered, not
 //! accepted, as their meaning is not always the same.
 
-/// Another tool, its options as typed, what it is here, and an example, whose command the row applies
-/// to. A typed word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
+/// Another tool, its options as typed, what it is here, and an example, to whose command the row
+/// applies. A typed word that ends in `=` or `/` is a prefix, one that begins with `.` a suffix.
 type OptionRow = (&'static str, &'static [&'static str], &'static str, &'static str);
 
 /// Returns the command of a row's example.

@@ -166,8 +166,8 @@ pub(super) fn check_baseline_store(
     }
 }
 
-/// Fails for a requirement that no case of the run, which has a single node, can meet. Returns notes
-/// on requirements that do not apply to all cases.
+/// Fails for a requirement that no case of the run, which has a single node, can meet. Returns
+/// notes on requirements that do not apply to all cases.
 pub(super) fn check_applicable(
     requirements: &[Requirement],
     planned: &[Planned],
