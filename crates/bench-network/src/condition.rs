@@ -1,6 +1,6 @@
 //! Conditions of network samples. `{}` in a name is `near` (client) or `far`; booleans are 1 or 0.
 
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
 
 const fn row(name: &'static str, unit: &'static str, about: &'static str) -> OwnCondition {
     OwnCondition::new(name, unit, about)

@@ -5,7 +5,10 @@ use crate::condition::{
     END_FULLEST_CPU_BUSY, END_NIC_DROPS, END_NIC_ERRORS, END_TCP_RETRANSMITS, TCP_BUFFER_LIMITED, TCP_CWND,
     TCP_MSS, TCP_RECEIVER_LIMITED, TCP_RETRANSMITS, TCP_RTT, TCP_TIMESTAMPS,
 };
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::sample::Numbers;
+use plimsoll_server::traffic::tcp::TcpOutcome;
+use plimsoll_server::wire::TcpOrder;
 use plimsoll_server::wire::{EndReport, SendingReport, TcpLook};
 
 pub(super) fn conditions(work: &TcpOrder, outcome: &TcpOutcome, there: &EndReport) -> Numbers {

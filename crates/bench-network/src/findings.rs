@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Tcp;
 use crate::condition::{END_CPU, END_FULLEST_CPU, PATH_LOOPBACK, TCP_BUFFER_LIMITED, TCP_RECEIVER_LIMITED};
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::view::{PlainFinding, RunView, Topic};
 use plimsoll_units::quantity::percent;
 

@@ -1,10 +1,13 @@
 //! Rate limits of a path below its link, and warnings about those that results reach or refute.
 
 use crate::condition::{FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
-use crate::prelude::*;
+use crate::job::NetworkJob;
 use crate::warning::Holder;
+use crate::warning::NetworkWarning;
+use plimsoll_model::sample::Numbers;
 use plimsoll_server::serve::Caps;
 use plimsoll_server::wire::Shaping;
+use plimsoll_server::wire::{Direction, Welcome};
 use plimsoll_stats::median;
 
 /// Share of a packet-based limit from which a result reaches it; headers take up to a tenth.

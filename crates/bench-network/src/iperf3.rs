@@ -12,11 +12,14 @@ use serde_json::{Value, json};
 
 use crate::condition::{END_CPU, OFFERED, TCP_RETRANSMITS};
 use crate::fact::FAR_END_PROGRAM;
+use crate::job::NetworkJob;
+use crate::lost_link::lost_links;
 use crate::path::Path;
-use crate::prelude::*;
 use crate::server::{Address, SCHEME};
 use crate::session::dropped_here;
+use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, random_bytes};
 use crate::{JITTER, lost_link};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::send::{SendEnd, SendOrders, StreamSent, send};
 use plimsoll_server::traffic::socket::{bind_address, dial};
@@ -24,6 +27,7 @@ use plimsoll_server::traffic::udp::account::{DatagramLayout, DatagramTally, Stre
 use plimsoll_server::traffic::udp::flow::{self, FlowEnd, FlowShape, UNKNOWN_COUNT};
 use plimsoll_server::traffic::udp::pace::DatagramPace;
 use plimsoll_server::traffic::{SharedTransfer, is_dropped_here, nothing_yet, thread_cpu};
+use plimsoll_server::wire::{Direction, HANDSHAKE, Sending, Sockets};
 use plimsoll_server::wire::{Gone, RESULTS, read_before};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);

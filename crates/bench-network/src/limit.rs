@@ -6,9 +6,11 @@
 mod held;
 
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_SPEED};
-use crate::prelude::*;
+use crate::{GOODPUT, MESSAGES_METRIC};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::LimitScope;
 use plimsoll_model::limit::device::{Burstable, NetworkPromise};
+use plimsoll_model::limit::frame::ETHERNET;
 use plimsoll_model::limit::frame::{IPV4_HEADER, IPV6_HEADER, PASSED_BY, rest_on_shown_speed};
 use plimsoll_model::limit::user::OF_VIRTUAL_DEVICES;
 

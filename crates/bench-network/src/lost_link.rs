@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::prelude::*;
+use crate::warning::NetworkWarning;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

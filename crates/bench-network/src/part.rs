@@ -2,7 +2,7 @@
 
 use crate::condition::{POLICED, SHAPED};
 use crate::fact::LINK;
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::setting::{Setting, SettingKind};
 use plimsoll_bench_api::{Subsystem, spread_cpus};
 

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::condition::{PATH_COPY, PATH_IPV6, PATH_LINE, PATH_LOOPBACK, PATH_MTU, PATH_SPEED, SHAPED};
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Root;
+use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::{route, shaper};
 use plimsoll_server::wire::Shaping;
 

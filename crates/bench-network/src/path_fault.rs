@@ -5,8 +5,15 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::prelude::*;
+use crate::lost_link::LostLink;
+use crate::session::ServerSession;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::tcp::TcpInfo;
+use plimsoll_server::traffic::PinnedCpus;
 use plimsoll_server::traffic::TransferEnd;
+use plimsoll_server::wire::{
+    Direction, Message, OrderedAmount, Receiving, Sending, Sockets, TcpOrder, UdpOrder,
+};
 
 /// Segment sizes of the probe, bytes: smallest path, common tunnels, Ethernet, jumbo frames.
 const SEGMENTS: [u16; 12] = [536, 1000, 1200, 1300, 1340, 1360, 1380, 1400, 1420, 1440, 4000, 8000];

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_server::serve::{PrivateOrder, PrivateReply};
+use plimsoll_server::traffic::PinnedCpus;
 use plimsoll_server::traffic::{describe_io_error, is_out_of_descriptors};
+use plimsoll_server::wire::{HANDSHAKE, SharedKey};
 
 const MAX_LINE: u64 = 4096;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Serialize};
 
-use crate::prelude::*;
+use plimsoll_model::sample::CannotMeasure;
 use plimsoll_server::wire::PORT;
 
 pub(super) const SCHEME: &str = "iperf3://";

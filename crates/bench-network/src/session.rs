@@ -5,18 +5,23 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::lost_link::{LostLink, lost_links};
+use crate::path_fault::PathDirection;
 use crate::path_fault::{self, PathFault};
-use crate::prelude::*;
 use crate::process::ServerProcess;
 use crate::server::Address;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_machine::Root;
 use plimsoll_server::traffic::account::CounterSource;
 use plimsoll_server::traffic::link_watch::LinkLoss;
 use plimsoll_server::traffic::socket::{self, dial};
+use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::traffic::tcp::{TcpMeans, transfer};
 use plimsoll_server::traffic::{self, TransferEnd, is_out_of_descriptors, raise_descriptors, route, udp};
+use plimsoll_server::traffic::{LostTransfer, PinnedCpus};
 use plimsoll_server::wire::handshake::HandshakeError;
 use plimsoll_server::wire::{Channel, Echoed, EndAccount, Gone, Hex128, Join, RESULTS, WireError};
+use plimsoll_server::wire::{HANDSHAKE, Message, SharedKey, Sockets, TcpOrder, UdpOrder, Welcome};
 
 /// Longest total wait while the server works for other clients.
 const QUEUE: Duration = Duration::from_secs(90);

@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::condition::BASE_RATE;
 use crate::fact::{TOKEN_BUCKET_DOWN, TOKEN_BUCKET_UP, TokenBucket};
-use crate::prelude::*;
+use crate::warning::NetworkWarning;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::sample::Numbers;
+use plimsoll_server::traffic::nanos;
+use plimsoll_server::wire::{ArrivalTimeline, Direction};
 use plimsoll_stats::{ArrivalStretch, Bucket};
 
 const PAUSE: Duration = Duration::from_millis(250);

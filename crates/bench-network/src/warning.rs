@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::prelude::*;
+use crate::lost_link::LostLink;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::warning::Warn;
 use plimsoll_units::quantity::significant;
 

@@ -52,36 +52,23 @@ pub struct BaselineRuns {
     pub open: Vec<OpenRegression>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SearchEnd {
-    /// Runs before the run, and the run itself if it was accepted.
-    Before,
-    /// Runs up to and including the run.
-    Through,
-}
-
 impl Store {
     /// Returns the ID of the last complete run before `run` with the same plan and machine and with
     /// results, not imported; `None` without one.
     pub fn run_before(&self, run: &Run) -> Result<Option<String>, StoreError> {
-        let candidates = self.candidates(run, SearchEnd::Before)?;
+        let candidates = self.candidates(run, false)?;
         Ok(candidates.iter().map(|one| one.id.clone()).rfind(|id| *id != run.id))
     }
 
     /// Returns at most `count` earlier complete runs with the plan and machine of `run`, from the
     /// last accepted run on. Runs since a lasting regression, which `open` lists, are excluded.
     pub fn baseline(&self, run: &Run, count: usize) -> Result<BaselineRuns, StoreError> {
-        let candidates = self.candidates(run, SearchEnd::Before)?;
+        let candidates = self.candidates(run, false)?;
         let found = self.earlier(run, &candidates, count)?;
         let open = |loss: lasting::LastingLoss| {
-            let since = candidates.get(loss.since)?;
-            Some(OpenRegression {
-                case: loss.case,
-                metric: loss.metric,
-                since: since.id.clone(),
-                started: since.started.clone(),
-                change: loss.change,
-            })
+            let lasting::LastingLoss { case, metric, since, change, .. } = loss;
+            let RunFacts { id: since, started, .. } = (*candidates.get(since)?).clone();
+            Some(OpenRegression { case, metric, since, started, change })
         };
         let runs = found.baseline.into_iter().filter_map(|index| Some(candidates.get(index)?.id.clone()));
         Ok(BaselineRuns { runs: runs.collect(), open: found.open.into_iter().filter_map(open).collect() })
@@ -90,7 +77,7 @@ impl Store {
     /// Tags `run`, or the first run of its last open regression, as accepted: no earlier run is in
     /// a later baseline. Returns the ID of the tagged run.
     pub fn accept(&mut self, run: &Run) -> Result<String, StoreError> {
-        let candidates = self.candidates(run, SearchEnd::Through)?;
+        let candidates = self.candidates(run, true)?;
         let found = self.earlier(run, &candidates, MOST_BASELINE)?;
         let first = found.open.last().and_then(|loss| candidates.get(loss.since));
         let first = first.map_or_else(|| run.id.clone(), |first| first.id.clone());
@@ -125,14 +112,14 @@ impl Store {
     }
 
     /// Returns the runs that a baseline of `run` may use, the oldest first: from the last accepted
-    /// run on, at most [`MAX_SEARCHED`]. `until` decides whether `run` itself is included.
-    fn candidates(&self, run: &Run, until: SearchEnd) -> Result<Vec<&RunFacts>, StoreError> {
+    /// run on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if it was accepted.
+    fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();
         for facts in self.runs_up_to(run)?.into_iter().rev() {
             let is_accepted = remarks.has(&facts.id, ACCEPTED);
             let is_whole = facts.status == RunStatus::Complete && facts.counts.ok > 0;
-            let is_meant = facts.id != run.id || until == SearchEnd::Through || is_accepted;
+            let is_meant = facts.id != run.id || with_run || is_accepted;
             if is_whole && is_meant && self.is_own(facts, run) {
                 found.push(facts);
             }

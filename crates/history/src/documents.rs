@@ -133,25 +133,19 @@ pub(super) fn read_unpacked(path: &Path) -> Result<String, UnreadDocument> {
     let unpacking =
         MultiGzDecoder::new(BufReader::with_capacity(1 << 16, regular(path)?)).take(MAX_BYTES + 1);
     BufReader::with_capacity(1 << 16, unpacking).read_to_string(&mut text)?;
-    match text.len() as u64 > MAX_BYTES {
-        true => Err(UnreadDocument::Damaged(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20))),
-        false => Ok(text),
-    }
+    let too_large = || UnreadDocument::Damaged(format!("it is larger than {} MiB unpacked", MAX_BYTES >> 20));
+    (text.len() as u64 <= MAX_BYTES).then_some(text).ok_or_else(too_large)
 }
 
 pub(super) fn regular(path: &Path) -> Result<File, UnreadDocument> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let damaged = |why: &str| UnreadDocument::Damaged(why.to_owned());
     let file = opened.map_err(|e| match e.raw_os_error() {
-        Some(number) if number == Errno::LOOP.raw_os_error() => {
-            UnreadDocument::Damaged("it is a symbolic link".to_owned())
-        }
+        Some(number) if number == Errno::LOOP.raw_os_error() => damaged("it is a symbolic link"),
         _ => UnreadDocument::from(e),
     })?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(UnreadDocument::Damaged("it is not a regular file".to_owned())),
-    }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(damaged("it is not a regular file")) }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,21 +181,21 @@ impl Listing {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let path = entry.path();
-            let name = match entry.file_name().into_string() {
-                Ok(name) if name.starts_with('.') => continue,
-                Ok(name) => name,
-                Err(_) => {
-                    self.problems.push(StoreError::unused(&path, "its name is not UTF-8"));
-                    continue;
-                }
+            let Ok(name) = entry.file_name().into_string() else {
+                self.problems.push(StoreError::unused(&path, "its name is not UTF-8"));
+                continue;
             };
+            if name.starts_with('.') {
+                continue;
+            }
             let (file, kind) = (format!("{below}{name}"), entry.file_type()?);
             if kind.is_dir() {
                 self.collect_subdirectory(&path, &file);
             } else if name.ends_with(SUFFIX) {
-                let Ok(about) = entry.metadata() else { continue };
-                let modified = (about.mtime(), about.mtime_nsec());
-                self.entries.push(DocumentFile { file, size: about.len(), modified });
+                self.entries.extend(entry.metadata().ok().map(|about| {
+                    let modified = (about.mtime(), about.mtime_nsec());
+                    DocumentFile { file, size: about.len(), modified }
+                }));
             } else if kind.is_symlink() && path.is_dir() {
                 let why = "it is a symbolic link; put the directory itself in its place";
                 self.problems.push(StoreError::unused(&path, why));

@@ -109,8 +109,7 @@ impl Index {
     pub(super) fn load(directory: &Path, registry: &Registry) -> Result<Self, StoreError> {
         let Listing { entries, mut problems } = documents::list_documents(directory)?;
         let stored = stored(directory);
-        let mut numbers = SeriesNumbers::of(stored.series);
-        let mut known = stored.files;
+        let (mut numbers, mut known) = (SeriesNumbers::of(stored.series), stored.files);
         let number_known = known.len();
         let mut files = BTreeMap::new();
         let mut fresh = Vec::new();
@@ -252,18 +251,14 @@ impl SeriesNumbers {
             let known = &self.series[**number];
             (known.unit, known.better) == (series.unit, series.better)
         };
-        match numbers.iter().find(same) {
-            Some(&number) => {
-                let rank = &mut self.series[number].rank;
-                *rank = series.rank.min(*rank);
-                number
-            }
-            None => {
-                numbers.push(self.series.len());
-                self.series.push(series);
-                self.series.len() - 1
-            }
+        if let Some(&number) = numbers.iter().find(same) {
+            let rank = &mut self.series[number].rank;
+            *rank = series.rank.min(*rank);
+            return number;
         }
+        numbers.push(self.series.len());
+        self.series.push(series);
+        self.series.len() - 1
     }
 
     fn facts(&mut self, (mut facts, figures): Outline) -> RunFacts {

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use index::{Index, Indexed};
+use index::{Index, Indexed, RunFacts};
 use place::Make;
 use plimsoll_compare::Floors;
 use plimsoll_machine::{CpuSet, EffectiveCache, Machine};
@@ -452,17 +452,9 @@ impl Store {
 }
 
 fn line(run: &Indexed, remarks: &Remarks) -> RunSummary {
-    let facts = &run.facts;
-    RunSummary {
-        id: facts.id.clone(),
-        started: facts.started.clone(),
-        elapsed_s: facts.elapsed_s,
-        plan: facts.plan.clone(),
-        host: facts.host.clone(),
-        status: facts.status,
-        counts: facts.counts,
-        remarks: remarks.on_run(&facts.id),
-    }
+    let RunFacts { id, started, elapsed_s, plan, host, status, counts, .. } = run.facts.clone();
+    let remarks = remarks.on_run(&id);
+    RunSummary { id, started, elapsed_s, plan, host, status, counts, remarks }
 }
 
 /// Returns how many leading characters of `id` suffice to distinguish it from `other`.

@@ -97,24 +97,15 @@ impl Store {
                     Some(&place) => found[place].points.push(point),
                     None => {
                         places[number].push(found.len());
-                        found.push(trend(run, &index.series[number], point));
+                        let IndexedSeries { case, metric, unit, better, .. } = index.series[number].clone();
+                        let (machine, host) = (run.machine.clone(), run.host.clone());
+                        let points = vec![point];
+                        found.push(MetricTrend { machine, host, case, metric, unit, better, points });
                     }
                 }
             }
         }
         found.sort_by(|a, b| (&a.host, &a.machine).cmp(&(&b.host, &b.machine)));
         Ok(found)
-    }
-}
-
-fn trend(run: &RunFacts, series: &IndexedSeries, first: TrendPoint) -> MetricTrend {
-    MetricTrend {
-        machine: run.machine.clone(),
-        host: run.host.clone(),
-        case: series.case.clone(),
-        metric: series.metric.clone(),
-        unit: series.unit,
-        better: series.better,
-        points: vec![first],
     }
 }

@@ -47,10 +47,7 @@ fn mode(path: &Path) -> u32 {
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
-        match entry.is_dir() {
-            true => found.extend(files(&entry)),
-            false => found.push(entry),
-        }
+        if entry.is_dir() { found.extend(files(&entry)) } else { found.push(entry) }
     }
     found.sort();
     found

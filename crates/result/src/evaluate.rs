@@ -313,9 +313,8 @@ type Buckets = Option<Vec<(f64, u64)>>;
 /// Merges the histograms of `metric`; returns percentiles and buckets in seconds, if any.
 fn distribution(metric: &str, samples: &[Sample]) -> (Percentiles, Buckets) {
     let mut merged: BTreeMap<u64, u64> = BTreeMap::new();
-    for (edge, count) in
-        samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric).flat_map(|h| &h.buckets)
-    {
+    let histograms = samples.iter().flat_map(|s| &s.histograms).filter(|h| h.metric == metric);
+    for (edge, count) in histograms.flat_map(|h| &h.buckets) {
         *merged.entry(*edge).or_default() += count;
     }
     let total: u64 = merged.values().sum();

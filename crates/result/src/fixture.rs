@@ -147,10 +147,7 @@ fn chase(bytes: u64, value: f64) -> Measurement {
     let size = plimsoll_units::quantity::format_size(bytes);
     let made =
         measured(&format!("memory.latency/size={size}/pages=thp/threads=1"), "latency", Unit::Second, value);
-    match bytes < 1 << 20 {
-        true => made.limited(derived(3.8e-9, LimitKind::Floor, "14 cycles ÷ clock")),
-        false => made,
-    }
+    if bytes < 1 << 20 { made.limited(derived(3.8e-9, LimitKind::Floor, "14 cycles ÷ clock")) } else { made }
 }
 
 fn disk_latency() -> Measurement {

@@ -337,8 +337,13 @@ impl Harness<'_> {
         let cpus_used = case.busy_threads().min(cpus.max(1));
         let headline = plimsoll_bench::find(case.benchmark()).and_then(|b| b.metrics(case).first().copied());
         let seed = Seed::new(self.maker.seed, case.id().as_str(), headline.map_or("elapsed", |m| m.name));
-        let mut reference_tools = self.reference_tools(planned, prepared.as_mut(), seed, room.tools);
+        let looking = self.clock.now();
+        let mut offer = prepared.offer();
+        offer.writable = self.station.reference_writes(planned).then(|| prepared.provide_file());
+        let tools = self.station.prepare_tools(planned, &offer);
+        let mut reference_tools = ReferenceRuns::new(tools, seed, room.tools);
         let sampling_began = self.clock.now();
+        reference_tools.seconds = sampling_began - looking;
         self.clock.begin_case();
         let ending = loop {
             let named = headline.map(|m| m.name);
@@ -387,22 +392,6 @@ impl Harness<'_> {
         let crowded = cpus > 0 && case.cpu_wait_share(cpus) > 0.0;
         taken.remark(ending, sampling.precision, subsystem.second_cost, crowded);
         Ok(())
-    }
-
-    fn reference_tools(
-        &mut self,
-        planned: &Planned,
-        prepared: &mut dyn Prepared,
-        seed: Seed,
-        allowed: Option<f64>,
-    ) -> ReferenceRuns {
-        let looking = self.clock.now();
-        let mut offer = prepared.offer();
-        offer.writable = self.station.reference_writes(planned).then(|| prepared.provide_file());
-        let prepared_tools = self.station.prepare_tools(planned, &offer);
-        let mut reference_tools = ReferenceRuns::new(prepared_tools, seed, allowed);
-        reference_tools.seconds = self.clock.now() - looking;
-        reference_tools
     }
 
     /// Returns how far a case that started at `begun` (s) exceeded its budget; `None` if not

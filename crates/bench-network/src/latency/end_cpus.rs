@@ -1,9 +1,11 @@
 //! Placement of both ends of a round trip, which decides what is measured: a wake-up takes a few µs
 //! on an awake CPU and tens of µs across idle ones.
 
+use crate::EndPlacement;
 use crate::fact::{PLACEMENT, PLACEMENTS};
-use crate::prelude::*;
 use plimsoll_bench_api::ThreadOrder as Order;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_server::traffic::PinnedCpus;
 
 pub(super) const SAME_CPU: &str = "same-cpu";
 

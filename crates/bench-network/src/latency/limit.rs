@@ -3,7 +3,8 @@
 
 use super::NetworkLatency;
 use crate::condition::PATH_SPEED;
-use crate::prelude::*;
+use crate::{GOODPUT, RATE_METRIC, RTT};
+use plimsoll_bench_api::prelude::*;
 use plimsoll_model::limit::frame::PASSED_BY;
 use plimsoll_model::sample::Outcome;
 

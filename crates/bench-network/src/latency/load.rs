@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::prelude::*;
+use crate::session::ServerSession;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_server::traffic::{PinnedCpus, nanos};
+use plimsoll_server::wire::{Direction, OrderedAmount, Receiving, Sending, Sockets, TcpOrder};
 
 /// Length in bytes that the message of a load must have.
 pub(super) const LOAD_MESSAGE_BYTES: u32 = 128 << 10;

@@ -9,11 +9,15 @@ mod trips;
 
 pub use trips::RoundTrips;
 
+use crate::job::NetworkJob;
 use crate::job::Protocol;
-use crate::prelude::*;
 use crate::setup::streams;
+use crate::setup::{NetworkSetup, with_options};
+use crate::{EndPlacement, GOODPUT, LOSS, RATE_METRIC, RTT, message_sizes, seed};
 use crate::{LOAD, fit_a_datagram};
 use plimsoll_bench_api::fixed;
+use plimsoll_bench_api::fixed::AveragePace;
+use plimsoll_bench_api::prelude::*;
 use plimsoll_bench_api::{OfTransfers, check_affinities};
 use plimsoll_units::text::shown;
 

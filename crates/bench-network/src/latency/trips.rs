@@ -9,22 +9,33 @@ use std::time::Duration;
 
 use super::end_cpus::{self, EndCpus};
 use super::load::{LOAD_MESSAGE_BYTES, NetworkLoad};
+use crate::amount::FixedTransfer;
 use crate::condition::{
     END_CPU, FOREIGN, LATE, LOST, MESSAGE_BYTES, PATH_IPV6, PATH_LOOPBACK, PATH_MTU, PATH_SPEED,
 };
 use crate::fact::{PLACEMENT, PLACEMENTS};
+use crate::job::NetworkJob;
 use crate::job::Protocol;
+use crate::lost_link::lost_links;
 use crate::path::Path as ServerPath;
+use crate::path_fault::PathDirection;
 use crate::path_fault::{self, PathFault};
-use crate::prelude::*;
+use crate::session::ServerSession;
 use crate::session::{ServerLocation, dropped_here};
+use crate::setup::NetworkSetup;
+use crate::{EndPlacement, GOODPUT, LOSS, RATE_METRIC, RTT, check_echoes, random_bytes};
 use crate::{LOAD, amount, foreign_datagrams, lost_link};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::sample::Histogram;
+use plimsoll_model::sample::Numbers;
 use plimsoll_server::traffic::link_watch::LinkWatch;
 use plimsoll_server::traffic::probe::path::{ConnectPath, IcmpPath, TcpPath, TripPath, UdpPath};
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripResults, TripsEnd, round_trips};
+use plimsoll_server::traffic::{LostTransfer, PinnedCpus, nanos};
 use plimsoll_server::wire::{self, Echoed, Trip, WireError};
+use plimsoll_server::wire::{Message, OrderedAmount, Sockets, WaitMode};
 
 /// Duration of one trial of a placement; each is tried [`TRIALS`] times.
 const TRIAL: Duration = Duration::from_millis(20);

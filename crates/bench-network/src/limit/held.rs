@@ -1,8 +1,10 @@
 //! Limits of a path below its link: a shaper, a policer, the server's cap, or a token bucket.
 
 use super::{Framed, directions};
+use crate::GOODPUT;
 use crate::condition::{BASE_RATE, FAR_POLICED, FAR_SHAPED, POLICED, SERVER_CAP, SHAPED};
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::limit::frame::ETHERNET_HEADER;
 use plimsoll_model::limit::median;
 
 const REFUTING_FACTOR: f64 = 1.05;

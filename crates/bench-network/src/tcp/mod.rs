@@ -4,18 +4,29 @@ mod limit;
 
 use std::time::{Duration, Instant};
 
+use crate::amount::FixedTransfer;
 use crate::held::RateBounds;
+use crate::job::NetworkJob;
 use crate::job::omitted;
 use crate::lost_link;
 use crate::path::Path;
-use crate::prelude::*;
+use crate::server::ServerAddress;
+use crate::session::ServerSession;
 use crate::setup::streaming;
+use crate::setup::{NetworkSetup, candidates, with_options};
 use crate::sustained::BucketDetector;
+use crate::{CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, message_sizes, random_bytes, seed};
 use crate::{STREAM, amount};
+use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::fixed::{self};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_metal::tcp::TcpInfo;
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::Fnv;
+use plimsoll_server::traffic::nanos;
+use plimsoll_server::traffic::tcp::TcpOutcome;
 use plimsoll_server::wire::{self, EndReport, ReceivingReport, SendingReport};
+use plimsoll_server::wire::{ArrivalTimeline, Direction, OrderedAmount, Receiving, TcpOrder};
 
 const DEFAULT_MESSAGE_BYTES: u32 = 128 << 10;
 /// Approximate upper bound of the bytes that the check after timing sends, over all streams.

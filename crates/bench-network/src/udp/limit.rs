@@ -2,7 +2,8 @@
 
 use crate::condition::PATH_MTU;
 use crate::limit::{Framed, headers, ip_header, throughput};
-use crate::prelude::*;
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::limit::frame::{ETHERNET, ETHERNET_HEADER};
 use plimsoll_model::limit::frame::{IPV4_HEADER, MIN_FRAME_BYTES, UDP_HEADER};
 
 pub(super) fn limits(question: &Question<'_>) -> Vec<Limit> {

@@ -10,26 +10,40 @@ use std::time::{Duration, Instant};
 
 use search::RateTrial;
 
+use crate::amount::FixedTransfer;
 use crate::condition::{
     DROPPED_AT_RECEIVER, DUPLICATES, END_FULLEST_CPU_BUSY, FOREIGN, OFFERED, REORDERED, TOO_LATE,
 };
 use crate::fact::SEGMENTATION;
 use crate::held::RateBounds;
+use crate::job::NetworkJob;
 use crate::lost_link;
 use crate::path::Path;
-use crate::prelude::*;
+use crate::path_fault::PathDirection;
+use crate::server::ServerAddress;
+use crate::session::ServerSession;
 use crate::setup::streaming;
+use crate::setup::{NetworkSetup, candidates, with_options};
 use crate::sustained::BucketDetector;
 use crate::tcp::set_rates;
+use crate::warning::NetworkWarning;
+use crate::{
+    CPU_METRIC, EndPlacement, GOODPUT, LOSS, MESSAGES_METRIC, check_echoes, message_sizes, random_bytes, seed,
+};
 use crate::{JITTER, STREAM, amount, fit_a_datagram, path_fault};
 use plimsoll_bench_api::Curve;
+use plimsoll_bench_api::fixed::AveragePace;
 use plimsoll_bench_api::fixed::{self};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_model::sample::Numbers;
 use plimsoll_model::warning::Note;
 use plimsoll_server::traffic::probe::path::UdpPath;
 use plimsoll_server::traffic::probe::payload::Payload;
 use plimsoll_server::traffic::probe::{RoundTripOptions, TripsEnd, round_trips};
 use plimsoll_server::traffic::udp::UdpOutcome;
+use plimsoll_server::traffic::{LostTransfer, nanos};
 use plimsoll_server::wire::{self, Trip, UdpReceived, UdpReport, UdpSent};
+use plimsoll_server::wire::{ArrivalTimeline, Direction, Message, OrderedAmount, UdpOrder, WaitMode};
 use plimsoll_stats::Trend;
 
 /// Default datagram size, bytes: fits in a packet of 1500 bytes, even in a tunnel.

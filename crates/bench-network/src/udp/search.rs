@@ -3,7 +3,9 @@
 //! % of the time means too high a rate. If the delays are too noisy, the trial is repeated.
 
 use crate::condition::OFFERED;
-use crate::prelude::*;
+use crate::{GOODPUT, LOSS};
+use plimsoll_bench_api::prelude::*;
+use plimsoll_server::wire::ArrivalTimeline;
 use plimsoll_stats::{TimedPoint, Trend};
 
 /// Trials after the first, without longer repetitions of the same rate.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_model::plan::file::SCALES;
-use plimsoll_units::quantity::{self, ParseError};
+use plimsoll_units::quantity;
 use plimsoll_units::text::shown_within;
 
 fn shown(text: &str) -> String {

@@ -261,7 +261,7 @@ fn checked_dir(
             for candidate in planned.iter_mut().map(|p| &mut p.candidate).filter(on_files) {
                 candidate.feasible = Err(CannotMeasure::not_here(refusal.to_string()));
             }
-            let is_refused = matches!(refusal, Refusal::Dir(DirError::NotTrusted { .. }));
+            let is_refused = matches!(refusal, Refusal::Dir(DirError { is_unsafe: true, .. }));
             return match named || planned.iter().all(|p| p.candidate.feasible.is_err()) {
                 true if is_refused => Err(Failure { line: refusal.to_string(), code: code::REFUSED }),
                 true => Err(Failure::usage(refusal.to_string())),

@@ -19,7 +19,7 @@ impl Run {
         let cases: Vec<Case> = self.measurements.iter().map(|m| names.case(&m.case)).collect();
         let mut document = serde_json::to_value(self)?;
         without_reasons(&mut document);
-        names.walk(&mut document, "");
+        names.walk(&mut document, "", false);
         if let Some(measurements) = document.get_mut("measurements").and_then(Json::as_array_mut) {
             for (measurement, case) in measurements.iter_mut().zip(&cases) {
                 measurement["case"] = serde_json::to_value(case)?;

@@ -23,12 +23,13 @@ pub(super) fn refute(limits: &mut [Limit], metric: &str, values: &[f64], least: 
             continue;
         }
         let most = least * limit.burst.unwrap_or(1.0);
-        let share = share_of(limit, values).filter(|_| all_are_above(limit, values, most));
+        // Wrong chip data are exceeded by all samples; a disturbed clock probe lowers the limit of some.
+        let is_fixed = limit.varies() == Varies::Not;
+        let all_are_above =
+            || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most));
+        let share = share_of(limit, values).filter(|_| is_fixed || all_are_above());
         let Some(share) = share.filter(|share| *share > most) else { continue };
-        let sound = match limit.varies() {
-            Varies::Not => "a verified result",
-            Varies::WithClock | Varies::Otherwise => "a verified result and a sound clock",
-        };
+        let sound = if is_fixed { "a verified result" } else { "a verified result and a sound clock" };
         limit.refuted = Some(format!(
             "{metric} is {} of this limit, with {sound}: {text} is wrong here, or {otherwise}",
             percent(share, 4)
@@ -48,13 +49,6 @@ fn is_left(limit: &Limit, values: &[f64]) -> bool {
 
 fn better_than(figure: &str, LimitFact { text, otherwise, .. }: &LimitFact) -> String {
     format!("{figure} is better than {text} allows: {otherwise}")
-}
-
-/// Returns whether the limit is fixed, or each sample's share of it is above `most`. Wrong chip
-/// data are exceeded by all samples; a disturbed clock probe lowers the limit of some samples only.
-fn all_are_above(limit: &Limit, values: &[f64], most: f64) -> bool {
-    let is_fixed = matches!(limit.varies(), Varies::Not);
-    is_fixed || shares_of(limit, values).is_some_and(|mut shares| shares.all(|share| share > most))
 }
 
 /// Returns the first of the ascending `limits` that has a value, is not refuted and is no exceeded

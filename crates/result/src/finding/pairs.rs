@@ -205,14 +205,10 @@ impl Judged<'_> {
         let away = value / self.usual.centre - 1.0;
         let (name, word) = (self.name(number), part.word(self.flow));
         let cause = self.known.cause(number, part, self.flow);
-        let text = format!(
-            "{name} is slow {word}: {}: {} (median of {} pairs), {}{}",
-            full(&self.measurement.case),
-            Quantity { value, unit: self.metric.unit },
-            own.len(),
-            self.usual.describe(away),
-            because(cause.as_deref()),
-        );
+        let (case, shown) = (full(&self.measurement.case), Quantity { value, unit: self.metric.unit });
+        let (count, distance, why) = (own.len(), self.usual.describe(away), because(cause.as_deref()));
+        let text =
+            format!("{name} is slow {word}: {case}: {shown} (median of {count} pairs), {distance}{why}");
         let named = |number| self.name(number).to_owned();
         let other = |s: &Slow| named(if part == PairRole::Client { s.column } else { s.row });
         let evidence = SlowNodeEvidence {

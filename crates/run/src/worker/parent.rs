@@ -95,9 +95,8 @@ impl Station for Workers {
             return Err(interrupted());
         }
         let worker = self.worker_for(case)?;
-        let within = within.filter(|_| {
-            plimsoll_bench::find(case.benchmark()).is_some_and(|b| b.descriptor().waits_for_a_device)
-        });
+        let benchmark = plimsoll_bench::find(case.benchmark());
+        let within = within.filter(|_| benchmark.is_some_and(|b| b.descriptor().waits_for_a_device));
         Ok(Box::new(Remote::prepare(worker, candidate, &self.machine, within)?))
     }
 
@@ -114,9 +113,9 @@ impl Station for Workers {
     }
 
     fn reference_seconds(&self, planned: &Planned) -> f64 {
-        let Planned { against, candidate, .. } = planned;
-        let reference_tools = self.reference_tools.as_ref();
-        reference_tools.map_or(0.0, |all| all.selection.seconds(against, &candidate.case, &self.machine))
+        let (against, case) = (&planned.against, &planned.candidate.case);
+        let tools = self.reference_tools.as_ref();
+        tools.map_or(0.0, |all| all.selection.seconds(against, case, &self.machine))
     }
 
     fn reference_writes(&self, planned: &Planned) -> bool {
@@ -253,9 +252,8 @@ impl Prepared for Remote {
     }
 
     fn verify(&mut self) -> Result<(), CannotMeasure> {
-        let WorkerReply::Verified(facts) =
-            self.worker.borrow_mut().ask(&WorkerRequest::Verify, PREPARE_SECONDS)?
-        else {
+        let reply = self.worker.borrow_mut().ask(&WorkerRequest::Verify, PREPARE_SECONDS)?;
+        let WorkerReply::Verified(facts) = reply else {
             return Err(CannotMeasure::environment("the worker did not report whether the answer is right"));
         };
         self.facts = facts;
@@ -354,10 +352,9 @@ impl WorkerProcess {
             Some(Ok(())) => {}
             // Not the worker's fault: the request cannot be serialized.
             Some(Err(error)) if error.get_ref().is_some() => {
-                return Err(CannotMeasure::environment(format!(
-                    "the request to the worker cannot be written: {}",
-                    plimsoll_units::text::shown(&error.to_string())
-                )));
+                let why = plimsoll_units::text::shown(&error.to_string());
+                let why = format!("the request to the worker cannot be written: {why}");
+                return Err(CannotMeasure::environment(why));
             }
             _ => return Err(self.lost()),
         }

@@ -205,35 +205,25 @@ impl Names {
         })
     }
 
-    /// Redacts the JSON below `place`, the key of the enclosing object or list.
-    pub(super) fn walk(&self, json: &mut Json, place: &str) {
+    /// Redacts the JSON below `place`, the key of the enclosing object or list. If it contains
+    /// plimsoll's own words (`is_own`), only a case or server there can name a machine.
+    pub(super) fn walk(&self, json: &mut Json, place: &str, is_own: bool) {
         match json {
-            Json::String(text) if place == "options" => *text = self.option(text),
+            Json::String(text) if is_own && !NAMING.contains(&place) => {
+                if let Some(case) = end_named(text) {
+                    *text = self.case(&case).id().to_string();
+                }
+            }
+            Json::String(text) if !is_own && place == "options" => *text = self.option(text),
             Json::String(text) => *text = self.string(text),
-            Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, place)),
+            Json::Array(all) => all.iter_mut().for_each(|one| self.walk(one, place, is_own)),
             Json::Object(fields) => {
                 for (key, value) in fields.iter_mut() {
-                    match OWN_WORDS.contains(&key.as_str()) || OWN_PLACES.contains(&(place, key.as_str())) {
-                        true => self.walk_own(value, key),
-                        false => self.walk(value, key),
-                    }
+                    let is_word =
+                        OWN_WORDS.contains(&key.as_str()) || OWN_PLACES.contains(&(place, key.as_str()));
+                    self.walk(value, key, is_own || is_word);
                 }
             }
-            _ => {}
-        }
-    }
-
-    /// Redacts plimsoll's own words below `key`: only a case or server there can name a machine.
-    fn walk_own(&self, json: &mut Json, key: &str) {
-        match json {
-            Json::String(text) if NAMING.contains(&key) => *text = self.string(text),
-            Json::String(text) => {
-                if let Some(case) = end_named(text) {
-                    *text = self.case(&case).id().as_str().to_owned();
-                }
-            }
-            Json::Array(all) => all.iter_mut().for_each(|one| self.walk_own(one, key)),
-            Json::Object(fields) => fields.iter_mut().for_each(|(key, value)| self.walk_own(value, key)),
             _ => {}
         }
     }

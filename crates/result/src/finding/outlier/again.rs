@@ -152,10 +152,9 @@ fn retested<'a>(run: &Run, tried: &'a [OutlierRetest]) -> Vec<Retested<'a>> {
     }
     let low = all.iter().filter(|one| one.decided == SequentialDecision::Low);
     let low: Vec<SuspectFigure> = low.map(|one| one.suspect.clone()).collect();
-    for one in
-        all.iter_mut().filter(|one| one.decided == SequentialDecision::Open && one.far > 0 && one.near == 0)
-    {
-        if low.iter().any(|other| other.of() == one.suspect.of()) {
+    for one in &mut all {
+        let is_repeated = one.decided == SequentialDecision::Open && one.far > 0 && one.near == 0;
+        if is_repeated && low.iter().any(|other| other.of() == one.suspect.of()) {
             one.decided = SequentialDecision::Low;
         }
     }
@@ -193,7 +192,11 @@ pub fn apply_retests(run: &mut Run, tried: &[OutlierRetest]) {
                 second.add_retest(finding, one.far, one.decided == SequentialDecision::Low);
                 kept.insert(one.suspect.of());
             }
-            None if one.unusable > 0 => unsure(finding),
+            // The control node differed in the retest, too.
+            None if one.unusable > 0 => {
+                NOT_CONFIRMED.clone_into(&mut finding.code);
+                finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
+            }
             None => {}
         }
     }
@@ -209,12 +212,6 @@ pub fn apply_retests(run: &mut Run, tried: &[OutlierRetest]) {
         run.findings.iter().rposition(|finding| [OUTLIER, NOT_CONFIRMED].contains(&finding.code.as_str()));
     let place = last.map_or(first, |last| last + 1);
     run.findings.splice(place..place, not_confirmed(&gone.into_values().collect::<Vec<_>>()));
-}
-
-/// Marks a finding as not confirmed: its control node differed in the retest, too.
-fn unsure(finding: &mut Finding) {
-    finding.code = NOT_CONFIRMED.to_owned();
-    finding.text += ". Measured again, the machine that it is compared with differed as well. Chance is not ruled out: measure it again";
 }
 
 struct Second<'a> {
@@ -270,13 +267,8 @@ impl<'a> Second<'a> {
         if !is_confirmed {
             finding.code = NOT_CONFIRMED.to_owned();
         }
-        let again = RetestEvidence {
-            value: self.own.value,
-            control: node.clone(),
-            control_value: self.control.value,
-            away: self.away,
-            times,
-        };
+        let (value, control_value, away) = (self.own.value, self.control.value, self.away);
+        let again = RetestEvidence { value, control: node.clone(), control_value, away, times };
         finding.evidence = json!(OutlierEvidence { cause, again: Some(again), ..evidence });
     }
 }
@@ -287,21 +279,19 @@ fn not_confirmed(once: &[&Retested<'_>]) -> Option<Finding> {
     once.iter().for_each(|one| *by_node.entry(&one.suspect.node).or_default() += 1);
     let mut nodes: Vec<(&str, usize)> = by_node.into_iter().collect();
     nodes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let named: Vec<String> =
-        nodes.iter().take(MAX_NAMED_RETESTS).map(|(node, count)| format!("{count} of {node}")).collect();
-    let more = nodes.len().saturating_sub(MAX_NAMED_RETESTS);
-    let more =
-        if more > 0 { format!(" and of {}", format_count(more, "more machine")) } else { String::new() };
-    let without = once.iter().filter(|one| one.last.is_none()).count();
-    let without = match without {
+    let named = nodes.iter().take(MAX_NAMED_RETESTS).map(|(node, count)| format!("{count} of {node}"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match nodes.len().saturating_sub(MAX_NAMED_RETESTS) {
+        0 => String::new(),
+        more => format!(" and of {}", format_count(more, "more machine")),
+    };
+    let without = match once.iter().filter(|one| one.last.is_none()).count() {
         0 => String::new(),
         n => format!(" ({n} of them without: others of the same benchmark and machine do not)"),
     };
+    let (figures, verb) = (format_count(once.len(), "figure"), if once.len() == 1 { "does" } else { "do" });
     let text = format!(
-        "{} stood out at first, and {} not when measured again alone{without}: {}{more}",
-        format_count(once.len(), "figure"),
-        if once.len() == 1 { "does" } else { "do" },
-        named.join(", "),
+        "{figures} stood out at first, and {verb} not when measured again alone{without}: {named}{more}"
     );
     let one = |one: &&Retested<'_>| {
         let (suspect, last) = (&one.suspect, one.last);
