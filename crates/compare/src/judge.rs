@@ -55,6 +55,7 @@ impl Why {
     }
 
     fn enter(self, into: &mut ComparedMetric) {
+        into.verdict = DifferenceVerdict::Inconclusive;
         (into.doubt, into.why) = (Some(self.doubt), Some(self.text));
     }
 }
@@ -191,19 +192,12 @@ impl JudgedDifference {
         let risen = a == 0.0 && share.is_some_and(|share| b > share);
         let fallen = b == 0.0 && share.is_some_and(|share| a > share);
         let cause = self.excluded.or(self.foreign.filter(|_| !gone));
-        let (verdict, why) = match cause {
-            _ if a == b => (DifferenceVerdict::NoChange, None),
-            Some(cause) => (DifferenceVerdict::Inconclusive, Some(cause)),
-            None if gone || risen => (DifferenceVerdict::Regression, None),
-            None if fallen => (DifferenceVerdict::Improvement, None),
-            None => (
-                DifferenceVerdict::Inconclusive,
-                Some(Why::new(Undecided::Zero, "one side is 0, so there is no ratio")),
-            ),
-        };
-        blank.verdict = verdict;
-        if let Some(why) = why {
-            why.enter(&mut blank);
+        let zero = || Why::new(Undecided::Zero, "one side is 0, so there is no ratio");
+        match cause {
+            _ if a == b => blank.verdict = DifferenceVerdict::NoChange,
+            None if gone || risen => blank.verdict = DifferenceVerdict::Regression,
+            None if fallen => blank.verdict = DifferenceVerdict::Improvement,
+            cause => cause.unwrap_or_else(zero).enter(&mut blank),
         }
         blank.difference = (gone || fallen).then(|| (b / a - 1.0).max(-1.0));
         blank
@@ -213,21 +207,21 @@ impl JudgedDifference {
 /// Returns why noise (`noise`: a logarithm) hides a difference. `others`: other work took as much
 /// time; `blind`: the noise also hides the loss that the user wants to detect.
 fn hidden(noise: f64, others: bool, blind: bool) -> Why {
-    match () {
-        () if noise > LARGEST_FOR_SAME.ln_1p() => Why::new(
-            Undecided::Noise,
-            "the noise floor is above 10 %: run plimsoll doctor on an idle machine",
-        ),
-        () if others => Why::new(
+    let (doubt, text) = match () {
+        () if noise > LARGEST_FOR_SAME.ln_1p() => {
+            (Undecided::Noise, "the noise floor is above 10 %: run plimsoll doctor on an idle machine")
+        }
+        () if others => (
             Undecided::Interrupted,
             "other work took as much of the CPU time (steal, or waiting for a CPU): measure again on an idle machine",
         ),
-        () if blind => Why::new(
+        () if blind => (
             Undecided::Noise,
             "the noise floor is above --fail-on: run plimsoll doctor, or compare more runs",
         ),
-        () => Why::new(Undecided::Interval, "the 95 % CI is wider than the noise floor: take more samples"),
-    }
+        () => (Undecided::Interval, "the 95 % CI is wider than the noise floor: take more samples"),
+    };
+    Why::new(doubt, text)
 }
 
 fn direction(better: Better, difference: f64) -> DifferenceVerdict {
@@ -245,12 +239,8 @@ pub(super) fn correct(compared: Vec<&mut ComparedMetric>) {
         one.p = corrected.next();
         let real = matches!(one.verdict, DifferenceVerdict::Improvement | DifferenceVerdict::Regression);
         if real && one.p.is_none_or(|p| p >= FAMILY) {
-            one.verdict = DifferenceVerdict::Inconclusive;
-            Why::new(
-                Undecided::Many,
-                "not significant among so many metrics (Holm's correction): compare more runs",
-            )
-            .enter(one);
+            let text = "not significant among so many metrics (Holm's correction): compare more runs";
+            Why::new(Undecided::Many, text).enter(one);
         }
     }
 }

@@ -6,7 +6,7 @@ use plimsoll_model::case::Case;
 use plimsoll_model::limit::median;
 use plimsoll_stats::MIN_SEGMENT;
 
-use super::{ComparedMetric, Comparison, ENOUGH_RUNS, Floors, RunNoise, direction_of};
+use super::{ComparedMetric, Comparison, ENOUGH_RUNS, Floors, RunNoise, declared_noise, direction_of};
 
 /// Shortest lasting loss, in runs; a shorter one that ended by itself is noise.
 const LASTING: usize = MIN_SEGMENT;
@@ -107,14 +107,12 @@ impl SeriesWalk<'_> {
             self.loss.push((run, log));
             return Vec::new();
         }
-        let ended = std::mem::take(&mut self.loss);
-        let (brief, lasting) = match ended.len() < LASTING {
-            true => (ended, Vec::new()),
-            false => (Vec::new(), ended),
-        };
-        self.usual.extend(brief.into_iter().map(|(_, log)| log));
+        let mut ended = std::mem::take(&mut self.loss);
+        if ended.len() < LASTING {
+            self.usual.extend(ended.drain(..).map(|(_, log)| log));
+        }
         self.usual.push(log);
-        lasting.into_iter().map(|(run, _)| run).collect()
+        ended.into_iter().map(|(run, _)| run).collect()
     }
 
     /// Returns how far `log`, a result's logarithm, is from the usual level; above 0 if worse.
@@ -137,17 +135,13 @@ impl SeriesWalk<'_> {
     /// Returns whether the loss `lost`, a logarithm, exceeds the noise between runs.
     fn is_real(&self, lost: f64) -> bool {
         let (case, metric) = (&self.series.case, self.series.metric.as_str());
-        let latest = self.latest();
+        let latest: Vec<f64> = self.latest().iter().map(|log| log.exp()).collect();
         let noise = match latest.len() >= ENOUGH_RUNS {
-            true => {
-                let values: Vec<f64> = latest.iter().map(|log| log.exp()).collect();
-                RunNoise::of_runs(&values).map(|(noise, _)| noise)
+            true => RunNoise::of_runs(&latest).map(|(noise, _)| noise),
+            false => {
+                let measured = self.floors.and_then(|floors| floors.find(case, metric));
+                measured.or_else(|| declared_noise(case, metric))
             }
-            false => self.floors.and_then(|floors| floors.find(case, metric)).or_else(|| {
-                let declared =
-                    plimsoll_bench::find(case.benchmark()).and_then(|found| found.noise(metric))?;
-                Some(RunNoise::declared(declared))
-            }),
         };
         noise.is_some_and(|noise| lost > noise.smallest())
     }
@@ -159,12 +153,8 @@ impl SeriesWalk<'_> {
             Better::Higher => (-lost).exp_m1(),
             Better::Lower => lost.exp_m1(),
         };
-        Some(LastingLoss {
-            case: self.series.case.clone(),
-            metric: self.series.metric.clone(),
-            since,
-            change,
-        })
+        let MetricSeries { case, metric, .. } = self.series;
+        Some(LastingLoss { case: case.clone(), metric: metric.clone(), since, change })
     }
 }
 

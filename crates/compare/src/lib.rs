@@ -355,8 +355,12 @@ fn noise_of(
     if let Some(noise) = of_doctor.and_then(|all| all.into_iter().reduce(RunNoise::noisier_of)) {
         return Some(KnownNoise::new(noise, NoiseOrigin::Doctor));
     }
-    let declared = plimsoll_bench::find(pair.b.case.benchmark()).and_then(|b| b.noise(metric))?;
-    Some(KnownNoise::new(RunNoise::declared(declared), NoiseOrigin::Declared))
+    Some(KnownNoise::new(declared_noise(pair.b.case, metric)?, NoiseOrigin::Declared))
+}
+
+/// Returns the noise that the benchmark of a case declares for a metric, if it does.
+fn declared_noise(case: &Case, metric: &str) -> Option<RunNoise> {
+    Some(RunNoise::declared(plimsoll_bench::find(case.benchmark())?.noise(metric)?))
 }
 
 #[cfg(test)]

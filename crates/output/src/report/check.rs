@@ -23,12 +23,8 @@ pub fn text(files: &[Checked], style: &Style) -> String {
 
 fn one(file: &Checked, style: &Style) -> String {
     let version = file.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let mut text = paragraph(
-        style,
-        TextRole::Strong,
-        "",
-        &format!("{}: {}{version}", title(&file.file, file.document), file.tool),
-    );
+    let title = format!("{}: {}{version}", title(&file.file, file.document), file.tool);
+    let mut text = paragraph(style, TextRole::Strong, "", &title);
     if let Some(trouble) = &file.trouble {
         text += &paragraph(style, TextRole::Warning, "! ", &format!("the tool says: {trouble}"));
     }
@@ -47,10 +43,8 @@ fn one(file: &Checked, style: &Style) -> String {
         let before = index.checked_sub(2).and_then(|index| file.rows.get(index));
         let same = before.zip(reported).is_some_and(|(before, reported)| before.reason == reported.reason);
         let reason = reported.map(|row| row.reason.as_str()).filter(|reason| !reason.is_empty());
-        if let Some(reason) = reason {
-            text +=
-                &paragraph(style, TextRole::Plain, "    ", if same { "for the same reason" } else { reason });
-        }
+        let reason = reason.map(|reason| if same { "for the same reason" } else { reason });
+        text += &reason.map(|reason| paragraph(style, TextRole::Plain, "    ", reason)).unwrap_or_default();
     }
     text
 }
@@ -90,13 +84,11 @@ fn role(row: &CheckedFigure) -> TextRole {
 
 fn cells(row: &CheckedFigure) -> [String; 5] {
     let quantity = |value| Quantity::new(value, row.unit).to_string();
-    let limit = row.limit.as_ref().map_or_else(
-        || "unknown".to_owned(),
-        |bound: &LimitShown| {
-            let sign = if bound.kind == LimitKind::Floor { "≥" } else { "≤" };
-            format!("{sign} {}", quantity(bound.value))
-        },
-    );
+    let limit = row.limit.as_ref().map(|bound: &LimitShown| {
+        let sign = if bound.kind == LimitKind::Floor { "≥" } else { "≤" };
+        format!("{sign} {}", quantity(bound.value))
+    });
+    let limit = limit.unwrap_or_else(|| "unknown".to_owned());
     let share = row.of_limit.map_or_else(|| "-".to_owned(), |share| percent(share, 3));
     [row.name.clone(), quantity(row.value), limit, share, verdict(row)]
 }

@@ -16,6 +16,7 @@ use plimsoll_units::text::format_count;
 
 use super::style::{Style, TextRole};
 use super::wrap::{cut, paragraph};
+use super::{and_more, grouped};
 use rows::ComparisonTable;
 
 /// Metrics to show.
@@ -56,7 +57,7 @@ pub fn table(
         text += &paragraph(style, TextRole::Dim, "", &note);
     }
     for left in left::groups(comparison) {
-        text += &paragraph(style, left.role(), "", &format!("{}:", left.head));
+        text += &paragraph(style, left.colour().0, "", &format!("{}:", left.head));
         left.cases.iter().for_each(|case| text += &paragraph(style, TextRole::Plain, "  ", case));
     }
     for one in held {
@@ -140,23 +141,11 @@ fn sides(comparison: &Comparison) -> Vec<String> {
 /// (c)`.
 fn differing(differs: &[ConditionDifference], sides: &[String]) -> Vec<String> {
     let line = |one: &ConditionDifference| {
-        let values = one.values.iter().zip(sides);
-        let groups = grouped(values.map(|(value, side)| (value.clone(), cut(side, SIDE))));
-        format!("{}: {}", one.what, groups.join("; "))
+        let groups = grouped(one.values.iter().zip(sides).map(|(value, side)| (value, cut(side, SIDE))));
+        let groups = groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", ")));
+        format!("{}: {}", one.what, groups.collect::<Vec<_>>().join("; "))
     };
     differs.iter().map(line).collect()
-}
-
-/// Groups (value, side) by value, in order: `6.1 (a, b)`.
-fn grouped(all: impl Iterator<Item = (String, String)>) -> Vec<String> {
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for (value, one) in all {
-        match groups.iter_mut().find(|(known, _)| *known == value) {
-            Some((_, known)) => known.push(one),
-            None => groups.push((value, vec![one])),
-        }
-    }
-    groups.into_iter().map(|(value, sides)| format!("{value} ({})", sides.join(", "))).collect()
 }
 
 /// Returns lines to print before the results: facts that differ between sides, then notes.
@@ -192,10 +181,7 @@ pub(super) fn signed(share: f64) -> String {
 }
 
 fn digits(value: f64) -> String {
-    match value {
-        v if v >= 100.0 => format!("{v:.0}"),
-        v => format!("{v:.1}"),
-    }
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }
 
 pub(super) fn word(verdict: DifferenceVerdict) -> &'static str {
@@ -247,10 +233,7 @@ fn unweighed(all: &[Unweighed]) -> Vec<String> {
     let whys: BTreeSet<&str> = all.iter().map(|one| one.why.as_str()).collect();
     let line = |why: &str| {
         let names: Vec<&str> = all.iter().filter(|one| one.why == why).map(|one| one.name.as_str()).collect();
-        let more = names.len().saturating_sub(MAX_NAMES);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = names.into_iter().take(MAX_NAMES).collect::<Vec<_>>().join(", ");
-        format!("not in the score, because {why}: {names}{rest}")
+        format!("not in the score, because {why}: {}", and_more(&names, MAX_NAMES))
     };
     whys.into_iter().map(line).collect()
 }

@@ -17,21 +17,13 @@ pub fn checks(checks: &[MachineCheck], style: &Style) -> String {
 /// Formats the number of checks that found problems, and an explanation of the marks.
 pub fn conclusion(checks: &[MachineCheck], style: &Style) -> String {
     let costly: Vec<&str> = checks.iter().filter(|c| c.state == CheckState::Costs).map(|c| c.name).collect();
+    let all = checks.len();
     let (role, found) = match costly.as_slice() {
-        [] => (
-            TextRole::Good,
-            format!("none of {} checks found anything that disturbs measurements", checks.len()),
-        ),
+        [] => (TextRole::Good, format!("none of {all} checks found anything that disturbs measurements")),
         some => {
-            let find = if some.len() == 1 { "finds" } else { "find" };
-            let (n, all) = (some.len(), checks.len());
-            (
-                TextRole::Warning,
-                format!(
-                    "{n} of {all} checks {find} something that disturbs measurements: {}",
-                    some.join(", ")
-                ),
-            )
+            let (n, find) = (some.len(), if some.len() == 1 { "finds" } else { "find" });
+            let text = format!("{n} of {all} checks {find} something that disturbs measurements");
+            (TextRole::Warning, format!("{text}: {}", some.join(", ")))
         }
     };
     let marks = "ok: nothing found; !!: it disturbs measurements; ??: it cannot be known here";
@@ -56,12 +48,8 @@ fn one(check: &MachineCheck, room: usize, style: &Style) -> String {
 pub fn floors(floors: &Floors, style: &Style) -> String {
     let all = noise_floor_ranges(floors);
     if all.is_empty() {
-        return paragraph(
-            style,
-            TextRole::Warning,
-            "",
-            "no case was measured twice: the noise floor is unknown",
-        );
+        let text = "no case was measured twice: the noise floor is unknown";
+        return paragraph(style, TextRole::Warning, "", text);
     }
     let without = match floors.left_out {
         0 => String::new(),
@@ -82,12 +70,8 @@ pub fn floors(floors: &Floors, style: &Style) -> String {
             text += &paragraph(style, TextRole::Dim, "    ", &format!("noisiest: {case}"));
         }
     }
-    text + &paragraph(
-        style,
-        TextRole::Plain,
-        "",
-        "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %; each case by its own deviations and those that are typical of its benchmark",
-    )
+    let about = "plimsoll compare calls a difference real only beyond these: Student's t at 99.9 % of two runs' deviations, half as much again as the largest difference seen here, and never less than 1 %; each case by its own deviations and those that are typical of its benchmark";
+    text + &paragraph(style, TextRole::Plain, "", about)
 }
 
 fn uneven(of: &NoiseFloorRange) -> bool {

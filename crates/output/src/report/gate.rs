@@ -12,6 +12,7 @@ use serde_json::to_string_pretty;
 use super::format::{Families, since_1970};
 use super::style::{Style, TextRole};
 use super::wrap::{pad, paragraph, widths};
+use super::{and_more, grouped};
 
 /// Output format of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,20 +53,16 @@ fn for_people(gate: &Gate, style: &Style) -> String {
     for wrong in &gate.wrong {
         out += &paragraph(style, TextRole::Bad, "  ! ", &wrong.to_string());
     }
-    for difference in &gate.differences {
-        out += &paragraph(style, TextRole::Bad, "  ! ", &difference.to_string());
-    }
+    out += &differences(gate, style);
     for fault in &gate.faults {
         out += &paragraph(style, TextRole::Warning, "  ! ", &format!("{fault}: {}", fault.remedy()));
     }
     out += &table(gate, style, |check| {
         let (state, reason) = check.state.words();
+        let low = check.repetitions.iter().filter(|r| r.is_low).count();
         let again = match check.repetitions.len() {
             0 => String::new(),
-            n => format!(
-                ", {} of {n} measured again are low",
-                check.repetitions.iter().filter(|r| r.is_low).count()
-            ),
+            n => format!(", {low} of {n} measured again are low"),
         };
         let cause = check.cause().map(|cause| format!(": {cause}")).unwrap_or_default();
         let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -84,9 +81,7 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
         percent(1.0 - MISSED, 2)
     );
     let mut out = paragraph(style, TextRole::Plain, "", &intro);
-    for difference in &gate.differences {
-        out += &paragraph(style, TextRole::Bad, "  ! ", &difference.to_string());
-    }
+    out += &differences(gate, style);
     out += &table(gate, style, |check| {
         format!(
             "finds a loss of {}; {} low measurements show it",
@@ -105,23 +100,18 @@ pub fn explained(gate: &Gate, level: u32, style: &Style) -> String {
     out + &not_judged(gate, style)
 }
 
+fn differences(gate: &Gate, style: &Style) -> String {
+    gate.differences.iter().map(|one| paragraph(style, TextRole::Bad, "  ! ", &one.to_string())).collect()
+}
+
 /// Lists what is not judged, a line per reason with at most 3 cases.
 fn not_judged(gate: &Gate, style: &Style) -> String {
     const MAX_CASES_NAMED: usize = 3;
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for it in &gate.unjudged {
-        match reasons.iter_mut().find(|(why, _)| *why == it.why) {
-            Some((_, cases)) => cases.push(full(&it.case)),
-            None => reasons.push((&it.why, vec![full(&it.case)])),
-        }
-    }
-    let line = |(why, cases): &(&str, Vec<String>)| {
-        let more = cases.len().saturating_sub(MAX_CASES_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named: Vec<&str> = cases.iter().take(MAX_CASES_NAMED).map(String::as_str).collect();
-        paragraph(style, TextRole::Dim, "  ", &format!("not judged: {}{more}: {why}", named.join(", ")))
+    let line = |(why, cases): (&String, Vec<String>)| {
+        let named = and_more(&cases, MAX_CASES_NAMED);
+        paragraph(style, TextRole::Dim, "  ", &format!("not judged: {named}: {why}"))
     };
-    reasons.iter().map(line).collect()
+    grouped(gate.unjudged.iter().map(|it| (&it.why, full(&it.case)))).into_iter().map(line).collect()
 }
 
 /// Formats a row per check; `last` makes its last cell, which gets its own line if it is too long.
@@ -139,21 +129,15 @@ fn table(gate: &Gate, style: &Style, last: impl Fn(&FigureCheck) -> String) -> S
         let role = index.checked_sub(1).and_then(|at| gate.checks.get(at)).map_or(TextRole::Dim, role);
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            line += &if column == 0 {
-                format!("{cell}{}", pad(cell, *width))
-            } else {
-                format!("  {}{cell}", pad(cell, *width))
-            };
+            let pad = pad(cell, *width);
+            line += &if column == 0 { format!("{cell}{pad}") } else { format!("  {pad}{cell}") };
         }
         let end = row.last().map(String::as_str).unwrap_or_default();
-        match used + end.chars().count() <= style.width {
-            true => out += &format!("{line}  {}\n", style.paint(role, end)),
-            false if index == 0 => out += &format!("{line}\n"),
-            false => {
-                out += &format!("{line}\n");
-                out += &paragraph(style, role, "    ", end);
-            }
-        }
+        out += &match used + end.chars().count() <= style.width {
+            true => format!("{line}  {}\n", style.paint(role, end)),
+            false if index == 0 => format!("{line}\n"),
+            false => format!("{line}\n{}", paragraph(style, role, "    ", end)),
+        };
     }
     out
 }
@@ -168,27 +152,23 @@ fn role(check: &FigureCheck) -> TextRole {
 }
 
 fn cells(check: &FigureCheck, last: &impl Fn(&FigureCheck) -> String) -> [String; 6] {
-    let name = match check.quantity {
-        CheckedQuantity::Figure => full(&check.case),
-        CheckedQuantity::OfLimit => format!("{}, of its limit", full(&check.case)),
-        CheckedQuantity::CpuTime => format!("{}, CPU time", full(&check.case)),
+    let quantity = match check.quantity {
+        CheckedQuantity::Figure => "",
+        CheckedQuantity::OfLimit => ", of its limit",
+        CheckedQuantity::CpuTime => ", CPU time",
     };
-    let shown = |value: f64| shown(check, value);
+    let shown = |value: f64| match check.unit() {
+        Some(unit) => Quantity { value, unit }.to_string(),
+        None => percent(value, 3),
+    };
     [
-        name,
+        full(&check.case) + quantity,
         check.value_shown().map_or_else(|| "-".to_owned(), shown),
         shown(check.threshold.usual),
         shown(check.threshold.low),
         check.threshold.source.words(),
         last(check),
     ]
-}
-
-fn shown(check: &FigureCheck, value: f64) -> String {
-    match check.unit() {
-        Some(unit) => Quantity { value, unit }.to_string(),
-        None => percent(value, 3),
-    }
 }
 
 /// Formats Nagios plug-in output (<https://nagios-plugins.org/doc/guidelines.html>): a line, `|`,
@@ -204,15 +184,12 @@ fn nagios(gate: &Gate) -> String {
     // A bar would start performance data.
     let mut out = format!("PLIMSOLL {word} - {}", verdict.line.replace('|', "/"));
     let mut separator = " |";
-    for check in gate.checks.iter().filter(|check| check.value_shown().is_some()) {
+    for (check, value) in gate.checks.iter().filter_map(|check| Some((check, check.value_shown()?))) {
         let label = format!("{} {}", full(&check.case), check.quantity.code()).replace(['\'', '=', '|'], " ");
         let unit = if check.unit() == Some(Unit::Second) { "s" } else { "" };
-        let value = check.value_shown().unwrap_or_default();
-        let critical = match check.threshold.better {
-            plimsoll_bench::Better::Higher => format!("{}:", check.threshold.low),
-            plimsoll_bench::Better::Lower => format!("{}", check.threshold.low),
-        };
-        let _ = write!(out, "{separator} '{label}'={value}{unit};;{critical}");
+
+        let end = if check.threshold.better == plimsoll_bench::Better::Higher { ":" } else { "" };
+        let _ = write!(out, "{separator} '{label}'={value}{unit};;{}{end}", check.threshold.low);
         separator = "";
     }
     out + "\n"
@@ -237,13 +214,8 @@ fn metrics(gate: &Gate, about: GateAbout<'_>) -> String {
         let id = check.case.id();
         let labels = [("case", id.as_str()), ("what", check.quantity.code())];
         if let Some(value) = check.value_shown() {
-            families.gauge(
-                "plimsoll_gate_value",
-                "",
-                "the figure of a check, in its base unit",
-                &labels,
-                value,
-            );
+            let help = "the figure of a check, in its base unit";
+            families.gauge("plimsoll_gate_value", "", help, &labels, value);
         }
         let low = "the figure from which it is low";
         families.gauge("plimsoll_gate_threshold", "", low, &labels, check.threshold.low);

@@ -84,12 +84,8 @@ pub fn open_losses(open: &[OpenRegression]) -> Option<String> {
 
 /// Formats a lasting regression for `--fail-on`: metric, loss in percent, first run with the loss.
 pub fn still_lost(loss: &OpenRegression) -> String {
-    format!(
-        "{}: regression of {} since run {}, which was not accepted",
-        figure_name(loss),
-        percent(loss.change.abs(), 3),
-        short_id(&loss.since)
-    )
+    let (name, change) = (figure_name(loss), percent(loss.change.abs(), 3));
+    format!("{name}: regression of {change} since run {}, which was not accepted", short_id(&loss.since))
 }
 
 fn figure_name(loss: &OpenRegression) -> String {

@@ -81,3 +81,17 @@ fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Ve
     }
     groups
 }
+
+/// Joins at most `most` names, and counts the rest: `a, b and 3 more`.
+fn and_more(names: &[impl AsRef<str>], most: usize) -> String {
+    let named = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+/// Joins the words that are not empty.
+fn joined(words: &[&str], between: &str) -> String {
+    words.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(between)
+}

@@ -4,38 +4,26 @@ use std::io::{self, Write};
 
 pub(super) struct Out<W: Write> {
     to: W,
-    state: WriterState,
-}
-
-enum WriterState {
-    Open,
-    /// Broken pipe (`| head`), which is no error.
-    Closed,
-    Failed(io::Error),
+    /// The first error; `Ok` after a broken pipe (`| head`), which is no error.
+    ended: Option<io::Result<()>>,
 }
 
 impl<W: Write> Out<W> {
     pub(super) fn new(to: W) -> Self {
-        Self { to, state: WriterState::Open }
+        Self { to, ended: None }
     }
 
     pub(super) fn write(&mut self, text: &str) {
-        if !matches!(self.state, WriterState::Open) {
-            return;
-        }
-        match self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush()) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.state = WriterState::Closed,
-            Err(e) => self.state = WriterState::Failed(e),
+        if self.ended.is_none()
+            && let Err(e) = self.to.write_all(text.as_bytes()).and_then(|()| self.to.flush())
+        {
+            self.ended = Some(if e.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(e) });
         }
     }
 
     /// Ends writing; fails with the first error of writing, except a broken pipe.
     pub(super) fn end(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.state, WriterState::Closed) {
-            WriterState::Failed(e) => Err(e),
-            WriterState::Open | WriterState::Closed => Ok(()),
-        }
+        self.ended.replace(Ok(())).unwrap_or(Ok(()))
     }
 }
 

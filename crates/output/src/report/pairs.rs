@@ -4,9 +4,10 @@ use plimsoll_bench::Better;
 use plimsoll_bench::label::label;
 use plimsoll_model::case::ALL_PAIRS;
 use plimsoll_model::limit::median;
-use plimsoll_model::measurement::{Flow, Matrix, Measurement, MetricResult};
-use plimsoll_result::document::Run;
+use plimsoll_model::measurement::{Flow, Matrix, MetricResult};
+use plimsoll_result::document::{Node, Run};
 use plimsoll_units::quantity::{Quantity, percent};
+use plimsoll_units::text::shown_within;
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{Style, TextRole};
@@ -18,24 +19,18 @@ const LISTED: usize = 8;
 
 /// Formats a matrix of clients and servers per metric; empty if nothing was measured between nodes.
 pub(super) fn section(run: &Run, style: &Style) -> String {
-    let names: Vec<String> = run
-        .nodes
-        .iter()
-        .map(|node| {
-            cut(&style.styled(&plimsoll_units::text::shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS)
-        })
-        .collect();
+    let name = |node: &Node| cut(&style.styled(&shown_within(&node.name, 64)), MAX_MACHINE_COLUMNS);
+    let names: Vec<String> = run.nodes.iter().map(name).collect();
     let meant = run.measurements.iter().filter(|m| m.case.server() == Some(ALL_PAIRS));
-    let with_matrix = |m: &Measurement| Some((label(&m.case), m.case.clone(), m.metrics.first()?.clone()));
     let mut text = String::new();
-    for (label, meant_case, metric) in meant.filter_map(with_matrix) {
+    for (case, metric) in meant.filter_map(|m| Some((&m.case, m.metrics.first()?))) {
         let Some(matrix) = &metric.matrix else { continue };
         let values: Vec<f64> = matrix.measured().map(|pair| pair.value).collect();
         let Some(middle) = median(values.clone()).filter(|middle| *middle > 0.0) else { continue };
         let shown = Quantity { value: middle, unit: metric.unit };
-        let title = format!("{label}, {}", metric.name);
+        let title = format!("{}, {}", label(case), metric.name);
         text += &format!("\n{}\n", style.paint(TextRole::Strong, &cut(&style.styled(&title), style.width)));
-        let direction = Flow::of(&meant_case, metric.better == Better::Higher).orientation();
+        let direction = Flow::of(case, metric.better == Better::Higher).orientation();
         let notes = [
             format!(" {}; {direction}", counted(matrix)),
             format!(" each as a share of their median, {shown}"),
@@ -43,7 +38,7 @@ pub(super) fn section(run: &Run, style: &Style) -> String {
         for note in notes {
             text += &format!("{}\n", style.paint(TextRole::Dim, &cut(&style.styled(&note), style.width)));
         }
-        let pairs = PairTable { names: &names, metric: &metric, matrix, middle };
+        let pairs = PairTable { names: &names, metric, matrix, middle };
         text += &pairs.grid(style).unwrap_or_else(|| pairs.list(style));
     }
     text
@@ -121,10 +116,7 @@ mod tests {
     fn run(machines: u32, both: bool) -> Run {
         let mut run = fixture::run();
         let node = run.nodes[0].clone();
-        let named = |n| plimsoll_result::document::Node {
-            name: format!("n{}", n + 1),
-            machine: node.machine.clone(),
-        };
+        let named = |n| Node { name: format!("n{}", n + 1), machine: node.machine.clone() };
         run.nodes = (0..machines).map(named).collect();
         let first = |row: u32| if both { 0 } else { row + 1 };
         let pairs = (0..machines).flat_map(|row| (first(row)..machines).map(move |column| (row, column)));

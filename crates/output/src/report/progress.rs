@@ -30,13 +30,8 @@ struct Now {
     cases: usize,
     left_s: f64,
     since: Instant,
-    sampled: Option<Sampled>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sampled {
-    n: usize,
-    value: f64,
+    /// Number of samples and the latest value.
+    sampled: Option<(usize, f64)>,
 }
 
 impl<W: Write> ProgressLine<W> {
@@ -52,9 +47,7 @@ impl<W: Write> ProgressLine<W> {
                 self.now = Some(Now { case, index, cases, left_s, since: Instant::now(), sampled: None });
             }
             RunEvent::Sampled { n, value, .. } => {
-                if let Some(now) = &mut self.now {
-                    now.sampled = Some(Sampled { n: *n, value: *value });
-                }
+                self.now.iter_mut().for_each(|now| now.sampled = Some((*n, *value)));
             }
             RunEvent::Measured { .. } | RunEvent::Interrupted => self.now = None,
             RunEvent::Started { .. } => {}
@@ -87,7 +80,7 @@ fn line(now: &Now, elapsed: f64, width: usize, style: &Style) -> String {
     let mut parts = vec![format!("[{}/{}] {name}", now.index + 1, now.cases)];
     match now.sampled {
         None => parts.push("preparing".to_owned()),
-        Some(Sampled { n, value }) => {
+        Some((n, value)) => {
             parts.push(format_count(n, "sample"));
             let headline = case
                 .as_ref()
@@ -129,7 +122,7 @@ mod tests {
         assert_eq!([f64::NAN, -1.0].map(span), ["0 s", "0 s"]);
     }
 
-    fn now(case: &str, sampled: Option<Sampled>) -> Now {
+    fn now(case: &str, sampled: Option<(usize, f64)>) -> Now {
         let case = case.parse::<Case>().unwrap().id();
         Now { case, index: 3, cases: 13, left_s: 31.0, since: Instant::now(), sampled }
     }
@@ -140,7 +133,7 @@ mod tests {
         let case = "disk.io/op=read/pattern=random/block=4K/depth=32/threads=1";
         let preparing = line(&now(case, None), 1.0, 80, &style);
         assert_eq!(preparing, "[4/13] random read 4 KiB depth 32 · preparing · 30 s left");
-        let sampled = Some(Sampled { n: 12, value: 152e3 });
+        let sampled = Some((12, 152e3));
         let running = line(&now(case, sampled), 40.0, 80, &style);
         assert_eq!(running, "[4/13] random read 4 KiB depth 32 · 12 samples · 152 kIOPS · finishing");
     }
@@ -148,7 +141,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_line_never_wraps(width in 0usize..120, value in any::<f64>(), n in any::<usize>()) {
-            let now = now("disk.io/op=read/pattern=random/block=4K/depth=32/threads=1", Some(Sampled { n, value }));
+            let now = now("disk.io/op=read/pattern=random/block=4K/depth=32/threads=1", Some((n, value)));
             let line = line(&now, 1.0, width, &Style::plain(80));
             prop_assert!(unicode_width::UnicodeWidthStr::width(line.as_str()) <= width.saturating_sub(1));
         }

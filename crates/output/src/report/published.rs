@@ -17,9 +17,10 @@ use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::PublishedReport;
 use plimsoll_published::tables::{PublishedTable, TableKind};
 use plimsoll_result::document::Run;
-use plimsoll_units::quantity::significant;
+use plimsoll_units::quantity::{Quantity, significant};
 use plimsoll_units::text::format_count;
 
+use super::grouped;
 use super::out::Out;
 use super::style::{Style, TextRole};
 use super::wrap::paragraph;
@@ -54,16 +55,11 @@ pub(super) fn with_tables<T>(
 ) -> T {
     let kept: Vec<Vec<PublishedTable<'_>>> =
         reports.iter().map(|(baseline, _)| plimsoll_published::tables::build_tables(baseline)).collect();
-    let reports: Vec<FilledReport<'_>> = reports
-        .iter()
-        .zip(&kept)
-        .map(|((baseline, runs), tables)| FilledReport {
-            baseline,
-            tables,
-            runs: ReplayRuns::new(runs.iter().copied()),
-        })
-        .collect();
-    then(&reports)
+    let reports = reports.iter().zip(&kept).map(|((baseline, runs), tables)| {
+        let runs = ReplayRuns::new(runs.iter().copied());
+        FilledReport { baseline, tables, runs }
+    });
+    then(&reports.collect::<Vec<_>>())
 }
 
 /// Writes the filled tables of these reports to `out` in the format of `writer`. Fails if writing
@@ -106,9 +102,7 @@ impl<'a> FilledReport<'a> {
 
     pub(super) fn remarks(&self, filled: &[FilledTable<'_>]) -> Vec<String> {
         let mut remarks = vec![self.baseline.title()];
-        for run in &self.runs.runs {
-            remarks.push(format!("today: {}", taken(run, filled)));
-        }
+        remarks.extend(self.runs.runs.iter().map(|run| format!("today: {}", taken(run, filled))));
         let shared = points(filled).filter(|cell| cell.today.is_in_others).count();
         if shared > 0 {
             let verb = if shared == 1 { "is" } else { "are" };
@@ -155,18 +149,10 @@ fn points<'a, 'b>(filled: &'b [FilledTable<'a>]) -> impl Iterator<Item = &'b cel
 
 /// Describes a run: number of its results per subsystem in the tables, id, start, host, processor.
 fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
-    let mut parts: Vec<(&str, usize)> = Vec::new();
-    let of_it = points(filled).filter(|cell| cell.value().is_some());
-    for cell in of_it.filter(|cell| cell.today.run.is_some_and(|of| of.id == run.id)) {
-        match parts.iter_mut().find(|(part, _)| *part == cell.figure.subsystem) {
-            Some((_, count)) => *count += 1,
-            None => parts.push((cell.figure.subsystem, 1)),
-        }
-    }
-    let parts: Vec<String> = parts
-        .into_iter()
-        .map(|(part, count)| format!("{part} ({})", format_count(count, "figure")))
-        .collect();
+    let own = points(filled).filter(|cell| cell.today.run.is_some_and(|of| of.id == run.id));
+    let own = own.filter(|cell| cell.value().is_some()).map(|cell| (cell.figure.subsystem, ()));
+    let part = |(part, all): (&str, Vec<()>)| format!("{part} ({})", format_count(all.len(), "figure"));
+    let parts: Vec<String> = grouped(own).into_iter().map(part).collect();
     let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
     let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
     let host = run.machine.host.as_deref().unwrap_or("this machine");
@@ -180,10 +166,9 @@ fn taken(run: &Run, filled: &[FilledTable<'_>]) -> String {
 pub(super) fn published_lines(baseline: &PublishedReport, measurement: &Measurement) -> Vec<String> {
     let one = |metric: &MetricResult| {
         let figure = baseline.own_figure(&measurement.case, &metric.name)?;
-        let value = figure.matched.as_ref()?.as_ours().map_or_else(
-            || figure.value.to_owned(),
-            |value| plimsoll_units::quantity::Quantity::new(value, metric.unit).to_string(),
-        );
+        let value =
+            figure.matched.as_ref()?.as_ours().map(|value| Quantity::new(value, metric.unit).to_string());
+        let value = value.unwrap_or_else(|| figure.value.to_owned());
         let stated = match (figure.doubt, figure.believed()) {
             (None, Some(then)) if measurement.status == Status::Ok => {
                 format!("{value}, here {} ×", significant(metric.summary.median / then, 3))

@@ -217,6 +217,10 @@ impl UnwritableTarget {
     }
 }
 
+fn refuse<T>(why: &str) -> Result<T, LinkError> {
+    Err(LinkError::Refused(why.to_owned()))
+}
+
 fn named(path: &Path) -> Result<PathPlace, LinkError> {
     if path.file_name().is_none() {
         return Err(Errno::ISDIR.into());
@@ -247,7 +251,7 @@ fn kind(place: &PathPlace) -> Result<TargetKind, LinkError> {
             (fstat(found)?, TargetKind::Open)
         }
     };
-    let refused = |what: &str| Err(LinkError::Refused(format!("it is {what}; use a regular file")));
+    let refused = |what: &str| refuse(&format!("it is {what}; use a regular file"));
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile if matches!(stream, TargetKind::Stream) => {
             let is_mounted = attributes(place, &place.name).contains(StatxAttributes::MOUNT_ROOT);
@@ -280,7 +284,7 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
     if let FoundName::Something(found) = &place.found {
         let now = fstat(&file)?;
         if (now.st_dev, now.st_ino) != (found.st_dev, found.st_ino) {
-            return Err(LinkError::Refused("it changed while it was opened; use another file".to_owned()));
+            return refuse("it changed while it was opened; use another file");
         }
     }
     Ok(file.into())
@@ -290,10 +294,9 @@ fn opened(place: &PathPlace, more: OFlags) -> Result<File, LinkError> {
 fn check_single_link(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
     let shared = fstat(&place.directory)?.st_mode & (Mode::WOTH | Mode::WGRP).bits() != 0;
     if shared && file.st_nlink > 1 {
-        return Err(LinkError::Refused(
-            "it has a second name (hard link), and others can write to its directory; use another file"
-                .to_owned(),
-        ));
+        return refuse(
+            "it has a second name (hard link), and others can write to its directory; use another file",
+        );
     }
     Ok(())
 }
@@ -302,8 +305,7 @@ fn check_single_link(place: &PathPlace, file: &Stat) -> Result<(), LinkError> {
 fn check_creatable(place: &PathPlace) -> Result<(), LinkError> {
     const OF_THE_KERNEL: [i128; 2] = [0x9fa0, 0x6265_6572];
     if OF_THE_KERNEL.contains(&i128::from(fstatfs(&place.directory)?.f_type)) {
-        let why = "no file can be created on /proc or /sys; use another directory";
-        return Err(LinkError::Refused(why.to_owned()));
+        return refuse("no file can be created on /proc or /sys; use another directory");
     }
     Ok(())
 }
@@ -312,7 +314,7 @@ fn check_creatable(place: &PathPlace) -> Result<(), LinkError> {
 fn check_replaceable(place: &PathPlace) -> Result<(), LinkError> {
     let grows = |name| attributes(place, name).contains(StatxAttributes::APPEND);
     match grows(OsStr::new("")) || grows(&place.name) {
-        true => Err(LinkError::Refused("it or its directory is append-only; use another file".to_owned())),
+        true => refuse("it or its directory is append-only; use another file"),
         false => Ok(()),
     }
 }

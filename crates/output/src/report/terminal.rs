@@ -23,8 +23,10 @@ use plimsoll_result::event::RunEvent;
 use plimsoll_units::text::format_count;
 
 use super::context::{context, title};
+use super::joined;
 use super::out::Out;
 use super::progress::ProgressLine;
+use super::published::published_lines;
 use super::row::{Grade, MeasurementRow};
 use super::section::{has_mark, is_wide};
 use super::style::{Style, TextRole};
@@ -98,11 +100,8 @@ impl<O: Write, E: Write> Live<O, E> {
             };
             let row = self.sheet.row_of(measurement);
             if self.printed.iter().any(|(m, before)| same(m) && *before != row) {
-                let heading = Heading {
-                    title: "Revised",
-                    context: vec!["rows above that changed at the end of the run".to_owned()],
-                };
-                text += &self.sheet.table.row(&row, &heading);
+                let context = vec!["rows above that changed at the end of the run".to_owned()];
+                text += &self.sheet.table.row(&row, &Heading { title: "Revised", context });
             }
         }
         text + &self.sheet.table.end()
@@ -151,13 +150,8 @@ impl RunText {
     /// Builds the row of a measurement, with the published values of its metrics in the details.
     fn row_of(&self, measurement: &Measurement) -> MeasurementRow {
         let mut row = MeasurementRow::of(measurement);
-        let reported = self
-            .baseline
-            .iter()
-            .flat_map(|baseline| super::published::published_lines(baseline, measurement));
-        for phrase in reported {
-            row.details =
-                if row.details.is_empty() { phrase } else { format!("{} · {phrase}", row.details) };
+        for phrase in self.baseline.iter().flat_map(|baseline| published_lines(baseline, measurement)) {
+            row.details = joined(&[&row.details, &phrase], " · ");
         }
         row
     }
@@ -229,10 +223,8 @@ impl RunText {
             let file = page.as_ref().map_or_else(|| "FILE.html".to_owned(), |file| quoted(file));
             format!("write them again: plimsoll report {id} --tables published --html {file}{store}")
         });
-        let lines = written.into_iter().chain(again);
-        lines
-            .map(|line| format!("{}\n", self.style.paint(TextRole::Strong, &self.style.styled(&line))))
-            .collect()
+        let strong = |line: String| self.style.paint(TextRole::Strong, &self.style.styled(&line)) + "\n";
+        written.into_iter().chain(again).map(strong).collect()
     }
 
     fn paragraph(&self, role: TextRole, lead: &str, text: &str) -> String {

@@ -10,6 +10,7 @@ use plimsoll_stats::EquivalenceVerdict;
 use plimsoll_units::quantity::{Quantity, percent, significant};
 use unicode_width::UnicodeWidthStr;
 
+use super::grouped;
 use super::style::{Style, TextRole};
 use super::wrap::{flowed, pad, paragraph, widths};
 
@@ -66,16 +67,27 @@ pub(super) struct ToolComparison<'a> {
 }
 
 pub(super) fn compared(run: &Run) -> impl Iterator<Item = ToolComparison<'_>> {
-    run.measurements.iter().flat_map(|measurement| {
-        let metrics = measurement.metrics.iter();
-        metrics.flat_map(move |metric| {
-            metric.tool_results.iter().map(move |tool_result| ToolComparison {
-                measurement,
-                metric,
-                tool_result,
-            })
-        })
+    let metrics = run.measurements.iter().flat_map(|m| m.metrics.iter().map(move |metric| (m, metric)));
+    metrics.flat_map(|(measurement, metric)| {
+        let all = metric.tool_results.iter();
+        all.map(move |tool_result| ToolComparison { measurement, metric, tool_result })
     })
+}
+
+pub(super) const VERDICTS: [EquivalenceVerdict; 4] = [
+    EquivalenceVerdict::Equivalent,
+    EquivalenceVerdict::Higher,
+    EquivalenceVerdict::Lower,
+    EquivalenceVerdict::Inconclusive,
+];
+
+pub(super) fn word_of(verdict: EquivalenceVerdict) -> &'static str {
+    match verdict {
+        EquivalenceVerdict::Equivalent => "equivalent",
+        EquivalenceVerdict::Higher => "higher",
+        EquivalenceVerdict::Lower => "lower",
+        EquivalenceVerdict::Inconclusive => "inconclusive",
+    }
 }
 
 impl ToolComparison<'_> {
@@ -86,18 +98,11 @@ impl ToolComparison<'_> {
         let limit = self.metric.limit.as_ref().and_then(|limit| limit.value);
         let own = self.tool_result.own_median();
         let share = |share: Option<f64>| share.map_or("–".to_owned(), |share| percent(share, 3));
-        let ratio = match self.tool_result.ratio {
-            None => "–".to_owned(),
-            Some(ratio) => match ratio.ci95 {
-                Some([low, high]) => format!(
-                    "{} [{}, {}]",
-                    significant(ratio.median, 3),
-                    significant(low, 3),
-                    significant(high, 3)
-                ),
-                None => significant(ratio.median, 3),
-            },
-        };
+        let ratio = self.tool_result.ratio.map_or("–".to_owned(), |ratio| {
+            let interval = ratio.ci95.map(|ends| ends.map(|end| significant(end, 3)));
+            let interval = interval.map(|[low, high]| format!(" [{low}, {high}]")).unwrap_or_default();
+            significant(ratio.median, 3) + &interval
+        });
         [
             own.map_or("–".to_owned(), figure),
             self.tool_result.median.map_or("–".to_owned(), figure),
@@ -130,12 +135,7 @@ impl ToolComparison<'_> {
         if let Some(reason) = &tool_result.reason {
             return format!("not available: {reason}");
         }
-        let word = match tool_result.verdict {
-            EquivalenceVerdict::Equivalent => "equivalent",
-            EquivalenceVerdict::Higher => "higher",
-            EquivalenceVerdict::Lower => "lower",
-            EquivalenceVerdict::Inconclusive => "inconclusive",
-        };
+        let word = word_of(tool_result.verdict);
         let definition = match tool_result.definition {
             Match::Exact => String::new(),
             Match::Scaled => format!(" (scaled: {})", tool_result.note),
@@ -209,37 +209,28 @@ pub(super) const COLUMN_TITLES: [&str; 9] =
 /// Formats the table of comparisons: one line per row, or the narrow layout.
 fn compared_rows(lines: &[&ToolComparison<'_>], style: &Style) -> String {
     let head = |names: &[&str]| ToolRow::of(names.iter().map(|name| (*name).to_owned()).collect());
-    let wide: Vec<ToolRow> = std::iter::once(head(&COLUMN_TITLES))
-        .chain(lines.iter().map(|line| ToolRow::of(line.cells())))
-        .collect();
-    if COLUMN_GAP + laid_out(&wide, style).1.iter().map(|w| w + COLUMN_GAP).sum::<usize>() <= style.width {
-        return columns(&wide, style);
+    let mut rows = vec![head(&COLUMN_TITLES)];
+    rows.extend(lines.iter().map(|line| ToolRow::of(line.cells())));
+    if COLUMN_GAP + laid_out(&rows, style).1.iter().map(|w| w + COLUMN_GAP).sum::<usize>() > style.width {
+        rows = vec![head(&["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"])];
+        rows.extend(lines.iter().map(|line| line.narrow()));
     }
-    let narrow = ["own", "tool's", "limit", "own %", "tool's %", "own ÷ tool, verdict"];
-    let narrow: Vec<ToolRow> =
-        std::iter::once(head(&narrow)).chain(lines.iter().map(|line| line.narrow())).collect();
-    columns(&narrow, style)
+    columns(&rows, style)
 }
 
 /// Formats a line per tool and reason for comparisons without a result.
 fn unavailable(lines: &[&ToolComparison<'_>], style: &Style) -> String {
-    let mut reported: Vec<(&str, &str, Vec<&ToolComparison<'_>>)> = Vec::new();
-    for line in lines {
-        let (tool, why) =
-            (line.tool_result.tool.as_str(), line.tool_result.reason.as_deref().unwrap_or("unknown"));
-        match reported.iter_mut().find(|(name, reason, _)| (*name, *reason) == (tool, why)) {
-            Some((_, _, cases)) => cases.push(line),
-            None => reported.push((tool, why, vec![line])),
-        }
-    }
-    let one = |(tool, why, cases): &(&str, &str, Vec<&ToolComparison<'_>>)| {
+    let one = |((tool, why), cases): ((&str, &str), Vec<&Measurement>)| {
         let what = match cases.as_slice() {
-            [one] => label(&one.measurement.case),
+            [one] => label(&one.case),
             more => format!("{} cases", more.len()),
         };
         paragraph(style, TextRole::Plain, "  ", &format!("{tool} for {what} not available: {why}"))
     };
-    reported.iter().map(one).collect()
+    let reasons = lines.iter().map(|ToolComparison { tool_result, measurement, .. }| {
+        ((tool_result.tool.as_str(), tool_result.reason.as_deref().unwrap_or("unknown")), *measurement)
+    });
+    grouped(reasons).into_iter().map(one).collect()
 }
 
 const COLUMN_GAP: usize = 2;

@@ -8,40 +8,17 @@ use plimsoll_units::quantity::Unit;
 
 use crate::report::tidy::cell;
 
-const CSV_COLUMNS: [&str; 23] = [
-    "case",
-    "node",
-    "metric",
-    "unit",
-    "better",
-    "headline",
-    "side",
-    "runs",
-    "price",
-    "price_unit",
-    "value",
-    "ci95_half_share",
-    "best_rank",
-    "worst_rank",
-    "of_limit",
-    "delivered",
-    "with",
-    "per_price",
-    "best_rank_per_price",
-    "worst_rank_per_price",
-    "difference",
-    "smallest",
-    "verdict",
-];
+const COLUMNS: &str = "case,node,metric,unit,better,headline,side,runs,price,price_unit,value,ci95_half_share,best_rank,\
+    worst_rank,of_limit,delivered,with,per_price,best_rank_per_price,worst_rank_per_price,difference,smallest,verdict";
 
 /// Writes a row per side and metric, in base units; a score is a metric without a case. Fails if
 /// writing fails.
 pub(crate) fn write(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{COLUMNS}\r\n")?;
     let mut row = |cells: &[String]| {
-        let blank = std::iter::repeat_n(String::new(), CSV_COLUMNS.len().saturating_sub(cells.len()));
-        write!(out, "{}\r\n", cells.iter().cloned().chain(blank).collect::<Vec<_>>().join(","))
+        let blank = COLUMNS.split(',').count().saturating_sub(cells.len());
+        write!(out, "{}{}\r\n", cells.join(","), ",".repeat(blank))
     };
-    row(&CSV_COLUMNS.map(str::to_owned))?;
     for (index, one) in comparison.ranked.iter().enumerate() {
         let lead = [
             cell(one.case.id().as_str()),

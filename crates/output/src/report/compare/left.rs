@@ -4,6 +4,7 @@ use plimsoll_bench::label;
 use plimsoll_compare::{Comparison, SideStatus, Standing, Uncompared, UncomparedKind, letter};
 use plimsoll_units::quantity::Quantity;
 
+use crate::report::grouped;
 use crate::report::style::TextRole;
 
 pub(crate) struct LeftGroup {
@@ -17,35 +18,21 @@ impl LeftGroup {
         format!("{}: {}", self.head, self.cases.join(", "))
     }
 
-    pub(super) fn role(&self) -> TextRole {
+    /// Returns the role in a terminal, and the class in a page.
+    pub(crate) fn colour(&self) -> (TextRole, &'static str) {
         match self.kind {
-            UncomparedKind::Lost => TextRole::Bad,
-            UncomparedKind::Interrupted | UncomparedKind::Partly => TextRole::Warning,
-            UncomparedKind::Neither | UncomparedKind::New => TextRole::Dim,
-        }
-    }
-
-    pub(crate) fn class(&self) -> &'static str {
-        match self.kind {
-            UncomparedKind::Lost => "poor",
-            UncomparedKind::Interrupted | UncomparedKind::Partly => "fair",
-            UncomparedKind::Neither | UncomparedKind::New => "note",
+            UncomparedKind::Lost => (TextRole::Bad, "poor"),
+            UncomparedKind::Interrupted | UncomparedKind::Partly => (TextRole::Warning, "fair"),
+            UncomparedKind::Neither | UncomparedKind::New => (TextRole::Dim, "note"),
         }
     }
 }
 
 pub(crate) fn groups(comparison: &Comparison) -> Vec<LeftGroup> {
-    let mut found: Vec<(UncomparedKind, String, Vec<String>)> = Vec::new();
-    for one in &comparison.uncompared {
-        let what = what(one);
-        let name = name(one) + &figures(one);
-        match found.iter_mut().find(|(kind, known, _)| (*kind, known.as_str()) == (one.kind, &what)) {
-            Some((_, _, names)) => names.push(name),
-            None => found.push((one.kind, what, vec![name])),
-        }
-    }
-    found.sort_by_key(|(kind, _, _)| *kind);
-    let group = |(kind, what, cases): (UncomparedKind, String, Vec<String>)| LeftGroup {
+    let all = comparison.uncompared.iter();
+    let mut found = grouped(all.map(|one| ((one.kind, what(one)), name(one) + &figures(one))));
+    found.sort_by_key(|((kind, _), _)| *kind);
+    let group = |((kind, what), cases): ((UncomparedKind, String), Vec<String>)| LeftGroup {
         kind,
         head: format!("{} ({}): {what}", head(kind), cases.len()),
         cases,

@@ -87,11 +87,8 @@ impl<'a> ComparisonTable<'a> {
                     column => of_side(comparison, row, place, column)
                         .unwrap_or_else(|| difference(compared, column)),
                 };
-                lines.push(ComparisonRow {
-                    cells: head.iter().map(cell).collect(),
-                    case: Some(&row.case),
-                    compared,
-                });
+                let cells = head.iter().map(cell).collect();
+                lines.push(ComparisonRow { cells, case: Some(&row.case), compared });
             }
         }
         Self { head: head.into_iter().map(str::to_owned).collect(), lines }
@@ -149,8 +146,7 @@ impl<'a> ComparisonTable<'a> {
                 let is_painted = is_last || *role == TextRole::Dim;
                 out += &format!("  {}", if is_painted { style.paint(*role, &cell) } else { cell });
             }
-            text += out.trim_end();
-            text.push('\n');
+            text += &format!("{}\n", out.trim_end());
         }
         let left_out = (1..self.head.len()).filter(|at| !shown.contains(at)).map(|at| self.head[at].as_str());
         let left_out: Vec<&str> = left_out.collect();

@@ -31,13 +31,9 @@ struct BmfFigure {
 }
 
 fn run(of: &OneRun<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let benchmarks: BTreeMap<String, BTreeMap<String, BmfFigure>> = of
-        .run
-        .measurements
-        .iter()
-        .map(|measurement| (benchmark(of.run, measurement), figures(measurement).collect::<BTreeMap<_, _>>()))
-        .filter(|(_, figures)| !figures.is_empty())
-        .collect();
+    let all = of.run.measurements.iter();
+    let all = all.map(|m| (benchmark(of.run, m), figures(m).collect::<BTreeMap<String, BmfFigure>>()));
+    let benchmarks: BTreeMap<_, _> = all.filter(|(_, figures)| !figures.is_empty()).collect();
     writeln!(out, "{}", serde_json::to_string_pretty(&benchmarks)?)
 }
 
@@ -58,10 +54,8 @@ const MAX_NAME_CHARACTERS: usize = 1024;
 
 fn figures(measurement: &Measurement) -> impl Iterator<Item = (String, BmfFigure)> {
     let believed = measurement.metrics.iter().filter(|_| measurement.status == Status::Ok);
-    let figures = believed
-        .filter(|metric| metric.summary.median.is_finite())
-        .map(|metric| (measure(metric), figure(metric)));
-    figures.chain(delivered(measurement))
+    let believed = believed.filter(|metric| metric.summary.median.is_finite());
+    believed.map(|metric| (measure(metric), figure(metric))).chain(delivered(measurement))
 }
 
 /// Returns the name `…-delivered` and the value of the delivered headline; `None` if almost all

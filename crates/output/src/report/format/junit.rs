@@ -68,11 +68,8 @@ fn case(measurement: &Measurement) -> String {
         false => format!("<system-out>{}</system-out>", lines.join("\n")),
     };
     let inside = verdict + &out;
-    let time: f64 = measurement
-        .metrics
-        .first()
-        .and_then(|m| Some(m.series.last()?.t - m.series.first()?.t))
-        .unwrap_or(0.0);
+    let series = measurement.metrics.first().map_or(&[][..], |m| m.series.as_slice());
+    let time = series.first().zip(series.last()).map_or(0.0, |(first, last)| last.t - first.t);
     format!(
         "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\">{inside}</testcase>\n",
         escaped(measurement.case.benchmark()),

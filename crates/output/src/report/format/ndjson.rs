@@ -8,7 +8,8 @@ pub(super) static FORMAT: Format = Format {
     about: "the rows of csv as JSON objects, one a line",
     extension: "ndjson",
     run: Some(|of, out| tidy::ndjson(of.run, Rows::Samples, out)),
-    leaves_out: |measurement| measurement.metrics.iter().all(|metric| metric.samples.is_empty()),
     tools: Some(|of, out| tidy::ndjson(of.run, Rows::Tools, out)),
-    ..Format::NONE
+    comparison: None,
+    tables: None,
+    ..super::csv::FORMAT
 };

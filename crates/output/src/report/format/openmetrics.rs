@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use plimsoll_compare::RequirementResult;
-use plimsoll_model::limit::{Limit, LimitKind};
+use plimsoll_model::limit::LimitKind;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_result::document::Run;
-use plimsoll_stats::EquivalenceVerdict;
+
 use plimsoll_units::quantity::Unit;
 
 use super::{Format, OneRun};
+use crate::report::tool_results::{VERDICTS, word_of};
 
 pub(super) static SCRAPED: Format = Format {
     name: "openmetrics",
@@ -84,18 +85,6 @@ pub(crate) struct Families {
     all: BTreeMap<String, Family>,
 }
 
-struct FamilyAbout {
-    kind: &'static str,
-    unit: &'static str,
-    help: String,
-}
-
-impl FamilyAbout {
-    fn gauge(unit: &'static str, help: impl Into<String>) -> Self {
-        Self { kind: "gauge", unit, help: help.into() }
-    }
-}
-
 pub(crate) type Labels<'a> = Vec<(&'a str, &'a str)>;
 
 impl Families {
@@ -111,26 +100,16 @@ impl Families {
 
     /// Adds a value of the gauge `name`, which must end with `unit`, with these (name, value)
     /// labels.
-    pub(crate) fn gauge(
-        &mut self,
-        name: &str,
-        unit: &'static str,
-        help: &str,
-        labels: &[(&str, &str)],
-        value: f64,
-    ) {
-        self.add(name, FamilyAbout::gauge(unit, help), labels, value);
+    pub(crate) fn gauge(&mut self, name: &str, unit: &str, help: &str, labels: &[(&str, &str)], value: f64) {
+        self.lines(name, ["gauge", unit, help], &labelled(labels), &[(labelled(labels), value)]);
     }
 
-    fn add(&mut self, name: &str, about: FamilyAbout, labels: &[(&str, &str)], value: f64) {
-        self.lines(name, about, &labelled(labels), &[(labelled(labels), value)]);
-    }
-
-    /// Adds `lines` (labels, value) to the family `name`, created with `about` if it is new. Lines
-    /// with the same `metric` stay together.
-    fn lines(&mut self, name: &str, about: FamilyAbout, metric: &str, lines: &[(String, f64)]) {
+    /// Adds `lines` (labels, value) to the family `name`, created with `about` (type, unit, help) if
+    /// it is new. Lines with the same `metric` stay together.
+    fn lines(&mut self, name: &str, about: [&str; 3], metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
-        let family = family.or_insert_with(|| Family { about, metrics: Vec::new(), lines: BTreeMap::new() });
+        let family =
+            family.or_insert_with(|| Family { about: about.map(str::to_owned), ..Family::default() });
         if !family.lines.contains_key(metric) {
             family.metrics.push(metric.to_owned());
         }
@@ -158,28 +137,25 @@ impl Families {
             (labelled(&with(labels, [(label, *state)])), f64::from(u8::from(*is)))
         };
         let lines: Vec<(String, f64)> = states.iter().map(line).collect();
-        self.lines(name, FamilyAbout { kind, unit: "", help: help.to_owned() }, &labelled(labels), &lines);
+        self.lines(name, [kind, "", help], &labelled(labels), &lines);
     }
 
     fn run(&mut self, run: &Run) {
         let labels = [("run", run.id.as_str()), ("plan", &run.plan.name), ("version", &run.version)];
         if self.form == FamilyForm::Timed {
-            let about = FamilyAbout { kind: "info", unit: "", help: "the run of these figures".to_owned() };
             let line = format!("_info{}", labelled(&labels));
+            let about = ["info", "", "the run of these figures"];
             self.lines("plimsoll_run", about, &line, &[(line.clone(), 1.0)]);
         } else {
-            let about = FamilyAbout::gauge("seconds", "when the run began, seconds since 1970");
-            self.add("plimsoll_run_started_timestamp_seconds", about, &labels, began(run));
+            let help = "when the run began, seconds since 1970";
+            self.gauge("plimsoll_run_started_timestamp_seconds", "seconds", help, &labels, began(run));
         }
         let bad = run.measurements.iter().filter(|m| matches!(m.status, Status::Failed | Status::Invalid));
-        let about = FamilyAbout::gauge("", "cases that failed or are invalid");
-        self.add("plimsoll_run_bad_cases", about, &[], bad.count() as f64);
+        let help = "cases that failed or are invalid";
+        self.gauge("plimsoll_run_bad_cases", "", help, &[], bad.count() as f64);
         let wrong = run.measurements.iter().filter(|m| m.wrong_answer.is_some());
-        let about = FamilyAbout::gauge(
-            "",
-            "cases whose answer is wrong: a CPU, memory or storage that is not to be trusted",
-        );
-        self.add("plimsoll_run_wrong_answers", about, &[], wrong.count() as f64);
+        let help = "cases whose answer is wrong: a CPU, memory or storage that is not to be trusted";
+        self.gauge("plimsoll_run_wrong_answers", "", help, &[], wrong.count() as f64);
     }
 
     fn measurement(&mut self, run: &Run, measurement: &Measurement) {
@@ -188,27 +164,21 @@ impl Families {
         // One series per repetition; otherwise a scraper would see duplicates.
         labels.extend((run.plan.repeat > 1).then_some(("repeat", repeat.as_str())));
         for code in measurement.warning_codes() {
-            let about = FamilyAbout::gauge("", "1: the case carries this warning");
-            self.add("plimsoll_case_warning", about, &with(&labels, [("code", code)]), 1.0);
+            let (help, labels) = ("1: the case carries this warning", with(&labels, [("code", code)]));
+            self.gauge("plimsoll_case_warning", "", help, &labels, 1.0);
         }
-        let is = |status| measurement.status == status;
-        let states = [
-            ("ok", is(Status::Ok)),
-            ("invalid", is(Status::Invalid)),
-            ("failed", is(Status::Failed)),
-            ("skipped", is(Status::Skipped)),
-        ];
+        let states = [Status::Ok, Status::Invalid, Status::Failed, Status::Skipped];
+        let states = states.map(|status| (status.word(), measurement.status == status));
         let help = "what became of the case; of an invalid one no figure is believed";
         self.state("plimsoll_case_status", help, &labels, "status", &states);
         if let Some(wrong) = &measurement.wrong_answer {
-            let about =
-                FamilyAbout::gauge("", "1: the answer of the case is wrong; the reason names CPU or file");
-            let (cpu, reason) =
-                (wrong.cpu().map(|cpu| cpu.to_string()).unwrap_or_default(), wrong.headline());
-            let labels = with(&with(&labels, [("cpu", cpu.as_str())]), [("reason", reason.as_str())]);
-            self.add("plimsoll_case_wrong_answer", about, &labels, 1.0);
+            let help = "1: the answer of the case is wrong; the reason names CPU or file";
+            let cpu = wrong.cpu().map(|cpu| cpu.to_string()).unwrap_or_default();
+            let reason = wrong.headline();
+            let labels = with(&labels, [("cpu", cpu.as_str()), ("reason", &reason)]);
+            self.gauge("plimsoll_case_wrong_answer", "", help, &labels, 1.0);
         }
-        for metric in measurement.metrics.iter().filter(|_| is(Status::Ok)) {
+        for metric in measurement.metrics.iter().filter(|_| measurement.status == Status::Ok) {
             self.figure(measurement, metric, &labels);
         }
     }
@@ -222,27 +192,28 @@ impl Families {
             format!("plimsoll_{}_{}{middle}{end}", word(benchmark), word(&metric.name))
         };
         let of = &metric.name;
-        let about = FamilyAbout::gauge(unit, format!("{of} of {benchmark}, median of the samples"));
-        self.add(&named(""), about, labels, metric.summary.median);
+        let help = format!("{of} of {benchmark}, median of the samples");
+        self.gauge(&named(""), unit, &help, labels, metric.summary.median);
         if let Some((limit, value)) = metric.limit.as_ref().and_then(|limit| Some((limit, limit.value?))) {
             let help = format!(
                 "limit of {of} of {benchmark}: at most, where the kind is ceiling; at least, where it is floor"
             );
-            let labels = with(labels, [("kind", kind(limit))]);
-            self.add(&named("_limit"), FamilyAbout::gauge(unit, help), &labels, value);
+            let kind = if limit.kind == LimitKind::Ceiling { "ceiling" } else { "floor" };
+            self.gauge(&named("_limit"), unit, &help, &with(labels, [("kind", kind)]), value);
         }
         let is_headline = measurement.metrics.first().is_some_and(|headline| headline.name == metric.name);
         if let Some(delivered) = measurement.delivered().filter(|_| is_headline) {
             let help = format!(
                 "{of} of {benchmark} that a program got, interruptions included; the figure itself excludes them"
             );
-            self.add(&named("_delivered"), FamilyAbout::gauge(unit, help), labels, delivered.value);
-            let about = FamilyAbout::gauge("ratio", "share of the time that is excluded from the figure");
-            self.add("plimsoll_excluded_ratio", about, labels, delivered.excluded);
+            self.gauge(&named("_delivered"), unit, &help, labels, delivered.value);
+            let help = "share of the time that is excluded from the figure";
+            self.gauge("plimsoll_excluded_ratio", "ratio", help, labels, delivered.excluded);
         }
         if let Some(share) = metric.of_limit {
-            let about = FamilyAbout::gauge("ratio", "share of the physical limit, 1 is best");
-            self.add("plimsoll_of_limit_ratio", about, &with(labels, [("metric", of.as_str())]), share);
+            let (help, labels) =
+                ("share of the physical limit, 1 is best", with(labels, [("metric", of.as_str())]));
+            self.gauge("plimsoll_of_limit_ratio", "ratio", help, &labels, share);
         }
         for tool in metric.tool_results.iter().filter(|tool| tool.ratio.is_some()) {
             self.reference(tool, of, labels);
@@ -252,19 +223,10 @@ impl Families {
     fn reference(&mut self, tool: &ToolResult, metric: &str, labels: &Labels<'_>) {
         let labels = with(labels, [("metric", metric), ("reference", tool.tool.as_str())]);
         if let Some(ratio) = &tool.ratio {
-            let about = FamilyAbout::gauge(
-                "ratio",
-                "own figure divided by the reference tool's, median of the pairs",
-            );
-            self.add("plimsoll_reference_ratio", about, &labels, ratio.median);
+            let help = "own figure divided by the reference tool's, median of the pairs";
+            self.gauge("plimsoll_reference_ratio", "ratio", help, &labels, ratio.median);
         }
-        let is = |verdict| tool.verdict == verdict;
-        let states = [
-            ("equivalent", is(EquivalenceVerdict::Equivalent)),
-            ("higher", is(EquivalenceVerdict::Higher)),
-            ("lower", is(EquivalenceVerdict::Lower)),
-            ("inconclusive", is(EquivalenceVerdict::Inconclusive)),
-        ];
+        let states = VERDICTS.map(|verdict| (word_of(verdict), tool.verdict == verdict));
         let help = "own figure compared with the reference tool's, by a test of equivalence";
         self.state("plimsoll_reference_verdict", help, &labels, "verdict", &states);
     }
@@ -288,22 +250,16 @@ fn with<'a, const N: usize>(labels: &Labels<'a>, more: [(&'a str, &'a str); N]) 
     labels.iter().copied().chain(more).collect()
 }
 
-const fn kind(limit: &Limit) -> &'static str {
-    match limit.kind {
-        LimitKind::Ceiling => "ceiling",
-        LimitKind::Floor => "floor",
-    }
-}
-
+#[derive(Default)]
 struct Family {
-    about: FamilyAbout,
+    about: [String; 3],
     metrics: Vec<String>,
     lines: BTreeMap<String, Vec<String>>,
 }
 
 impl Family {
     fn text(&self, name: &str) -> String {
-        let FamilyAbout { kind, unit, help } = &self.about;
+        let [kind, unit, help] = &self.about;
         let mut text = format!("# TYPE {name} {kind}\n");
         if !unit.is_empty() {
             let _ = writeln!(text, "# UNIT {name} {unit}");

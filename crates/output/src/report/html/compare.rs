@@ -55,7 +55,7 @@ fn body(
             @let left = left::groups(comparison);
             @if !left.is_empty() {
                 section.findings aria-label="What is not compared" {
-                    ul { @for group in &left { li { span.(group.class()) { (group.text()) } } } }
+                    ul { @for group in &left { li { span.(group.colour().1) { (group.text()) } } } }
                 }
             }
         }

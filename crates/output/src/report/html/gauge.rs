@@ -2,6 +2,7 @@
 //! published results and the last run. Without a limit, our result is a mark, too.
 
 use maud::{Markup, html};
+use plimsoll_bench::Better;
 use plimsoll_bench::label::label;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_result::document::Run;
@@ -127,7 +128,8 @@ fn row(measurement: &Measurement, short: &str, reported: &[&str], references: &[
             }
             @if let Some(delivered) = &figures.delivered { span.warned.delivered { (delivered.sentence()) } }
             @if !rest.is_empty() {
-                span.warned title=(warnings(measurement)) { "! " (words(&rest)) }
+                @let all: Vec<&str> = measurement.warnings.iter().map(|w| w.text.as_str()).collect();
+                span.warned title=(all.join("\n")) { "! " (words(&rest)) }
             }
         }
     }
@@ -142,15 +144,11 @@ fn words(codes: &[&str]) -> String {
     codes.join(", ").replace('-', " ")
 }
 
-fn warnings(measurement: &Measurement) -> String {
-    measurement.warnings.iter().map(|w| w.text.as_str()).collect::<Vec<_>>().join("\n")
-}
-
 fn limit_figure(metric: &MetricResult) -> Option<String> {
     let value = metric.limit.as_ref()?.quantity(metric.unit)?;
     Some(match metric.better {
-        plimsoll_bench::Better::Higher => value.to_string(),
-        plimsoll_bench::Better::Lower => format!("≥ {value}"),
+        Better::Higher => value.to_string(),
+        Better::Lower => format!("≥ {value}"),
     })
 }
 
@@ -166,11 +164,9 @@ fn limit_text(metric: &MetricResult) -> String {
 
 impl<'a> GaugeLine<'a> {
     fn new(measurement: &'a Measurement, metric: &'a MetricResult, references: &[ReferenceFigure]) -> Self {
-        let mut marks: Vec<Mark> = metric
-            .tool_results
-            .iter()
-            .filter_map(|p| Some(Mark { kind: "tool", name: p.tool.clone(), value: p.median? }))
-            .collect();
+        let tools = metric.tool_results.iter();
+        let tools = tools.filter_map(|p| Some(Mark { kind: "tool", name: p.tool.clone(), value: p.median? }));
+        let mut marks: Vec<Mark> = tools.collect();
         let id = measurement.case.id();
         let same = references.iter().filter(|r| r.case == id.as_str() && r.metric == metric.name);
         marks.extend(same.map(|r| Mark { kind: r.kind.class(), name: r.name.clone(), value: r.value }));
@@ -178,14 +174,10 @@ impl<'a> GaugeLine<'a> {
         let own = metric.summary.median;
         let limit = metric.limit.as_ref().filter(|limit| limit.scope.is_none());
         let limit = limit.and_then(|limit| limit.value).filter(|value| *value > 0.0);
-        let best = |a: f64, b: f64| match metric.better {
-            plimsoll_bench::Better::Higher => a.max(b),
-            plimsoll_bench::Better::Lower => a.min(b),
-        };
-        let best = marks.iter().map(|m| m.value).fold(own, best);
-        let full = limit.unwrap_or(match metric.better {
-            plimsoll_bench::Better::Higher => best / 0.9,
-            plimsoll_bench::Better::Lower => best * 0.9,
+        let values = || marks.iter().map(|m| m.value);
+        let full = limit.unwrap_or_else(|| match metric.better {
+            Better::Higher => values().fold(own, f64::max) / 0.9,
+            Better::Lower => values().fold(own, f64::min) * 0.9,
         });
         Self { measurement, metric, marks, full }
     }
@@ -194,19 +186,16 @@ impl<'a> GaugeLine<'a> {
     /// end.
     fn at(&self, value: f64) -> f64 {
         let share = match self.metric.better {
-            plimsoll_bench::Better::Higher => value / self.full,
-            plimsoll_bench::Better::Lower => self.full / value,
+            Better::Higher => value / self.full,
+            Better::Lower => self.full / value,
         };
         if share.is_finite() { share.clamp(0.0, GAUGE_END) } else { 0.0 }
     }
 
     fn spoken(&self, name: &str, interval: &str) -> String {
         let figure = |value: f64| Quantity::new(value, self.metric.unit).to_string();
-        let share = self
-            .metric
-            .rated_share()
-            .map(|s| format!(", {} of its limit", percent(s, 3)))
-            .unwrap_or_default();
+        let share = self.metric.rated_share().map(|s| format!(", {} of its limit", percent(s, 3)));
+        let share = share.unwrap_or_default();
         let marks: String = self.marks.iter().map(|m| format!("; {} {}", m.name, figure(m.value))).collect();
         let reason =
             self.measurement.reason.as_deref().map(|r| format!("; invalid: {r}")).unwrap_or_default();

@@ -179,9 +179,9 @@ fn made_of(
             @for rest in &rests { (rest) }
             @if index == 0 { (page::together(&together)) }
         };
-        let made = reports::document(report, index, &folded);
-        charts.extend(made.charts);
-        bodies.push(made.body);
+        let (body, drawn) = reports::document(report, index, &folded);
+        charts.extend(drawn);
+        bodies.push(body);
     }
     bodies.extend(others.iter().map(|run| body(run, &mut charts).whole()));
     charts.extend(together);

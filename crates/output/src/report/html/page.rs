@@ -37,8 +37,8 @@ pub(super) fn body(whole: &Run, references: &[ReferenceFigure], index: usize) ->
     let machines = keep(nodes::of(whole));
     let run = &nodes::first(whole);
     let mut replay = reports::of(run);
-    for part in replay.iter_mut().flat_map(|replay| &mut replay.parts) {
-        part.charts = keep(std::mem::take(&mut part.charts));
+    for (_, charts) in replay.iter_mut().flat_map(|replay| &mut replay.parts) {
+        *charts = keep(std::mem::take(charts));
     }
     let stated = StatedCases::of(run);
     let (below, roof) = roofline::roofline(run).unzip();

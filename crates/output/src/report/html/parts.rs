@@ -1,11 +1,10 @@
 //! Text parts of the page: header, findings, tables, machine.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_history::CaseCounts;
 use plimsoll_machine::Machine;
+use plimsoll_model::case::CaseId;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::warning::CAUSES;
 use plimsoll_result::document::{Finding, Run, RunStatus};
@@ -19,6 +18,7 @@ use crate::report::context::title;
 use crate::report::row::{GOOD, Grade, MeasurementRow};
 use crate::report::section::{count_warnings, has_mark};
 use crate::report::tool_results::{COLUMN_TITLES, RATIO, compared};
+use crate::report::{and_more, grouped};
 
 const OPEN: usize = 5;
 
@@ -100,13 +100,10 @@ pub(super) fn limits(run: &Run) -> VerdictText {
             (grade, format!("{} of {n} figures reach {}", good(&all), percent(GOOD, 2)))
         }
     };
-    let mut why: Vec<String> = Vec::new();
-    for part in crate::report::subsystems(run) {
-        let of = grades(Some(part));
-        if known(&of) > 0 {
-            why.push(format!("{} {} of {}", title(part), good(&of), known(&of)));
-        }
-    }
+    let parts = crate::report::subsystems(run).into_iter().map(|part| (part, grades(Some(part))));
+    let parts = parts.filter(|(_, of)| known(of) > 0);
+    let mut why: Vec<String> =
+        parts.map(|(part, of)| format!("{} {} of {}", title(part), good(&of), known(&of))).collect();
     match all.len() - known(&all) {
         0 => {}
         n if n == all.len() => why.push("give them with --limits FILE".to_owned()),
@@ -119,27 +116,20 @@ pub(super) fn limits(run: &Run) -> VerdictText {
     VerdictText { grade, word, why: why.join(" · ") }
 }
 
-struct LossText<'a> {
-    what: &'static str,
-    share: f64,
-    case: &'a Measurement,
-}
-
 /// Returns the largest share of time that any case lost (steal, quota, waiting, excluded), with the
-/// cause; `None` if not recorded.
-fn worst(run: &Run) -> Option<LossText<'_>> {
+/// cause and the case; `None` if not recorded.
+fn worst(run: &Run) -> Option<(f64, &'static str, &Measurement)> {
     let losses = run.measurements.iter().flat_map(|m| {
         let c = &m.conditions;
-        [
-            ("stolen by the host", c.steal),
-            ("throttled by a quota", c.throttled),
-            ("waiting for a CPU", c.waited),
-            ("excluded", c.excluded),
-        ]
-        .into_iter()
-        .filter_map(move |(what, share)| Some(LossText { what, share: share?, case: m }))
+        let shares = [
+            (c.steal, "stolen by the host"),
+            (c.throttled, "throttled by a quota"),
+            (c.waited, "waiting for a CPU"),
+            (c.excluded, "excluded"),
+        ];
+        shares.into_iter().filter_map(move |(share, what)| Some((share?, what, m)))
     });
-    losses.filter(|l| l.share.is_finite()).max_by(|a, b| a.share.total_cmp(&b.share))
+    losses.filter(|(share, ..)| share.is_finite()).max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Judges whether the machine was quiet, by the number of cases that lost time and the largest
@@ -148,12 +138,12 @@ pub(super) fn quiet(run: &Run) -> VerdictText {
     let lost = |m: &&Measurement| m.warnings.iter().any(|w| CAUSES.contains(&w.code.as_str()));
     let disturbed = run.measurements.iter().filter(lost).count();
     let worst = worst(run);
-    let reported = worst
-        .as_ref()
-        .map(|l| format!("most: {} of the time {}, {}", percent(l.share, 2), l.what, label(&l.case.case)));
-    let (grade, word) = match (&worst, disturbed) {
+    let reported = worst.map(|(share, what, m)| {
+        format!("most: {} of the time {what}, {}", percent(share, 2), label(&m.case))
+    });
+    let (grade, word) = match (worst, disturbed) {
         (None, _) => (Grade::Unknown, "not recorded".to_owned()),
-        (Some(l), 0) if l.share < DISTURBED => (Grade::Good, "quiet".to_owned()),
+        (Some((share, ..)), 0) if share < DISTURBED => (Grade::Good, "quiet".to_owned()),
         (Some(_), n) => (
             Grade::Poor,
             format!("{} of {} lost time", n.max(1), format_count(run.measurements.len(), "case")),
@@ -172,12 +162,10 @@ pub(super) fn has_tools(run: &Run) -> bool {
 
 fn agreement(run: &Run) -> Markup {
     let all = results(run);
-    let given: Vec<&&ToolResult> = all.iter().filter(|p| p.ratio.is_some()).collect();
-    let within = |p: &ToolResult| {
-        p.ratio.is_some_and(|r| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(&r.median))
-    };
-    let equivalent = given.iter().filter(|p| p.verdict == EquivalenceVerdict::Equivalent).count();
-    let near = given.iter().filter(|p| within(p)).count();
+    let given: Vec<(&ToolResult, f64)> = all.iter().filter_map(|p| Some((*p, p.ratio?.median))).collect();
+    let equivalent = given.iter().filter(|(p, _)| p.verdict == EquivalenceVerdict::Equivalent).count();
+    let within = |(p, ratio): &&(&ToolResult, f64)| (1.0 / (1.0 + p.margin)..=1.0 + p.margin).contains(ratio);
+    let near = given.iter().filter(within).count();
     let (class, word, why) = match (all.len(), given.len()) {
         (0, _) => (
             "unknown",
@@ -186,12 +174,10 @@ fn agreement(run: &Run) -> Markup {
         ),
         (_, 0) => ("unknown", "none gave a figure".to_owned(), String::new()),
         (_, n) => {
-            let class = if equivalent == n {
-                "good"
-            } else if near * 2 >= n {
-                "fair"
-            } else {
-                "poor"
+            let class = match () {
+                () if equivalent == n => "good",
+                () if near * 2 >= n => "fair",
+                () => "poor",
             };
             let why = format!("{equivalent} shown equivalent; {near} with a ratio within the margin");
             (class, format!("{near} of {n} figures agree"), why)
@@ -262,52 +248,32 @@ const fn failing(status: Status) -> Option<&'static str> {
     }
 }
 
-struct LostCase<'a> {
-    word: &'static str,
-    machines: usize,
-    first: &'a Measurement,
+/// Yields the cases without a valid result, each with what became of it and the reason.
+fn failures(run: &Run) -> impl Iterator<Item = (&Measurement, &'static str, &str)> {
+    run.measurements
+        .iter()
+        .filter_map(|m| Some((m, failing(m.status)?, m.reason.as_deref().unwrap_or("no reason given"))))
 }
 
 /// Lists cases without a valid result on some nodes: one line per case, with the first reason.
 fn lost_on_machines(run: &Run) -> Vec<String> {
-    let mut by_case: Vec<LostCase<'_>> = Vec::new();
-    let mut places: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    for measurement in &run.measurements {
-        let Some(word) = failing(measurement.status) else { continue };
-        let place = *places.entry((word, measurement.case.id().to_string())).or_insert_with(|| {
-            by_case.push(LostCase { word, machines: 0, first: measurement });
-            by_case.len() - 1
-        });
-        by_case[place].machines += 1;
-    }
-    let reported = |LostCase { word, machines, first }: LostCase<'_>| {
-        let reason = first.reason.as_deref().unwrap_or("no reason given");
+    let by_case = grouped(failures(run).map(|one| ((one.1, one.0.case.id()), one)));
+    let line = |((word, _), all): ((&str, CaseId), Vec<(&Measurement, &str, &str)>)| {
+        let (first, _, reason) = all.first()?;
         let of = plimsoll_units::text::shown_within(&first.node, 64);
-        let machines = format_count(machines, "machine");
-        format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case))
+        let machines = format_count(all.len(), "machine");
+        Some(format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case)))
     };
-    by_case.into_iter().map(reported).collect()
+    by_case.into_iter().filter_map(line).collect()
 }
 
 fn lost(run: &Run) -> Vec<String> {
     const MAX_NAMED: usize = 4;
-    let mut by_reason: Vec<(String, Vec<String>)> = Vec::new();
-    for measurement in &run.measurements {
-        let Some(word) = failing(measurement.status) else { continue };
-        let reason = format!("{word}: {}", measurement.reason.as_deref().unwrap_or("no reason given"));
-        let name = label(&measurement.case);
-        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(name),
-            None => by_reason.push((reason, vec![name])),
-        }
-    }
-    let reported = |(reason, names): (String, Vec<String>)| {
-        let more = names.len().saturating_sub(MAX_NAMED);
-        let named = names[..names.len() - more].join(", ");
-        let others = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("{named}{others}: {reason}")
+    let by_reason = grouped(failures(run).map(|(m, word, reason)| ((word, reason), label(&m.case))));
+    let line = |((word, reason), names): ((&str, &str), Vec<String>)| {
+        format!("{}: {word}: {reason}", and_more(&names, MAX_NAMED))
     };
-    by_reason.into_iter().map(reported).collect()
+    by_reason.into_iter().map(line).collect()
 }
 
 fn is_an_outlier(finding: &Finding) -> bool {
@@ -394,13 +360,8 @@ pub(super) fn ran_under(measurement: &Measurement) -> String {
     stated.extend(c.clock_hz.map(|hz| Quantity::new(hz, Unit::Hertz).to_string()));
     let shares =
         [("steal", c.steal), ("excluded", c.excluded), ("throttled", c.throttled), ("waited", c.waited)];
-    stated.extend(
-        shares
-            .into_iter()
-            .filter_map(|(name, share)| Some((name, share?)))
-            .filter(|(_, s)| *s >= 0.001)
-            .map(|(name, s)| format!("{name} {}", percent(s, 2))),
-    );
+    let known = shares.into_iter().filter_map(|(name, share)| Some((name, share.filter(|s| *s >= 0.001)?)));
+    stated.extend(known.map(|(name, share)| format!("{name} {}", percent(share, 2))));
     stated.join(" · ")
 }
 
@@ -435,12 +396,8 @@ pub(super) fn machine(run: &Run) -> Markup {
     let own = run.nodes.first().and_then(|node| run.health.iter().find(|one| one.node == node.name));
     sections.extend(own.and_then(|one| crate::report::machine::health(&one.shown)));
     let text = crate::report::machine::text(&sections, 110);
-    let caches = run
-        .machine
-        .cpu
-        .caches
-        .iter()
-        .filter_map(|c| Some(format!("L{} {}", c.level, format_size(c.size_bytes?))));
+    let caches = run.machine.cpu.caches.iter();
+    let caches = caches.filter_map(|c| Some(format!("L{} {}", c.level, format_size(c.size_bytes?))));
     html! {
         section {
             h2 { "Machine" }

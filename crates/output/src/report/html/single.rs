@@ -106,10 +106,8 @@ fn distributions(all: &[(&Measurement, &MetricResult)]) -> Vec<Chart> {
     let groups = grouped(timed.into_iter().map(|one| (size(one.0).unwrap_or_default(), one)));
     let chart = |(size, group): (String, Vec<Timed<'_>>)| {
         let names = distinguishing_words(&group.iter().map(|(m, _)| &m.case).collect::<Vec<_>>());
-        let series = names
-            .into_iter()
-            .zip(&group)
-            .map(|(name, (_, all))| ChartSeries::new(name, SeriesRole::Own, steps(all)));
+        let series = names.into_iter().zip(&group);
+        let series = series.map(|(name, (_, all))| ChartSeries::new(name, SeriesRole::Own, steps(all)));
 
         Chart {
             title: format!("Latency of single operations{size}"),
@@ -189,10 +187,8 @@ fn heat(run: &Run, measurement: &Measurement, metric: &MetricResult) -> Option<C
     let names = |numbers: &[u32]| numbers.iter().map(place).collect::<Vec<_>>();
     let rows = matrix.values.iter().enumerate();
     let all = rows.flat_map(|(row, values)| {
-        values
-            .iter()
-            .enumerate()
-            .map(move |(column, value)| vec![Some(column as f64), Some(row as f64), *value])
+        let values = values.iter().enumerate();
+        values.map(move |(column, value)| vec![Some(column as f64), Some(row as f64), *value])
     });
     let points = all.filter(|point| point[2].is_some()).collect();
     Some(Chart {

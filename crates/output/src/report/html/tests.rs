@@ -409,7 +409,7 @@ pub(in crate::report) fn titles_of_figures(run: &Run) -> Titles {
     Titles {
         of_tables,
         series: reports::series(run).iter().map(|(_, drawn)| drawn.title().to_owned()).collect(),
-        by_operation: titles(&mut replay.parts.iter().flat_map(|part| &part.charts)),
+        by_operation: titles(&mut replay.parts.iter().flat_map(|(_, charts)| charts)),
         together: titles(&mut together.iter()),
     }
 }

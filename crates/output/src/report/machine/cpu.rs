@@ -7,22 +7,8 @@ use plimsoll_units::text::format_count;
 use super::{FactSection, UNKNOWN_VALUE, cpus_of, hertz, joined, or_unknown, size};
 
 /// Vector extensions that decide which kernels can run, the best first, as named by the kernel.
-const VECTOR_FLAGS: [&str; 14] = [
-    "amx_tile",
-    "avx512_fp16",
-    "avx512_bf16",
-    "avx512_vnni",
-    "avx512f",
-    "avx_vnni",
-    "avx2",
-    "fma",
-    "avx",
-    "sse4_2",
-    "sse2",
-    "sve2",
-    "sve",
-    "asimd",
-];
+const VECTOR_FLAGS: &str =
+    "amx_tile avx512_fp16 avx512_bf16 avx512_vnni avx512f avx_vnni avx2 fma avx sse4_2 sse2 sve2 sve asimd";
 
 pub(super) fn processors(cpu: &Cpu) -> FactSection {
     let mut section = FactSection::new("CPU");
@@ -40,7 +26,7 @@ pub(super) fn processors(cpu: &Cpu) -> FactSection {
         let governors = or_unknown(joined(&clock.governors, ", "));
         section.row("governor", format!("{governors} ({driver})"));
     }
-    let vector = VECTOR_FLAGS.iter().filter(|flag| cpu.has(flag));
+    let vector = VECTOR_FLAGS.split(' ').filter(|flag| cpu.has(flag));
     section.row("vectors", or_unknown(joined(vector, " ")));
     section
 }

@@ -81,18 +81,12 @@ fn sensor(sensor: &Sensor) -> String {
 
 fn throttle_counts(throttled: &Throttled) -> String {
     let (cores, packages) = (throttled.cores.len(), throttled.packages.len());
-    match cores.max(packages) {
-        0 => "never since boot".to_owned(),
-        _ => {
-            let most =
-                throttled.cores.values().chain(throttled.packages.values()).max().copied().unwrap_or(0);
-            format!(
-                "{} and {} since boot, at most {most} times each",
-                format_count(cores, "core"),
-                format_count(packages, "package")
-            )
-        }
+    if cores.max(packages) == 0 {
+        return "never since boot".to_owned();
     }
+    let most = throttled.cores.values().chain(throttled.packages.values()).max().copied().unwrap_or(0);
+    let (cores, packages) = (format_count(cores, "core"), format_count(packages, "package"));
+    format!("{cores} and {packages} since boot, at most {most} times each")
 }
 
 fn drive(drive: &Drive) -> String {
@@ -110,13 +104,8 @@ fn link(link: &PcieLink) -> String {
         format!("{} GT/s ×{}", pace.transfers_per_s as f64 / 1e9, pace.lanes)
     };
     let idle = if link.saves_power && !link.is_narrow() { "; it lowers its speed while idle" } else { "" };
-    format!(
-        "{} {}: {}; both ends can do {}{idle}",
-        link.what,
-        link.device,
-        pace(link.now),
-        pace(link.possible)
-    )
+    let (now, possible) = (pace(link.now), pace(link.possible));
+    format!("{} {}: {now}; both ends can do {possible}{idle}", link.what, link.device)
 }
 
 #[cfg(test)]

@@ -101,13 +101,8 @@ impl<'a> FilledTable<'a> {
                 }
             };
             let today = with_report_tool(baseline, figure, today, runs);
-            FilledCell {
-                figure,
-                part,
-                unit: shown(baseline, figure),
-                is_alone: is_alone(baseline, &today),
-                today,
-            }
+            let (unit, is_alone) = (shown(baseline, figure), is_alone(baseline, &today));
+            FilledCell { figure, part, unit, is_alone, today }
         };
         let row = |figures: &[Option<&'a PublishedFigure>]| -> Vec<Option<FilledCell<'a>>> {
             figures.iter().map(|figure| Some(cell((*figure)?, figures))).collect()
@@ -202,12 +197,9 @@ fn of_text<'a>(
     let find_figure =
         |wanted: fn(&PublishedFigure) -> bool| row.iter().copied().flatten().find(|f| wanted(f));
     let own = find_figure(|f| f.source == "own");
-    let points: Vec<(&PublishedFigure, &Matched)> = baseline
-        .figures
-        .iter()
-        .filter(|f| f.is_own_point() && !f.is_of_text() && f.matches_text(figure))
-        .filter_map(|f| Some((f, f.matched.as_ref()?)))
-        .collect();
+    let own_points = baseline.figures.iter().filter(|f| f.is_own_point() && !f.is_of_text());
+    let points = own_points.filter(|f| f.matches_text(figure)).filter_map(|f| Some((f, f.matched.as_ref()?)));
+    let points: Vec<(&PublishedFigure, &Matched)> = points.collect();
     match part {
         ComparablePart::Program | ComparablePart::ProgramShare => {
             let program = find_figure(PublishedFigure::is_reference);
@@ -229,12 +221,10 @@ fn of_text<'a>(
                 runs.best(if exact.is_empty() { &all } else { &exact }, tool.map_or("", |f| f.source));
             let has_theory =
                 baseline.figures.iter().any(|f| f.source == "theoretical" && f.subsystem == figure.subsystem);
-            let part = if part == ComparablePart::OwnShare && !has_theory {
-                ComparablePart::OwnToProgram
-            } else {
-                part
-            };
-            (part, today)
+            match part {
+                ComparablePart::OwnShare if !has_theory => (ComparablePart::OwnToProgram, today),
+                part => (part, today),
+            }
         }
     }
 }
@@ -264,13 +254,11 @@ fn of_program<'a>(
         return MeasuredPoint::absent(figure.unmatched);
     };
     let program = if program.is_empty() { figure.source } else { program };
-    let of: Vec<String> = match figure.operation {
-        "" => Vec::new(),
-        operation => {
-            let named = format!("{}.{operation}", figure.subsystem);
-            points.iter().map(|m| m.case.benchmark().to_owned()).chain([named]).collect()
-        }
-    };
+    let mut of = Vec::new();
+    if !figure.operation.is_empty() {
+        of.extend(points.iter().map(|m| m.case.benchmark().to_owned()));
+        of.push(format!("{}.{}", figure.subsystem, figure.operation));
+    }
     runs.with_tool(figure.subsystem, program, metric, &of)
 }
 
@@ -284,16 +272,17 @@ fn shown(baseline: &PublishedReport, figure: &PublishedFigure) -> ReportUnit {
         f.unit == figure.unit && f.metric == figure.metric && f.subsystem == figure.subsystem
     };
     let found = scale(figure).or_else(|| baseline.figures.iter().filter(same).find_map(scale));
-    match (found, figure.subsystem, figure.metric) {
-        (Some((scale, unit)), ..) => ReportUnit { scale, name: name(scale, unit, figure.unit) },
-        (None, "memory", LATENCY_METRIC) => ReportUnit { scale: 1e-9, name: "ns".to_owned() },
-        (None, _, LATENCY_METRIC) => ReportUnit { scale: 1e-3, name: "ms".to_owned() },
-        (None, part @ ("memory" | "disk"), THROUGHPUT_METRIC) => match part {
-            "disk" => ReportUnit { scale: 1024.0, name: "KiB/s".to_owned() },
-            _ => ReportUnit { scale: 1e9, name: "GB/s".to_owned() },
-        },
-        _ => ReportUnit { scale: 1.0, name: figure.unit.to_owned() },
-    }
+    let (scale, usual) = match (found, figure.subsystem, figure.metric) {
+        (Some((scale, unit)), ..) => {
+            return ReportUnit { scale, name: name(scale, unit, figure.unit) };
+        }
+        (None, "memory", LATENCY_METRIC) => (1e-9, "ns"),
+        (None, _, LATENCY_METRIC) => (1e-3, "ms"),
+        (None, "disk", THROUGHPUT_METRIC) => (1024.0, "KiB/s"),
+        (None, "memory", THROUGHPUT_METRIC) => (1e9, "GB/s"),
+        _ => (1.0, figure.unit),
+    };
+    ReportUnit { scale, name: usual.to_owned() }
 }
 
 /// Returns the factor from the printed unit to the base unit (1e9 for GB/s), and the base unit;

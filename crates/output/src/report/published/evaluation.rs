@@ -5,9 +5,10 @@ use std::fmt;
 use plimsoll_published::tables::TableKind;
 use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, TIME_METRIC};
 use plimsoll_units::quantity::{Quantity, Unit, format_size, percent, significant};
+use plimsoll_units::text::format_count;
 
 use super::cells::{ComparablePart, FilledTable};
-use crate::report::context;
+use crate::report::{context, distinct, grouped, joined};
 
 pub(crate) const TITLE: &str = "Evaluation";
 
@@ -29,77 +30,44 @@ impl fmt::Display for Statement {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FigureSide {
-    Today,
-    Published,
-}
-
-impl FigureSide {
-    const BOTH_SIDES: [Self; 2] = [Self::Today, Self::Published];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Today => "today",
-            Self::Published => "published",
-        }
-    }
-}
+/// Names of the two sides: our figure, and the report's.
+const SIDES: [&str; 2] = ["today", "published"];
 
 struct MatrixPoint<'a> {
     figure: &'a PublishedFigure,
     table: usize,
-    today: Option<f64>,
-    published: Option<f64>,
+    /// Value on each of the [`SIDES`].
+    values: [Option<f64>; 2],
     tool: Option<f64>,
-    share: Option<f64>,
-    published_share: Option<f64>,
+    /// Share of the limit on each of the [`SIDES`].
+    shares: [Option<f64>; 2],
     unit: Option<Unit>,
     why: Option<&'a str>,
 }
 
 impl MatrixPoint<'_> {
-    fn value(&self, side: FigureSide) -> Option<f64> {
-        match side {
-            FigureSide::Today => self.today,
-            FigureSide::Published => self.published,
-        }
-    }
-
-    fn share(&self, side: FigureSide) -> Option<f64> {
-        match side {
-            FigureSide::Today => self.share,
-            FigureSide::Published => self.published_share,
-        }
-    }
-
     fn threads(&self) -> Option<u64> {
         self.figure.threads.parse().ok()
     }
 
     fn operation(&self) -> String {
         let PublishedFigure { pattern, operation, precision, .. } = self.figure;
-        words(&[pattern, operation, precision])
+        joined(&[pattern, operation, precision], " ")
     }
 
     fn in_words(&self) -> String {
-        let block = self.figure.bytes.parse().map_or(String::new(), block);
-        let threads = match self.figure.threads {
-            "" => String::new(),
-            "1" => "1 thread".to_owned(),
-            n => format!("{n} threads"),
-        };
-        let parts = [self.operation(), block, threads];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+        let block = self.figure.bytes.parse().map(|bytes| format!("blocks of {}", format_size(bytes)));
+        joined(&[&self.operation(), &block.unwrap_or_default(), &threads(self.figure)], ", ")
     }
 }
 
-fn words(all: &[&str]) -> String {
-    all.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
-}
-
-fn block(bytes: u64) -> String {
-    format!("blocks of {}", format_size(bytes))
+/// Formats the thread count of a number, `2 threads`; empty if it has none.
+pub(crate) fn threads(figure: &PublishedFigure) -> String {
+    match figure.threads {
+        "" => String::new(),
+        "1" => "1 thread".to_owned(),
+        n => format!("{n} threads"),
+    }
 }
 
 struct PointGroup<'a> {
@@ -110,21 +78,10 @@ struct PointGroup<'a> {
 
 /// Returns the sentences that compare today's and published results, in the order of the report.
 pub(crate) fn statements(baseline: &PublishedReport, filled: &[FilledTable<'_>]) -> Vec<Statement> {
-    let mut groups: Vec<PointGroup<'_>> = Vec::new();
-    for point in filled.iter().flat_map(|table| points(baseline, table)) {
-        let is_same = |g: &&mut PointGroup<'_>| {
-            g.subsystem == point.figure.subsystem && g.metric == point.figure.metric
-        };
-        match groups.iter_mut().find(is_same) {
-            Some(group) => group.points.push(point),
-            None => groups.push(PointGroup {
-                subsystem: point.figure.subsystem,
-                metric: point.figure.metric,
-                points: vec![point],
-            }),
-        }
-    }
-    groups.iter().flat_map(PointGroup::statements).collect()
+    let points = filled.iter().flat_map(|table| points(baseline, table));
+    let groups = grouped(points.map(|point| ((point.figure.subsystem, point.figure.metric), point)));
+    let statements = |((subsystem, metric), points)| PointGroup { subsystem, metric, points }.statements();
+    groups.into_iter().flat_map(statements).collect()
 }
 
 fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<MatrixPoint<'a>> {
@@ -136,11 +93,12 @@ fn points<'a>(baseline: &PublishedReport, filled: &'a FilledTable<'_>) -> Vec<Ma
         MatrixPoint {
             figure: cell.figure,
             table: filled.table.number,
-            today: cell.today.believed(),
-            published,
+            values: [cell.today.believed(), published],
             tool: cell.today.tool.as_ref().map(|tool| tool.figure).filter(|figure| *figure > 0.0),
-            share: cell.today.share(cell.today.believed()),
-            published_share: published.and_then(|value| share(baseline, cell.figure, value)),
+            shares: [
+                cell.today.share(cell.today.believed()),
+                published.and_then(|value| share(baseline, cell.figure, value)),
+            ],
             unit: cell.figure.base.map(|(_, unit)| unit).or(cell.today.metric.map(|metric| metric.unit)),
             why: cell.today.invalid.as_deref().or(cell.today.instead.as_deref()),
         }
@@ -188,7 +146,7 @@ impl PointGroup<'_> {
     }
 
     fn statements(&self) -> Vec<Statement> {
-        if self.points.iter().all(|point| point.today.is_none()) {
+        if self.points.iter().all(|point| point.values[0].is_none()) {
             let why = self.points.iter().find_map(|point| point.why).unwrap_or("no reason is recorded");
             let text = format!("{}: no figure of today that is to be believed: {why}", self.name());
             let mut all = vec![self.state(text, &|_| true)];
@@ -218,11 +176,10 @@ impl PointGroup<'_> {
 
     /// Formats the values of both sides, `today X, published Y`; `of` formats the value of one
     /// side. Returns `None` if neither side has a value.
-    fn sides(&self, of: impl Fn(FigureSide) -> Option<String>) -> Option<String> {
-        let stated = FigureSide::BOTH_SIDES
-            .into_iter()
-            .filter_map(|side| Some(format!("{} {}", side.name(), of(side)?)));
-        let stated: Vec<String> = stated.collect();
+    fn sides(&self, of: impl Fn(usize) -> Option<String>) -> Option<String> {
+        let sides = SIDES.iter().enumerate();
+        let stated: Vec<String> =
+            sides.filter_map(|(side, name)| Some(format!("{name} {}", of(side)?))).collect();
         (!stated.is_empty()).then(|| stated.join(", "))
     }
 
@@ -230,50 +187,37 @@ impl PointGroup<'_> {
     /// matches.
     fn ratios(
         &self,
-        side: FigureSide,
+        side: usize,
         first: impl Fn(&MatrixPoint<'_>) -> bool,
         second: impl Fn(&MatrixPoint<'_>) -> bool,
         same: impl Fn(&MatrixPoint<'_>, &MatrixPoint<'_>) -> bool,
     ) -> Vec<f64> {
         let all = self.points.iter().filter(|p| first(p)).filter_map(|a| {
             let b = self.points.iter().find(|b| second(b) && same(a, b))?;
-            Some(a.value(side)? / b.value(side)?)
+            Some(a.values[side]? / b.values[side]?)
         });
         all.filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
     }
 
     /// States the factor from fewest to most threads, per operation; `None` for one thread count.
     fn scaling(&self) -> Option<Statement> {
-        let known =
-            |p: &&MatrixPoint<'_>| FigureSide::BOTH_SIDES.into_iter().any(|side| p.value(side).is_some());
+        let known = |p: &&MatrixPoint<'_>| p.values.iter().any(Option::is_some);
         let threads = || self.points.iter().filter(known).filter_map(MatrixPoint::threads);
         let (least, most) = (threads().min()?, threads().max()?);
-        let of = |operation: &str, side: FigureSide| {
+        let of = |operation: &str, side: usize| {
             let at = |n: u64| move |p: &MatrixPoint<'_>| p.threads() == Some(n) && p.operation() == operation;
             let found = self.ratios(side, at(most), at(least), |a, b| a.figure.bytes == b.figure.bytes);
             mean(&found).map(times)
         };
         let operation = |name: &String| Some(format!("{name} {}", self.sides(|side| of(name, side))?));
-        let found: Vec<String> = self.operations().iter().filter_map(operation).collect();
+        let operations = distinct(self.points.iter().map(MatrixPoint::operation));
+        let found: Vec<String> = operations.iter().filter_map(operation).collect();
         let what = if is_time(self.metric) { "grows to" } else { "becomes" };
         (least < most && !found.is_empty()).then(|| {
-            let text = format!(
-                "Scaling: from {least} to {most} threads, {} {what}: {}",
-                self.inner_name(),
-                found.join("; ")
-            );
+            let (name, found) = (self.inner_name(), found.join("; "));
+            let text = format!("Scaling: from {least} to {most} threads, {name} {what}: {found}");
             self.state(text, &|p| matches!(p.threads(), Some(n) if n == least || n == most))
         })
-    }
-
-    fn operations(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for name in self.points.iter().map(MatrixPoint::operation) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
     }
 
     /// States the best result of each side, and its lead over the best of another operation; `None`
@@ -282,11 +226,11 @@ impl PointGroup<'_> {
         let lower = is_time(self.metric);
         let is_better = |a: f64, b: f64| if lower { a < b } else { a > b };
         let best =
-            |side: FigureSide, among: &dyn Fn(&MatrixPoint<'_>) -> bool| -> Option<(&MatrixPoint<'_>, f64)> {
-                let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.value(side)?)));
+            |side: usize, among: &dyn Fn(&MatrixPoint<'_>) -> bool| -> Option<(&MatrixPoint<'_>, f64)> {
+                let all = self.points.iter().filter(|p| among(p)).filter_map(|p| Some((p, p.values[side]?)));
                 all.reduce(|a, b| if is_better(b.1, a.1) { b } else { a })
             };
-        let of = |side: FigureSide| {
+        let of = |side: usize| {
             let (point, value) = best(side, &|_| true)?;
             let shown = Quantity::new(value, point.unit?).to_string();
             let operation = point.operation();
@@ -300,9 +244,7 @@ impl PointGroup<'_> {
         let word = if lower { "Shortest" } else { "Highest" };
         let stated = self.sides(of)?;
         let on = |p: &MatrixPoint<'_>| {
-            FigureSide::BOTH_SIDES
-                .into_iter()
-                .any(|side| best(side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
+            [0, 1].iter().any(|side| best(*side, &|_| true).is_some_and(|(b, _)| std::ptr::eq(b, p)))
         };
         Some(self.state(format!("{word} {}: {stated}", self.inner_name()), &on))
     }
@@ -319,7 +261,7 @@ impl PointGroup<'_> {
         let same = |a: &MatrixPoint<'_>, b: &MatrixPoint<'_>| {
             a.operation() == b.operation() && a.figure.threads == b.figure.threads
         };
-        let of = |side: FigureSide| {
+        let of = |side: usize| {
             let rated = |base: &str| -> Vec<(&str, f64)> {
                 let rate = |size: &str| mean(&self.ratios(side, at(size), at(base), same));
                 sizes.iter().filter_map(|size| Some((*size, rate(size)?))).collect()
@@ -357,9 +299,9 @@ impl PointGroup<'_> {
             let [x, y] = [a.figure.bytes, b.figure.bytes].map(|size| size.parse::<f64>().unwrap_or(1.0));
             key(a.figure) == key(b.figure) && (x / y - 1.0).abs() < 0.01
         };
-        let of = |side: FigureSide| {
+        let of = |side: usize| {
             let found = self.ratios(side, has(one), has(other), same);
-            let count = plimsoll_units::text::format_count(found.len(), "point");
+            let count = format_count(found.len(), "point");
             Some(format!("{} (mean of {count})", times(mean(&found)?)))
         };
         let stated = self.sides(of)?;
@@ -368,38 +310,33 @@ impl PointGroup<'_> {
     }
 
     fn against_published(&self) -> Option<Statement> {
-        let on = |p: &MatrixPoint<'_>| p.today.is_some() && p.published.is_some();
-        let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.published?);
+        let on = |p: &MatrixPoint<'_>| p.values.iter().all(Option::is_some);
+        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.values[1]?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
         let stated = spread(&found, times)?;
-        let doubted = self.points.iter().filter(|p| p.published.is_none()).count();
-        let doubted = if doubted > 0 {
-            format!(
-                "; {} with no published figure to divide by",
-                plimsoll_units::text::format_count(doubted, "point")
-            )
-        } else {
-            String::new()
+        let doubted = match self.points.iter().filter(|p| p.values[1].is_none()).count() {
+            0 => String::new(),
+            n => format!("; {} with no published figure to divide by", format_count(n, "point")),
         };
         Some(self.state(format!("{} today ÷ published is {stated}{doubted}", self.name()), &on))
     }
 
     fn against_tools(&self) -> Option<Statement> {
-        let ratio = |p: &MatrixPoint<'_>| Some(p.today? / p.tool?);
+        let ratio = |p: &MatrixPoint<'_>| Some(p.values[0]? / p.tool?);
         let found: Vec<f64> = self.points.iter().filter_map(ratio).collect();
         let stated = spread(&found, times)?;
         let text = format!("{} ÷ the reference tool's, today, is {stated}", self.name());
-        Some(self.state(text, &|p| p.today.is_some() && p.tool.is_some()))
+        Some(self.state(text, &|p| p.values[0].is_some() && p.tool.is_some()))
     }
 
     fn against_limits(&self) -> Option<Statement> {
-        let of = |side: FigureSide| {
-            let found: Vec<f64> = self.points.iter().filter_map(|p| p.share(side)).collect();
+        let of = |side: usize| {
+            let found: Vec<f64> = self.points.iter().filter_map(|p| p.shares[side]).collect();
             spread(&found, |share| percent(share, RATIO_DIGITS))
         };
         let stated = self.sides(of)?;
         let text = format!("Share of theory that {} reaches: {stated}", self.inner_name());
-        Some(self.state(text, &|p| FigureSide::BOTH_SIDES.into_iter().any(|side| p.share(side).is_some())))
+        Some(self.state(text, &|p| p.shares.iter().any(Option::is_some)))
     }
 }
 

@@ -1,13 +1,16 @@
 //! Published tables as text: several lines per row, today's result first.
 
+use plimsoll_bench::label::label;
 use plimsoll_model::limit::Input;
 use plimsoll_published::PublishedReport;
 use plimsoll_published::tables::{PublishedTable, TableKind};
 use plimsoll_published::{LATENCY_METRIC, PublishedFigure};
 use plimsoll_units::quantity::{percent, significant};
+use plimsoll_units::text::shown_within;
 
 use super::cells::{ComparablePart, FilledCell, FilledTable};
 use super::units::TableUnits;
+use crate::report::distinct;
 
 const OWN_FIGURE_DIGITS: usize = 4;
 const SHARE_DIGITS: usize = 3;
@@ -27,31 +30,17 @@ pub(crate) enum SheetLine {
     Ratio,
 }
 
-impl SheetLine {
-    const IN_ORDER: [SheetLine; 8] = [
-        SheetLine::Today,
-        SheetLine::Deviation,
-        SheetLine::Reference,
-        SheetLine::Limit,
-        SheetLine::OwnShare,
-        SheetLine::ReferenceShare,
-        SheetLine::Published,
-        SheetLine::Ratio,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Today => "today",
-            Self::Deviation => "stdev",
-            Self::Reference => "reference",
-            Self::Limit => "limit",
-            Self::OwnShare => "own eff.",
-            Self::ReferenceShare => "ref. eff.",
-            Self::Published => "published",
-            Self::Ratio => "ratio",
-        }
-    }
-}
+/// All lines, in order, with their names.
+const LINES: [(SheetLine, &str); 8] = [
+    (SheetLine::Today, "today"),
+    (SheetLine::Deviation, "stdev"),
+    (SheetLine::Reference, "reference"),
+    (SheetLine::Limit, "limit"),
+    (SheetLine::OwnShare, "own eff."),
+    (SheetLine::ReferenceShare, "ref. eff."),
+    (SheetLine::Published, "published"),
+    (SheetLine::Ratio, "ratio"),
+];
 
 pub(crate) struct TableSheet {
     pub(crate) title: String,
@@ -105,10 +94,8 @@ impl TableSheet {
         let is_measured = is_measured(filled);
         let cells = filled.rows.get(row).map_or(&[][..], Vec::as_slice);
         let mut lines = Vec::new();
-        for line in SheetLine::IN_ORDER
-            .into_iter()
-            .filter(|line| line.is_in(filled) && (is_measured || *line == SheetLine::Published))
-        {
+        let all = LINES.into_iter().map(|(line, _)| line).filter(|line| line.is_in(filled));
+        for line in all.filter(|line| is_measured || *line == SheetLine::Published) {
             let text = |(at, cell): (usize, &Option<FilledCell<'_>>)| {
                 let cell = cell.as_ref()?;
                 let unit = match line {
@@ -143,18 +130,16 @@ impl TableSheet {
             SheetLine::Published => Some(self.published(cell, unit)),
             SheetLine::Ratio => cell.ratio().map(|ratio| format!("{} ×", significant(ratio, SHARE_DIGITS))),
             _ if !is_figure => None,
-            SheetLine::Deviation => {
-                today.stdev().map(|stdev| significant(stdev / cell.unit.scale, SHARE_DIGITS))
-            }
-            SheetLine::Limit => match (today.limit(), today.limit_unknown()) {
-                (Some(limit), _) => Some(in_unit(limit)),
-                (None, why) => Some(format!("{NOTHING} {}", self.note(unknown(why?)))),
-            },
+            SheetLine::Deviation => Some(significant(today.stdev()? / cell.unit.scale, SHARE_DIGITS)),
+            SheetLine::Limit => Some(match today.limit() {
+                Some(limit) => in_unit(limit),
+                None => format!("{NOTHING} {}", self.note(unknown(today.limit_unknown()?))),
+            }),
             SheetLine::OwnShare => today.share(today.mean()).map(share),
             SheetLine::ReferenceShare => today.tool.as_ref()?.of_limit.map(share),
             SheetLine::Reference => match &today.tool {
                 Some(tool) => {
-                    let name = plimsoll_units::text::shown_within(tool.name, 30);
+                    let name = shown_within(tool.name, 30);
                     Some(format!("{} {name}{}", in_unit(tool.figure), self.differs(cell)))
                 }
                 None if today.declined.is_empty() => None,
@@ -185,7 +170,7 @@ impl TableSheet {
             && let Some((_, name)) = cell.program()
             && !name.starts_with(cell.figure.source)
         {
-            text += &format!(" {}", plimsoll_units::text::shown_within(name, 30));
+            text += &format!(" {}", shown_within(name, 30));
         }
         if cell.part == ComparablePart::Program {
             text += &self.differs(cell);
@@ -203,21 +188,13 @@ impl TableSheet {
 
     /// Formats an empty cell, `–`, with the mark of the reason unless it is a derived value.
     fn nothing(&mut self, cell: &FilledCell<'_>) -> String {
+        use ComparablePart::{Least, Limit, Most, Own, Peak, Program, Sample};
         let is_itself = cell.figure.matched.is_none()
-            || matches!(
-                cell.part,
-                ComparablePart::Own
-                    | ComparablePart::Peak
-                    | ComparablePart::Least
-                    | ComparablePart::Most
-                    | ComparablePart::Program
-                    | ComparablePart::Limit
-                    | ComparablePart::Sample(0)
-            );
+            || matches!(cell.part, Own | Peak | Least | Most | Program | Limit | Sample(0));
         let why = match (&cell.today.instead, cell.part) {
             (Some(why), _) => why.clone(),
-            (None, ComparablePart::Program) => cell.no_program(),
-            (None, ComparablePart::Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
+            (None, Program) => cell.no_program(),
+            (None, Limit) => cell.today.limit_unknown().map(unknown).unwrap_or_default(),
             (None, _) => String::new(),
         };
         match is_itself && !why.is_empty() {
@@ -246,7 +223,7 @@ impl TableSheet {
 
     /// Returns the mark of the note `text`, `[1]`; adds the note if it is new.
     fn note(&mut self, text: String) -> String {
-        let text = plimsoll_units::text::shown_within(&text, MAX_NOTE_CHARACTERS);
+        let text = shown_within(&text, MAX_NOTE_CHARACTERS);
         let index = self.notes.iter().position(|note| *note == text).unwrap_or_else(|| {
             self.notes.push(text);
             self.notes.len() - 1
@@ -256,6 +233,10 @@ impl TableSheet {
 }
 
 impl SheetLine {
+    pub(crate) fn name(self) -> &'static str {
+        LINES[self as usize].1
+    }
+
     /// Returns whether the table needs this line; not if one of its columns shows the same.
     fn is_in(self, filled: &FilledTable<'_>) -> bool {
         match self {
@@ -278,21 +259,14 @@ impl SheetLine {
 /// Returns remarks on today's case: the best of several, or with scaled parameters.
 fn about(cell: &FilledCell<'_>) -> Vec<String> {
     let Some(case) = cell.today.case else { return Vec::new() };
-    let mut stated = Vec::new();
-    if cell.today.best_of > 1 {
-        stated.push(format!(
-            "the best of {} cases: {}",
-            cell.today.best_of,
-            plimsoll_bench::label::label(case)
-        ));
-    }
-    let scaled =
-        cell.figure.matched.iter().flat_map(|matched| matched.case.params()).filter_map(|(name, value)| {
-            let measured = case.get(name).filter(|measured| *measured != value)?;
-            Some(format!("scaled: {name} {measured} of {value}"))
-        });
-    stated.extend(scaled);
-    stated
+    let count = cell.today.best_of;
+    let best = (count > 1).then(|| format!("the best of {count} cases: {}", label(case)));
+    let published = cell.figure.matched.iter().flat_map(|matched| matched.case.params());
+    let scaled = published.filter_map(|(name, value)| {
+        let measured = case.get(name).filter(|measured| *measured != value)?;
+        Some(format!("scaled: {name} {measured} of {value}"))
+    });
+    best.into_iter().chain(scaled).collect()
 }
 
 fn figures<'a, 'b>(filled: &'b FilledTable<'a>) -> impl Iterator<Item = &'b FilledCell<'a>> {
@@ -310,13 +284,11 @@ fn is_measured(filled: &FilledTable<'_>) -> bool {
 
 /// Formats the derivations (formula and inputs) of the report's limits, then of today's.
 fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
     let own = filled.cells().filter(|cell| filled.is_figure(cell) && filled.table.kind != TableKind::Text);
-    for PublishedFigure { subsystem, metric, .. } in own.map(|cell| cell.figure) {
-        let text = baseline.derivation(subsystem, metric);
-        let text = text.map(|text| format!("theory of the report, {metric}: {text}"));
-        found.extend(text.filter(|text| !found.contains(text)));
-    }
+    let mut found = distinct(own.filter_map(|cell| {
+        let PublishedFigure { subsystem, metric, .. } = cell.figure;
+        Some(format!("theory of the report, {metric}: {}", baseline.derivation(subsystem, metric)?))
+    }));
     if found.is_empty() && filled.table.kind != TableKind::Text {
         found.push("theory of the report: none is printed".to_owned());
     }
@@ -332,9 +304,9 @@ fn formulas(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String>
             text.trim_end().trim_end_matches(" 1").to_owned()
         };
         let inputs: Vec<String> = limit.inputs.iter().map(input).collect();
-        let case = cell.today.case.map(plimsoll_bench::label::label).unwrap_or_default();
+        let case = cell.today.case.map(label).unwrap_or_default();
         let text = format!("limit of today, {case}: {}; {}", limit.formula, inputs.join(", "));
-        found.push(plimsoll_units::text::shown_within(text.trim_end_matches("; "), MAX_NOTE_CHARACTERS));
+        found.push(shown_within(text.trim_end_matches("; "), MAX_NOTE_CHARACTERS));
     }
     found
 }
@@ -351,14 +323,8 @@ fn title(table: &PublishedTable<'_>, units: &[String], of: usize) -> String {
 fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if !is_measured(filled) {
-        let mut reasons: Vec<&str> = Vec::new();
-        for why in filled.cells().filter_map(|cell| cell.today.instead.as_deref()) {
-            if !why.is_empty() && !reasons.contains(&why) {
-                reasons.push(why);
-            }
-        }
-        let reasons = plimsoll_units::text::shown_within(&reasons.join("; "), MAX_NOTE_CHARACTERS);
-        remarks.push(format!("no figures of today: {reasons}"));
+        let reasons = filled.cells().filter_map(|cell| cell.today.instead.clone());
+        remarks.push(format!("no figures of today: {}", once(reasons.filter(|why| !why.is_empty()))));
     }
     if filled.table.kind != TableKind::Text {
         remarks.extend(printed_units(filled));
@@ -378,22 +344,11 @@ fn remarks(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Vec<String> 
 
 /// Formats which units the report prints, if they differ from the cells'; `None` if none differs.
 fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
-    let mut printed: Vec<String> = Vec::new();
-    let (mut is_implied, mut is_unknown) = (false, false);
-    for cell in filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty()) {
-        let stated = match cell.figure.unit {
-            "" => {
-                is_implied = true;
-                is_unknown |= cell.figure.base.is_none();
-                continue;
-            }
-            unit if unit == cell.unit.name => continue,
-            unit => unit.to_owned(),
-        };
-        if !printed.contains(&stated) {
-            printed.push(stated);
-        }
-    }
+    let cells = || filled.cells().filter(|cell| !cell.part.is_share() && !cell.unit.name.is_empty());
+    let is_implied = cells().any(|cell| cell.figure.unit.is_empty());
+    let is_unknown = cells().any(|cell| cell.figure.unit.is_empty() && cell.figure.base.is_none());
+    let other = cells().filter(|cell| !["", &cell.unit.name].contains(&cell.figure.unit));
+    let printed = distinct(other.map(|cell| cell.figure.unit));
     let printed = (!printed.is_empty()).then(|| format!("the report prints {}", printed.join(" and ")));
     let implied = is_implied.then(|| match is_unknown {
         true => "the report prints no unit, and none is known to fit: the unit is that of today's figures"
@@ -408,13 +363,9 @@ fn printed_units(filled: &FilledTable<'_>) -> Option<String> {
 
 /// Formats each reason why results are not divided by published ones: `no ratio: REASON`.
 fn not_divided(filled: &FilledTable<'_>) -> Vec<String> {
-    let mut reasons: Vec<&str> = Vec::new();
-    for cell in filled.cells().filter(|cell| cell.figure.matched.is_some()) {
-        if !cell.figure.unmatched.is_empty() && !reasons.contains(&cell.figure.unmatched) {
-            reasons.push(cell.figure.unmatched);
-        }
-    }
-    reasons.into_iter().map(|why| format!("no ratio: {why}")).collect()
+    let matched = filled.cells().filter(|cell| cell.figure.matched.is_some());
+    let reasons = matched.map(|cell| cell.figure.unmatched).filter(|why| !why.is_empty());
+    distinct(reasons).into_iter().map(|why| format!("no ratio: {why}")).collect()
 }
 
 /// Formats why today's limits and reference tools are missing, if the table has none.
@@ -441,13 +392,7 @@ fn lacking(filled: &FilledTable<'_>) -> Vec<String> {
 }
 
 fn once(reasons: impl Iterator<Item = String>) -> String {
-    let mut found: Vec<String> = Vec::new();
-    for why in reasons {
-        if !found.contains(&why) {
-            found.push(why);
-        }
-    }
-    plimsoll_units::text::shown_within(&found.join("; "), MAX_NOTE_CHARACTERS)
+    shown_within(&distinct(reasons).join("; "), MAX_NOTE_CHARACTERS)
 }
 
 /// Formats limits, efficiencies and tools' results that the report's text states about this table.

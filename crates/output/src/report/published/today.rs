@@ -4,10 +4,12 @@ use plimsoll_bench::Better;
 use plimsoll_bench::converted;
 use plimsoll_model::case::Case;
 use plimsoll_model::limit::Limit;
-use plimsoll_model::measurement::{Measurement, MetricResult, Status};
+use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::sample::OwnCondition;
 use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
+
+use crate::report::distinct;
 
 /// Reason if no run has the case.
 const ABSENT: &str = "not in this run";
@@ -16,7 +18,7 @@ pub(crate) struct ReplayRuns<'a> {
     pub(crate) runs: Vec<&'a Run>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct MeasuredPoint<'a> {
     pub(crate) run: Option<&'a Run>,
     pub(crate) case: Option<&'a Case>,
@@ -57,34 +59,34 @@ impl<'a> MeasuredByTool<'a> {
         }
     }
 
-    fn is(&self, program: &str) -> bool {
-        Self::distance(self.name, program).is_some()
-    }
-
-    /// Returns a tool's result for metric `name`, converted from another metric of the same
-    /// transfers if necessary. Prefers the tool `wanted` (program and operation) to other ones.
-    pub(crate) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
+    /// Returns all tools' results for metric `name`, converted from another metric of the same
+    /// transfers if necessary.
+    pub(crate) fn all(measurement: &'a Measurement, name: &str) -> Vec<Self> {
         let own = measurement.metrics.iter().filter(|metric| metric.name == name);
         let others = measurement.metrics.iter().filter(|metric| metric.name != name);
         let limit = own.clone().find_map(|metric| metric.limit.as_ref());
-        let all = own.chain(others).flat_map(|metric| {
-            let given = metric.tool_results.iter().filter_map(move |tool_result| {
-                let figure = converted(&measurement.case, tool_result.median?, &metric.name, name)?;
-                let of_limit = match metric.name == name {
-                    true => tool_result.of_limit,
-                    false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
-                };
-                let differs: Vec<&str> = tool_result.warnings.iter().map(|note| note.text.as_str()).collect();
-                Some(Self {
-                    name: &tool_result.tool,
-                    figure,
-                    of_limit: of_limit.filter(|share| share.is_finite()),
-                    differs: differs.join("; "),
-                })
-            });
-            given.collect::<Vec<_>>()
-        });
-        let all: Vec<Self> = all.collect();
+        let given =
+            own.chain(others).flat_map(|metric| metric.tool_results.iter().map(move |tool| (metric, tool)));
+        let one = |(metric, tool): (&MetricResult, &'a ToolResult)| {
+            let figure = converted(&measurement.case, tool.median?, &metric.name, name)?;
+            let of_limit = match metric.name == name {
+                true => tool.of_limit,
+                false => limit.and_then(|limit| Some(limit.share(figure, limit.value?))),
+            };
+            let differs: Vec<&str> = tool.warnings.iter().map(|note| note.text.as_str()).collect();
+            Some(Self {
+                name: &tool.tool,
+                figure,
+                of_limit: of_limit.filter(|share| share.is_finite()),
+                differs: differs.join("; "),
+            })
+        };
+        given.filter_map(one).collect()
+    }
+
+    /// Returns one of [`Self::all`]; prefers the tool `wanted` (program and operation).
+    pub(crate) fn of(measurement: &'a Measurement, name: &str, wanted: &str) -> Option<Self> {
+        let all = Self::all(measurement, name);
         let near = all.iter().filter_map(|tool| Some((Self::distance(tool.name, wanted)?, tool)));
         let of_the_report = near.min_by_key(|(distance, _)| *distance).map(|(_, tool)| tool);
         of_the_report.or_else(|| all.first()).cloned()
@@ -94,15 +96,7 @@ impl<'a> MeasuredByTool<'a> {
 /// Lists reference tools without a result, `TOOL: REASON`, each once.
 fn declined(all: &[&Measurement]) -> Vec<String> {
     let tool_results = all.iter().flat_map(|m| &m.metrics).flat_map(|metric| &metric.tool_results);
-    let mut stated: Vec<String> = Vec::new();
-    for tool_result in tool_results {
-        let Some(reason) = &tool_result.reason else { continue };
-        let one = format!("{}: {reason}", tool_result.tool);
-        if !stated.contains(&one) {
-            stated.push(one);
-        }
-    }
-    stated
+    distinct(tool_results.filter_map(|tool| Some(format!("{}: {}", tool.tool, tool.reason.as_ref()?))))
 }
 
 impl<'a> ReplayRuns<'a> {
@@ -136,23 +130,17 @@ impl<'a> ReplayRuns<'a> {
         let of_run = |run: &&'a Run| {
             let mut cases: Vec<MeasuredPoint<'a>> = Vec::new();
             for measurement in &run.measurements {
-                let Some(matched) =
-                    points.iter().find(|m| m.measures_same(&measurement.case, run.plan.scale))
-                else {
-                    continue;
-                };
-                if cases.iter().any(|today| today.case == Some(&measurement.case)) {
-                    continue;
-                }
+                let is_known = cases.iter().any(|today| today.case == Some(&measurement.case));
+                let same = |m: &&&Matched| !is_known && m.measures_same(&measurement.case, run.plan.scale);
+                let Some(matched) = points.iter().find(same) else { continue };
                 let same = run.measurements.iter().filter(|m| m.case == measurement.case);
                 let same: Vec<&Measurement> = same.collect();
                 let today = MeasuredPoint::new(run, &same, matched.metric, tool).or_condition(matched, &same);
                 cases.push(today.counted(matched));
             }
-            let count = cases.iter().filter(|today| today.believed().is_some()).count();
-            let best =
-                cases.into_iter().filter(|today| today.believed().is_some()).reduce(MeasuredPoint::better)?;
-            Some(MeasuredPoint { best_of: count, ..best })
+            cases.retain(|today| today.believed().is_some());
+            let best_of = cases.len();
+            Some(MeasuredPoint { best_of, ..cases.into_iter().reduce(MeasuredPoint::better)? })
         };
         let absent = || MeasuredPoint::absent(ABSENT);
         self.runs.iter().find_map(of_run).unwrap_or_else(absent)
@@ -169,7 +157,8 @@ impl<'a> ReplayRuns<'a> {
             let all = here.filter_map(|m| {
                 let name = m.metrics.iter().find(|x| x.name == metric).or_else(|| m.metrics.first())?;
                 let today = MeasuredPoint::new(run, &[m], &name.name, tool);
-                today.tool.as_ref().is_some_and(|found| found.is(tool)).then_some(today)
+                let found = today.tool.as_ref()?;
+                MeasuredByTool::distance(found.name, tool).is_some().then_some(today)
             });
             let all: Vec<MeasuredPoint<'a>> = all.collect();
             let count = all.len();
@@ -186,19 +175,7 @@ impl<'a> ReplayRuns<'a> {
 
 impl<'a> MeasuredPoint<'a> {
     pub(crate) fn absent(why: &str) -> Self {
-        Self {
-            run: None,
-            case: None,
-            samples: Vec::new(),
-            metric: None,
-            tool: None,
-            declined: Vec::new(),
-            instead: Some(why.to_owned()),
-            invalid: None,
-            is_in_others: false,
-            limit: None,
-            best_of: 0,
-        }
+        Self { instead: Some(why.to_owned()), ..Self::default() }
     }
 
     /// Collects results of `metric` and `tool` in the measurements `all` of a case, on one node
@@ -216,10 +193,11 @@ impl<'a> MeasuredPoint<'a> {
         let instead = match (here.first(), metrics().next()) {
             (None, _) => Some(ABSENT.to_owned()),
             (Some(_), Some(_)) => None,
-            (Some(_), None) => [(Status::Skipped, "skipped"), (Status::Failed, "failed")]
-                .into_iter()
-                .find_map(|(status, word)| Some(format!("{word}: {}", reason(status)?)))
-                .or_else(|| Some("no such metric".to_owned())),
+            (Some(_), None) => {
+                let why = |status: Status| Some(format!("{}: {}", status.word(), reason(status)?));
+                let why = [Status::Skipped, Status::Failed].into_iter().find_map(why);
+                why.or_else(|| Some("no such metric".to_owned()))
+            }
         };
         Self {
             run: Some(run),
@@ -230,9 +208,8 @@ impl<'a> MeasuredPoint<'a> {
             declined: declined(&here),
             instead,
             invalid: reason(Status::Invalid),
-            is_in_others: false,
             limit: metrics().next().and_then(|found| found.limit.as_ref()).and_then(|l| Some((l, l.value?))),
-            best_of: 0,
+            ..Self::default()
         }
     }
 

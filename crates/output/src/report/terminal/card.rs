@@ -53,10 +53,8 @@ fn machine(run: &Run, first: &Measurement) -> String {
 /// result (all CPUs, largest size), up to a limit.
 pub(crate) fn telling(run: &Run) -> Vec<(&str, &Measurement)> {
     let last = |subsystem| {
-        let own = run
-            .measurements
-            .iter()
-            .filter(move |m| m.case.subsystem() == subsystem && m.status == Status::Ok);
+        let own = run.measurements.iter().filter(move |m| m.case.subsystem() == subsystem);
+        let own = own.filter(|m| m.status == Status::Ok);
         let by_benchmark = grouped(own.map(|m| (m.case.benchmark(), m))).into_iter();
         let last = by_benchmark.filter_map(|(_, all)| all.last().copied().filter(|m| !m.metrics.is_empty()));
         last.take(MAX_HEADLINES_PER_SUBSYSTEM).map(move |measurement| (subsystem, measurement))

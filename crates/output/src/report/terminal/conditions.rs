@@ -16,10 +16,8 @@ const STOLEN: f64 = 0.05;
 /// Returns notes about conditions at the start of a run (sandbox, quota, load, steal, cache). Each
 /// has the code of the warnings that it causes.
 pub(crate) fn whole(machine: &Machine) -> Vec<Note> {
-    [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let notes = [sandbox(machine), quota(machine), busy(machine), stolen(machine), cache(machine)];
+    notes.into_iter().flatten().collect()
 }
 
 fn note(code: &str, text: String) -> Note {
@@ -39,14 +37,12 @@ fn quota(machine: &Machine) -> Option<Note> {
     let cpus = machine.cpu.allowed.len();
     let quota =
         machine.cgroup.cpu_quota.as_ref().map(|quota| quota.cpus()).filter(|quota| *quota < cpus as f64)?;
-    Some(note(
-        "cpu-quota",
-        format!(
-            "CPU quota: the control group allows {quota:.2} of {}, so figures are those of the quota; raise it (cpu.max, \
-             cpu.cfs_quota_us) to measure the machine",
-            format_count(cpus, "CPU")
-        ),
-    ))
+    let of = format_count(cpus, "CPU");
+    let text = format!(
+        "CPU quota: the control group allows {quota:.2} of {of}, so figures are those of the quota; raise it (cpu.max, \
+         cpu.cfs_quota_us) to measure the machine"
+    );
+    Some(note("cpu-quota", text))
 }
 
 fn busy(machine: &Machine) -> Option<Note> {
@@ -78,16 +74,10 @@ fn cache(machine: &Machine) -> Option<Note> {
     let effective = machine.cpu.effective_cache?.bytes;
     let (bytes, instances) = machine.cpu.last_level_of(&machine.cpu.allowed)?;
     let one = bytes / instances.max(1);
-    (effective < one).then(|| {
-        note(
-            "cache-shared",
-            format!(
-                "shared cache: one CPU gets {} of {} MiB of last-level cache; memory cases use more than that",
-                effective >> 20,
-                one >> 20
-            ),
-        )
-    })
+    let (mine, of) = (effective >> 20, one >> 20);
+    let text = "of last-level cache; memory cases use more than that";
+    let text = format!("shared cache: one CPU gets {mine} of {of} MiB {text}");
+    (effective < one).then(|| note("cache-shared", text))
 }
 
 #[cfg(test)]

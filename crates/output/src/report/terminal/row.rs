@@ -82,12 +82,8 @@ impl DeliveredFigure {
 
     /// Formats `22.1 GFLOP/s delivered: other processes, 79 % of the time excluded`.
     pub(crate) fn sentence(&self) -> String {
-        format!(
-            "{} delivered: {}, {} of the time excluded",
-            self.value,
-            self.cause,
-            percent(self.excluded, 2)
-        )
+        let excluded = percent(self.excluded, 2);
+        format!("{} delivered: {}, {excluded} of the time excluded", self.value, self.cause)
     }
 }
 
@@ -137,10 +133,7 @@ impl MeasurementRow {
             0 => String::new(),
             n => format!(" (repeat {n})"),
         };
-        let (headline, others) = match measurement.metrics.split_first() {
-            Some((headline, others)) => (Some(headline), others),
-            None => (None, &[][..]),
-        };
+        let (headline, others) = (measurement.metrics.first(), measurement.metrics.iter().skip(1));
         let benchmark = plimsoll_bench::find(measurement.case.benchmark());
         let mut details: Vec<String> = Vec::new();
         details.extend(benchmark.into_iter().flat_map(|benchmark| benchmark.details(measurement)));
@@ -149,7 +142,7 @@ impl MeasurementRow {
         details.extend(headline.into_iter().flat_map(|metric| points(metric, benchmark)));
         let shown = |metric: &&MetricResult| also_form(measurement, metric).is_some();
         let (timed, plain): (Vec<_>, Vec<_>) =
-            others.iter().filter(shown).partition(|metric| metric.percentiles.is_some());
+            others.filter(shown).partition(|metric| metric.percentiles.is_some());
         details.extend(plain.into_iter().filter_map(|metric| also(measurement, metric)));
         let percentiles = headline.and_then(|metric| metric.percentiles.as_ref()).map(|_| PERCENTILES);
         let shown_percentiles = headline.into_iter().chain(timed.iter().copied()).find_map(percentiles_shown);
@@ -254,10 +247,7 @@ fn note(limit: &Limit) -> Option<String> {
         "" => origin.to_owned(),
         formula => format!("{origin} = {formula}"),
     };
-    match &limit.reason {
-        Some(reason) => Some(format!("{formula}; {reason}")),
-        None => Some(formula),
-    }
+    Some(limit.reason.as_ref().map_or(formula.clone(), |reason| format!("{formula}; {reason}")))
 }
 
 /// With percentiles, a sample's value is the mean of its operations.

@@ -91,15 +91,12 @@ impl CaseTable {
         let section = self.section.get_or_insert_with(|| Section::new(heading.title));
         let is_new = section.add(row);
         out += &self.figures(row);
-        if let Some(reason) = &row.reason {
-            out += &match is_new {
-                true => self.below(colour_of(row.status), "", reason),
-                false => self.below(TextRole::Dim, "", "as above"),
-            };
-        }
-        let details =
-            if row.details.is_empty() { String::new() } else { self.below(TextRole::Dim, "", &row.details) };
-        out + &details
+        out += &match &row.reason {
+            Some(reason) if is_new => self.below(colour_of(row.status), "", reason),
+            Some(_) => self.below(TextRole::Dim, "", "as above"),
+            None => String::new(),
+        };
+        out + &self.below(TextRole::Dim, "", &row.details)
     }
 
     /// Ends the current section: formats the line of its warnings, and with `--explain` its
@@ -125,34 +122,27 @@ impl CaseTable {
             room -= part.width();
             context += &part;
         }
-        let published_lines = if context.is_empty() {
-            String::new()
-        } else {
-            format!("  {}", self.style.paint(TextRole::Dim, &context))
-        };
+        if !context.is_empty() {
+            context = format!("  {}", self.style.paint(TextRole::Dim, &context));
+        }
         let columns = if self.headed { String::new() } else { self.columns() };
         self.headed = true;
-        format!("\n{columns}{}{published_lines}\n", self.style.paint(TextRole::Strong, &title))
+        format!("\n{columns}{}{context}\n", self.style.paint(TextRole::Strong, &title))
     }
 
     fn columns(&self) -> String {
         let FigureLayout::OneLine { label, .. } = self.layout else { return String::new() };
         let (case, interval) = (self.style.styled(CASE), self.style.styled("± 95 %"));
-        let line = format!(
-            "{:INDENT$}{case:label$} {:>VALUE$} {interval:>room$} {:>LIMIT$}{:>rest$}",
-            "",
-            "median",
-            "limit",
-            "of limit",
-            rest = MIN_COLUMN_SHARE + 1,
-            room = interval_width(&self.style),
-        );
+        let [median, limit, share] = ["median", "limit", "of limit"];
+        let (room, rest) = (interval_width(&self.style), MIN_COLUMN_SHARE + 1);
+        let figures = format!("{median:>VALUE$} {interval:>room$} {limit:>LIMIT$}{share:>rest$}");
+        let line = format!("{:INDENT$}{case:label$} {figures}", "");
         self.style.paint(TextRole::Dim, &line) + "\n"
     }
 
     fn figures(&self, row: &MeasurementRow) -> String {
         let Some(figures) = &row.figures else {
-            let word = self.right(colour_of(row.status), status_word(row.status), VALUE);
+            let word = self.right(colour_of(row.status), row.status.word(), VALUE);
             return self.placed(row, &format!(" {word}"));
         };
         let (start, bar) = match self.layout {
@@ -240,14 +230,9 @@ impl CaseTable {
             _ if figures.of_limit.is_none() => (TextRole::Strong, TextRole::Dim),
             _ => (TextRole::Strong, TextRole::Plain),
         };
-        let mut cells = [
-            " ".to_owned(),
-            self.right(value_role, &styled(&figures.value), VALUE),
-            " ".to_owned(),
-            self.interval(row, figures),
-            self.right(limit_role, &styled(&figures.limit), LIMIT),
-        ]
-        .concat();
+        let value = self.right(value_role, &styled(&figures.value), VALUE);
+        let limit = self.right(limit_role, &styled(&figures.limit), LIMIT);
+        let mut cells = format!(" {value} {}{limit}", self.interval(row, figures));
         let mut used = 1 + VALUE + 1 + interval_width(&self.style) + 1 + LIMIT;
         if figures.of_limit.is_some() {
             cells += &self.right(share_role, &styled(&figures.share()), MIN_COLUMN_SHARE);
@@ -297,13 +282,9 @@ impl CaseTable {
         let hatched = "╍".repeat((undisturbed / 2).saturating_sub(solid.div_ceil(2)));
         let rest = "─".repeat(room - solid.div_ceil(2) - hatched.chars().count());
         let [full, hatched, rest] = [full, hatched, rest].map(|part| self.style.styled(&part));
-        let role = colour_of_share(status, figures.grade);
-        format!(
-            " {}{}{}",
-            self.style.paint(role, &full),
-            self.style.paint(TextRole::Dim, &hatched),
-            self.style.paint(TextRole::Dim, &rest)
-        )
+        let full = self.style.paint(colour_of_share(status, figures.grade), &full);
+        let [hatched, rest] = [hatched, rest].map(|part| self.style.paint(TextRole::Dim, &part));
+        format!(" {full}{hatched}{rest}")
     }
 
     fn running(&self, row: &MeasurementRow, figures: &HeadlineFigures) -> String {
@@ -332,15 +313,6 @@ impl CaseTable {
             out += &format!("{:indent$}{}\n", "", self.style.paint(role, &format!("{lead}{line}")));
         }
         out
-    }
-}
-
-fn status_word(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Invalid => "invalid",
-        Status::Failed => "failed",
-        Status::Skipped => "skipped",
     }
 }
 

@@ -119,13 +119,11 @@ fn of_limits(run: &Run) -> Option<Verdict> {
     };
     let worse = run.findings.iter().filter(|finding| finding.is_for_the_worse()).count();
     let (grade, text) = match good == rated.len() {
-        true if worse > 0 => (
-            Grade::Fair,
-            format!(
-                "{} for the worse; limits that are known are reached to {goal} or more{unknown}.",
-                format_count(worse, "finding")
-            ),
-        ),
+        true if worse > 0 => {
+            let findings = format_count(worse, "finding");
+            let reached = format!("limits that are known are reached to {goal} or more{unknown}.");
+            (Grade::Fair, format!("{findings} for the worse; {reached}"))
+        }
         true if unknown.is_empty() => {
             (Grade::Good, format!("Healthy: every result reaches {goal} of its limit or more."))
         }
@@ -136,13 +134,9 @@ fn of_limits(run: &Run) -> Option<Verdict> {
         false => {
             let label = MeasurementRow::of(lowest).label;
             let least = percent(least, 3);
-            (
-                Grade::Fair,
-                format!(
-                    "{good} of {} with a known limit reach {goal} of it; the lowest, {label}, {least}{unknown}.",
-                    format_count(rated.len(), "result")
-                ),
-            )
+            let results = format_count(rated.len(), "result");
+            let reached = format!("{good} of {results} with a known limit reach {goal} of it");
+            (Grade::Fair, format!("{reached}; the lowest, {label}, {least}{unknown}."))
         }
     };
     Some(Verdict { grade, text })

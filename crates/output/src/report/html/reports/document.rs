@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 use plimsoll_bench::label::label;
-use plimsoll_model::measurement::Status;
+use plimsoll_model::measurement::{Measurement, Status};
 use plimsoll_published::tables::TableKind;
 use plimsoll_result::document::Run;
+use plimsoll_units::text::format_count;
 
 use super::tables::{DrawnChart, charts};
 use super::{StatedCases, single};
@@ -16,61 +17,31 @@ use crate::report::published::cells::FilledTable;
 use crate::report::published::evaluation::{self, Statement};
 use crate::report::published::sheet::{SheetLine, TableSheet};
 
-pub(crate) struct ReportDocument {
-    pub(crate) body: Markup,
-    pub(crate) charts: Vec<Chart>,
-}
-
 struct TableSection<'a> {
     sheet: &'a TableSheet,
     name: String,
     id: String,
-    width: TableWidth,
+    /// Number of such tables beside each other.
+    beside: usize,
     folded: Option<&'static str>,
     charts: Vec<DrawnChart>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum TableWidth {
-    Third,
-    Half,
-    Whole,
-}
-
-impl TableWidth {
-    /// Returns the least width for the table's cells, and for `charts` charts beside each other.
-    fn of(sheet: &TableSheet, charts: usize) -> Self {
-        const LETTERS: [(usize, TableWidth); 2] = [(74, TableWidth::Third), (116, TableWidth::Half)];
-        let longest = |at: usize| {
-            let lines = sheet.rows.iter().flat_map(|row| grouped(&row.lines));
-            let cells = lines.filter_map(|(_, cells)| cells.get(at).map(|cell| cell.chars().count()));
-            cells.max().unwrap_or(0) + 2
-        };
-        let label = sheet.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
-        let letters = label + 11 + (0..sheet.columns.len()).map(longest).sum::<usize>();
-        let fitting = LETTERS.into_iter().find(|(most, _)| letters <= *most);
-        match (fitting.map(|(_, width)| width), charts) {
-            (None, _) | (_, 3..) => Self::Whole,
-            (Some(_), 2) => Self::Half,
-            (Some(width), _) => width,
-        }
-    }
-
-    /// Returns how many tables of this width fit beside each other.
-    const fn count(self) -> usize {
-        match self {
-            Self::Third => 3,
-            Self::Half => 2,
-            Self::Whole => 1,
-        }
-    }
-
-    const fn class(self) -> &'static str {
-        match self {
-            Self::Third => "third",
-            Self::Half => "half",
-            Self::Whole => "whole",
-        }
+/// Returns how many tables of this width, each with `charts` charts, fit beside each other: 1 to 3.
+fn count_beside(sheet: &TableSheet, charts: usize) -> usize {
+    const MAX_LETTERS: [usize; 2] = [74, 116];
+    let longest = |at: usize| {
+        let lines = sheet.rows.iter().flat_map(|row| grouped(&row.lines));
+        let cells = lines.filter_map(|(_, cells)| cells.get(at).map(|cell| cell.chars().count()));
+        cells.max().unwrap_or(0) + 2
+    };
+    let label = sheet.rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
+    let letters = label + 11 + (0..sheet.columns.len()).map(longest).sum::<usize>();
+    let fitting = 3 - MAX_LETTERS.iter().filter(|most| letters > **most).count();
+    match charts {
+        0 | 1 => fitting,
+        2 => fitting.min(2),
+        _ => 1,
     }
 }
 
@@ -82,7 +53,7 @@ struct MachinePartTables<'a> {
 
 /// Builds the document of the page's report number `index`; `folded` holds other parts of its runs'
 /// pages.
-pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup) -> ReportDocument {
+pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup) -> (Markup, Vec<Chart>) {
     let filled = report.filled();
     let sheets = report.sheets(&filled);
     let runs = &report.runs.runs;
@@ -131,7 +102,7 @@ pub(crate) fn document(report: &FilledReport<'_>, index: usize, folded: &Markup)
             }
         }
     };
-    ReportDocument { body, charts: all }
+    (body, all)
 }
 
 /// Builds the links to all tables, and to the sections with the ids `ends`: evaluation, findings,
@@ -166,14 +137,11 @@ fn parts_of<'a>(
     let mut found: Vec<(&str, MachinePartTables<'a>)> = Vec::new();
     for (table, sheet) in filled.iter().zip(sheets) {
         let is_text = table.table.figures().all(|figure| figure.is_of_text());
-        let subsystem =
-            if is_text { "text" } else { table.table.figures().next().map_or("", |f| f.subsystem) };
+        let first = table.table.figures().next().filter(|_| !is_text);
+        let subsystem = if is_text { "text" } else { first.map_or("", |f| f.subsystem) };
         if found.last().is_none_or(|(known, _)| *known != subsystem) {
-            let title = if is_text { "Text" } else { context::title(subsystem) };
-            found.push((
-                subsystem,
-                MachinePartTables { title: title.to_owned(), sections: Vec::new(), series: Vec::new() },
-            ));
+            let title = if is_text { "Text" } else { context::title(subsystem) }.to_owned();
+            found.push((subsystem, MachinePartTables { title, sections: Vec::new(), series: Vec::new() }));
         }
         let charts = charts(report.baseline, table);
         let drawn = charts.iter().filter(|one| matches!(one, DrawnChart::Chart(_))).count();
@@ -181,7 +149,7 @@ fn parts_of<'a>(
             sheet,
             name: format!("{}. {}", table.table.number, table.table.title),
             id: anchor(index, table.table.number),
-            width: TableWidth::of(sheet, drawn),
+            beside: count_beside(sheet, drawn),
             folded: match table.table.kind {
                 TableKind::Text => Some("what the report's text has besides its tables"),
                 TableKind::Program if !sheet.is_measured() => {
@@ -213,18 +181,11 @@ fn parts_of<'a>(
 fn widen(sections: &mut [TableSection<'_>]) {
     let mut rest = sections;
     while let Some(first) = rest.first() {
-        let widest = |n: usize, rest: &[TableSection<'_>]| {
-            rest.iter().take(n).map(|section| section.width.count()).min().unwrap_or(1)
-        };
-        let count =
-            (1..=first.width.count().min(rest.len())).rev().find(|n| widest(*n, rest) >= *n).unwrap_or(1);
-        let width = match count {
-            1 => TableWidth::Whole,
-            2 => TableWidth::Half,
-            _ => TableWidth::Third,
-        };
+        let narrowest = |n: usize| rest.iter().take(n).map(|section| section.beside).min().unwrap_or(1);
+        let most = first.beside.min(rest.len());
+        let count = (1..=most).rev().find(|n| narrowest(*n) >= *n).unwrap_or(1);
         let (line, further) = std::mem::take(&mut rest).split_at_mut(count);
-        line.iter_mut().for_each(|section| section.width = width);
+        line.iter_mut().for_each(|section| section.beside = count);
         rest = further;
     }
 }
@@ -237,17 +198,17 @@ fn anchor(index: usize, number: usize) -> String {
 pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
     let stated = StatedCases::of(run);
     let asked = run.measurements.iter().filter(|m| stated.is_series(&m.case));
-    let draw = |measurement: &'_ plimsoll_model::measurement::Measurement| {
+    let draw = |measurement: &Measurement| {
         let title = format!("{} over time", label(&measurement.case));
         let metric = measurement.metrics.first();
         let reason = measurement.reason.as_deref().unwrap_or("no reason is recorded");
         let why = match (measurement.status, metric) {
             (Status::Ok, Some(metric)) => match single::series(measurement, metric, run.seed) {
                 Some(chart) => return DrawnChart::Chart(Box::new(chart)),
-                None => format!(
-                    "{} in time are too few for a series",
-                    plimsoll_units::text::format_count(metric.samples.len(), "sample")
-                ),
+                None => {
+                    let samples = format_count(metric.samples.len(), "sample");
+                    format!("{samples} in time are too few for a series")
+                }
             },
             (Status::Ok, None) => "it has no metric".to_owned(),
             (Status::Invalid, _) => format!("invalid today: {reason}"),
@@ -260,7 +221,7 @@ pub(crate) fn series(run: &Run) -> Vec<(&str, DrawnChart)> {
 }
 
 fn table(section: &TableSection<'_>) -> Markup {
-    let class = section.width.class();
+    let class = ["whole", "half", "third"][section.beside.clamp(1, 3) - 1];
     html! {
         section.(class) id=(section.id) {
             @if let Some(why) = section.folded {
@@ -314,12 +275,13 @@ fn grouped(lines: &[(SheetLine, Vec<String>)]) -> Vec<(SheetLine, Vec<String>)> 
                 continue;
             }
         };
-        let Some((_, existing)) = found.iter_mut().find(|(known, _)| *known == into) else {
-            found.push((*line, cells.clone()));
-            continue;
-        };
-        for (cell, more) in existing.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
-            *cell = format!("{cell} {before}{more}{after}");
+        match found.iter_mut().find(|(known, _)| *known == into) {
+            None => found.push((*line, cells.clone())),
+            Some((_, existing)) => {
+                for (cell, more) in existing.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
+                    *cell = format!("{cell} {before}{more}{after}");
+                }
+            }
         }
     }
     found

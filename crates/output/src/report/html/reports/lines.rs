@@ -12,16 +12,9 @@ pub(super) struct AxisPlace {
     pub(super) name: String,
 }
 
-pub(super) struct FigureAt {
-    pub(super) column: usize,
-    pub(super) value: f64,
-    pub(super) range: Option<[f64; 2]>,
-    pub(super) label: String,
-}
-
 pub(super) struct ReportLines {
     columns: Vec<AxisPlace>,
-    series: Vec<ChartSeries>,
+    pub(super) series: Vec<ChartSeries>,
 }
 
 impl ReportLines {
@@ -33,14 +26,10 @@ impl ReportLines {
         self.series.iter().any(|one| one.role == role)
     }
 
-    pub(super) fn has_any(&self) -> bool {
-        !self.series.is_empty()
-    }
-
-    /// Adds a value to line `name`, if the value is positive. Lines break at bands and at columns
-    /// with several values.
-    pub(super) fn add(&mut self, name: &str, role: SeriesRole, at: FigureAt) {
-        if !(at.value.is_finite() && at.value > 0.0) {
+    /// Adds a value, or value, minimum and maximum, to line `name`, if the value is positive. Lines
+    /// break at bands and at columns with several values.
+    pub(super) fn add(&mut self, name: &str, role: SeriesRole, x: usize, values: &[f64], label: String) {
+        if !values.first().is_some_and(|value| value.is_finite() && *value > 0.0) {
             return;
         }
         let index = self.series.iter().position(|one| one.name == name).unwrap_or_else(|| {
@@ -50,14 +39,12 @@ impl ReportLines {
         let band = |column: usize| self.columns.get(column).map(|c| c.band.as_str());
         let line = &mut self.series[index];
         let before = line.points.last().and_then(|p| p.first().copied().flatten());
-        if before.is_some_and(|x| x as usize == at.column || band(x as usize) != band(at.column)) {
+        if before.is_some_and(|before| before as usize == x || band(before as usize) != band(x)) {
             line.points.push(vec![None, None]);
             line.labels.push(String::new());
         }
-        let mut point = vec![Some(at.column as f64), Some(at.value)];
-        point.extend(at.range.iter().flatten().copied().map(Some));
-        line.points.push(point);
-        line.labels.push(at.label);
+        line.points.push([x as f64].iter().chain(values).copied().map(Some).collect());
+        line.labels.push(label);
     }
 
     /// Builds the chart with x axis `axis` and y axis `y`. Lines are sorted by role, and shifted

@@ -13,10 +13,10 @@ use maud::{Markup, html};
 use plimsoll_published::PublishedReport;
 use plimsoll_result::document::Run;
 
-use super::data::Chart;
+use super::data::{Chart, number};
 use super::stated::StatedCases;
 use super::{page, single};
-use crate::report::context;
+use crate::report::{context, grouped};
 use plot::plots;
 
 pub(super) use document::document;
@@ -26,42 +26,29 @@ pub(super) use document::series;
 pub(super) use tables::charts;
 pub(super) use together::together;
 
-pub(super) struct SubsystemCharts {
-    subsystem: &'static str,
-    pub(super) charts: Vec<Chart>,
-}
-
 pub(super) struct ReplayFigures {
     baseline: PublishedReport,
-    pub(super) parts: Vec<SubsystemCharts>,
+    /// Charts by subsystem.
+    pub(super) parts: Vec<(&'static str, Vec<Chart>)>,
     missing: Vec<String>,
 }
 
 pub(super) fn of(run: &Run) -> Option<ReplayFigures> {
     let baseline = plimsoll_published::find(&run.plan.name)?;
-    let mut found = ReplayFigures { parts: Vec::new(), missing: Vec::new(), baseline: baseline.clone() };
+    let (mut missing, mut drawn) = (Vec::new(), Vec::new());
     for plot in plots(&baseline) {
         match plot.charts(&baseline, run) {
-            none if none.is_empty() => found.missing.push(plot.title()),
-            charts => found.add(plot.subsystem(), charts),
+            none if none.is_empty() => missing.push(plot.title()),
+            charts => drawn.extend(charts.into_iter().map(|chart| (plot.subsystem(), chart))),
         }
     }
-    for (subsystem, chart) in programs::of(&baseline, run) {
-        found.add(subsystem, vec![chart]);
-    }
-    let charts = found.parts.iter_mut().flat_map(|part| &mut part.charts);
-    charts.enumerate().for_each(|(index, chart)| chart.id = format!("report-{index}"));
-    Some(found)
+    drawn.extend(programs::of(&baseline, run));
+    let mut parts = grouped(drawn);
+    number(parts.iter_mut().flat_map(|(_, charts)| charts), "report");
+    Some(ReplayFigures { baseline, parts, missing })
 }
 
 impl ReplayFigures {
-    fn add(&mut self, subsystem: &'static str, charts: Vec<Chart>) {
-        match self.parts.iter_mut().find(|part| part.subsystem == subsystem) {
-            Some(part) => part.charts.extend(charts),
-            None => self.parts.push(SubsystemCharts { subsystem, charts }),
-        }
-    }
-
     pub(super) fn section(&self, run: &Run) -> Markup {
         html! {
             section {
@@ -73,9 +60,9 @@ impl ReplayFigures {
                         " Its volumes, work and file sizes are scaled to " (run.plan.scale) ", the published ones are not."
                     }
                 }
-                @for part in &self.parts {
-                    h3 { (context::title(part.subsystem)) }
-                    div.charts { @for chart in &part.charts { (page::figure(chart)) } }
+                @for (subsystem, charts) in &self.parts {
+                    h3 { (context::title(subsystem)) }
+                    div.charts { @for chart in charts { (page::figure(chart)) } }
                 }
                 @if !self.missing.is_empty() {
                     p.note { "Not in this run: " (self.missing.join("; ")) "." }

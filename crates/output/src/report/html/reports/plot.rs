@@ -1,14 +1,18 @@
 //! One figure of a report: an operation and a metric over blocks and thread counts.
 
+use std::iter;
+
 use plimsoll_published::{Matched, PublishedFigure, PublishedReport};
 use plimsoll_result::document::Run;
 use plimsoll_units::quantity::{Unit, format_size};
 
-use super::lines::{AxisPlace, FigureAt, ReportLines, metric};
+use super::lines::{AxisPlace, ReportLines, metric};
 use super::shares;
-use super::today::{PointToday, ToolToday};
-use crate::report::context;
+use super::today::PointToday;
 use crate::report::html::data::{Chart, SeriesRole};
+use crate::report::published::evaluation::threads;
+use crate::report::published::today::MeasuredByTool;
+use crate::report::{context, distinct, grouped, joined};
 
 #[derive(Clone, Copy)]
 pub(super) struct PlottedPoint<'a> {
@@ -26,14 +30,9 @@ pub(super) fn points(baseline: &PublishedReport) -> impl Iterator<Item = Plotted
 }
 
 pub(super) fn plots(baseline: &PublishedReport) -> Vec<Plot<'_>> {
-    let mut all: Vec<Plot<'_>> = Vec::new();
     let key = |f: &PublishedFigure| [f.subsystem, f.metric, f.operation, f.pattern];
-    for point in points(baseline) {
-        match all.iter_mut().find(|plot| key(plot.points[0].figure) == key(point.figure)) {
-            Some(plot) => plot.points.push(point),
-            None => all.push(Plot { points: vec![point] }),
-        }
-    }
+    let plots = grouped(points(baseline).map(|point| (key(point.figure), point))).into_iter();
+    let mut all: Vec<Plot<'_>> = plots.map(|(_, points)| Plot { points }).collect();
     all.iter_mut().for_each(Plot::sort);
     all
 }
@@ -41,12 +40,7 @@ pub(super) fn plots(baseline: &PublishedReport) -> Vec<Plot<'_>> {
 impl<'a> Plot<'a> {
     /// Sorts points by block and precision in the report's order, then by thread count.
     fn sort(&mut self) {
-        let mut bands: Vec<String> = Vec::new();
-        for point in &self.points {
-            if !bands.contains(&point.band()) {
-                bands.push(point.band());
-            }
-        }
+        let bands = distinct(self.points.iter().map(PlottedPoint::band));
         let threads = |p: &PlottedPoint<'_>| p.figure.threads.parse::<u64>().unwrap_or(0);
         self.points.sort_by_key(|p| (bands.iter().position(|band| *band == p.band()), threads(p)));
     }
@@ -57,8 +51,7 @@ impl<'a> Plot<'a> {
 
     pub(super) fn title(&self) -> String {
         let PublishedFigure { subsystem, metric, operation, pattern, .. } = self.points[0].figure;
-        let words = [*pattern, *operation].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>();
-        format!("{} {metric}: {}", context::title(subsystem), words.join(" "))
+        format!("{} {metric}: {}", context::title(subsystem), joined(&[pattern, operation], " "))
     }
 
     /// Builds the charts of results and efficiencies; empty if `run` has results of none of the
@@ -87,7 +80,7 @@ impl<'a> Plot<'a> {
         let lines = self.lines(baseline, run, &today);
         let y = metric(self.points[0].matched, unit);
         let chart = lines.chart(self.title(), note.join("; "), self.axis(), y);
-        std::iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
+        iter::once(chart).chain(shares::chart(self, baseline, run, &today)).collect()
     }
 
     pub(super) fn columns(&self) -> Vec<AxisPlace> {
@@ -125,32 +118,34 @@ impl<'a> Plot<'a> {
         let unit = self.unit();
         let title = baseline.title();
         for (column, (point, today)) in self.points.iter().zip(today).enumerate() {
-            let at =
-                |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
-            if let Some([mean, least, most]) = today.figure() {
-                lines.add("this run", SeriesRole::Own, at(mean, Some([least, most]), point.words()));
+            let words = point.words();
+            if let Some(values) = today.figure() {
+                lines.add("this run", SeriesRole::Own, column, &values, words.clone());
             }
             for tool in self.tools(baseline, run, *point, today) {
-                let words = [point.words(), tool.differs];
-                let label = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ");
-                lines.add(
-                    &format!("{}, this run", tool.name),
-                    SeriesRole::Tool,
-                    at(tool.figure, None, label),
-                );
+                let (name, label) =
+                    (format!("{}, this run", tool.name), joined(&[&words, &tool.differs], ", "));
+                lines.add(&name, SeriesRole::Tool, column, &[tool.figure], label);
             }
             if let Some(value) = today.limit() {
-                lines.add("limit, this run", SeriesRole::Limit, at(value, None, point.words()));
+                lines.add("limit, this run", SeriesRole::Limit, column, &[value], words.clone());
             }
-            published(&mut lines, &title, "", SeriesRole::Published, column, *point, point.figure, unit);
-            for figure in
-                self.published_numbers(baseline, *point).filter(|f| !f.source.starts_with("efficiency"))
-            {
-                let (name, role) = match figure.source {
-                    "theoretical" => ("theory", SeriesRole::Theory),
-                    program => (program, SeriesRole::Program),
+            let others = self.published_numbers(baseline, *point);
+            let others = others.filter(|f| !f.source.starts_with("efficiency")).map(|f| match f.source {
+                "theoretical" => ("theory", SeriesRole::Theory, f),
+                program => (program, SeriesRole::Program, f),
+            });
+            for (name, role, figure) in iter::once(("", SeriesRole::Published, point.figure)).chain(others) {
+                let value = figure.base.filter(|(_, of)| unit.is_none_or(|unit| unit == *of));
+                let Some((value, _)) = value else { continue };
+                let printed = format!("{words}, printed {} {}", figure.value, figure.unit);
+                let printed = printed.trim_end().to_owned();
+                let (what, role, label) = match figure.doubt {
+                    None => ("", role, printed),
+                    // Doubted numbers have a line of their own.
+                    Some(doubt) => (doubt.verdict, SeriesRole::Doubted, format!("{printed}, {doubt}")),
                 };
-                published(&mut lines, &title, name, role, column, *point, figure, unit);
+                lines.add(&joined(&[name, what, &title], ", "), role, column, &[value], label);
             }
         }
         lines
@@ -164,7 +159,7 @@ impl<'a> Plot<'a> {
         run: &'a Run,
         point: PlottedPoint<'a>,
         today: &PointToday<'a>,
-    ) -> Vec<ToolToday<'a>> {
+    ) -> Vec<MeasuredByTool<'a>> {
         let own = today.tools();
         if !own.is_empty() {
             return own;
@@ -178,52 +173,15 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Adds the published number `figure` at `column` to the line `NAME, TITLE`; doubted numbers have a
-/// line of their own. Ignored if its unit is not `unit`.
-#[expect(clippy::too_many_arguments)]
-fn published(
-    lines: &mut ReportLines,
-    title: &str,
-    name: &str,
-    role: SeriesRole,
-    column: usize,
-    point: PlottedPoint<'_>,
-    figure: &PublishedFigure,
-    unit: Option<Unit>,
-) {
-    let Some(value) = figure.base.filter(|(_, of)| unit.is_none_or(|unit| unit == *of)).map(|(v, _)| v)
-    else {
-        return;
-    };
-    let printed = format!("{}, printed {} {}", point.words(), figure.value, figure.unit);
-    let named = |what: &str| {
-        [name, what, title].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join(", ")
-    };
-    let (name, role, label) = match figure.doubt {
-        None => (named(""), role, printed.trim_end().to_owned()),
-        Some(doubt) => {
-            (named(doubt.verdict), SeriesRole::Doubted, format!("{}, {doubt}", printed.trim_end()))
-        }
-    };
-    lines.add(&name, role, FigureAt { column, value, range: None, label });
-}
-
 impl PlottedPoint<'_> {
     /// Returns precision and block size, such as `f64 4 KiB`.
     pub(super) fn band(&self) -> String {
         let block = self.figure.bytes.parse().map_or(String::new(), size);
-        let words = [self.figure.precision.to_owned(), block];
-        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+        joined(&[self.figure.precision, &block], " ")
     }
 
     pub(super) fn words(&self) -> String {
-        let threads = match self.figure.threads {
-            "" => String::new(),
-            "1" => "1 thread".to_owned(),
-            n => format!("{n} threads"),
-        };
-        let words = [self.band(), threads];
-        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
+        joined(&[&self.band(), &threads(self.figure)], ", ")
     }
 }
 

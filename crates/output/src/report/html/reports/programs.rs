@@ -3,11 +3,11 @@
 use plimsoll_published::{Matched, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_result::document::Run;
 
-use super::lines::{AxisPlace, FigureAt, ReportLines, metric};
+use super::lines::{AxisPlace, ReportLines, metric};
 use super::plot::{covers, points};
 use super::today::PointToday;
-use crate::report::context;
 use crate::report::html::data::{Chart, SeriesRole};
+use crate::report::{context, grouped, joined};
 
 struct ProgramFigures<'a> {
     first: &'a PublishedFigure,
@@ -16,82 +16,53 @@ struct ProgramFigures<'a> {
 
 /// Builds a chart per reference tool whose cases the run has; returns it with its subsystem.
 pub(super) fn of(baseline: &PublishedReport, run: &Run) -> Vec<(&'static str, Chart)> {
-    let chart = |program: &ProgramFigures<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
-    programs(baseline).iter().filter_map(chart).collect()
-}
-
-fn programs(baseline: &PublishedReport) -> Vec<ProgramFigures<'_>> {
-    let mut found: Vec<ProgramFigures<'_>> = Vec::new();
-    for figure in baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT_METRIC) {
-        let Some(matched) = figure.matched.as_ref().filter(|m| m.value.is_some()) else { continue };
-        if points(baseline).any(|point| covers(figure, point.figure)) {
-            continue;
-        }
-        let same = |p: &&mut ProgramFigures<'_>| {
-            p.first.subsystem == figure.subsystem && p.first.source == figure.source
-        };
-        match found.iter_mut().find(same) {
-            Some(program) => program.all.push((figure, matched)),
-            None => found.push(ProgramFigures { first: figure, all: vec![(figure, matched)] }),
-        }
-    }
-    found
+    let programs = baseline.figures.iter().filter(|f| f.is_reference() && f.metric == THROUGHPUT_METRIC);
+    let with_case = programs.filter_map(|f| Some((f, f.matched.as_ref().filter(|m| m.value.is_some())?)));
+    let alone = with_case.filter(|(f, _)| !points(baseline).any(|point| covers(f, point.figure)));
+    let by_program = grouped(alone.map(|one| ((one.0.subsystem, one.0.source), one))).into_iter();
+    let programs = by_program.filter_map(|(_, all)| Some(ProgramFigures { first: all.first()?.0, all }));
+    let chart = |program: ProgramFigures<'_>| Some((program.first.subsystem, program.chart(baseline, run)?));
+    programs.filter_map(chart).collect()
 }
 
 impl ProgramFigures<'_> {
     fn chart(&self, baseline: &PublishedReport, run: &Run) -> Option<Chart> {
-        let mut cases: Vec<&Matched> = Vec::new();
-        for (_, matched) in &self.all {
-            if !cases.iter().any(|known| known.case == matched.case) {
-                cases.push(matched);
-            }
-        }
-        let column = |m: &&Matched| AxisPlace { band: String::new(), name: self.name(m, run.plan.scale) };
-        let mut lines = ReportLines::new(cases.iter().map(column).collect());
+        let cases = grouped(self.all.iter().map(|(figure, matched)| (&matched.case, (*figure, *matched))));
+        let cases: Vec<_> = cases.into_iter().filter_map(|(_, all)| Some((all.first()?.1, all))).collect();
+        let name = |matched: &Matched| self.name(matched, run.plan.scale);
+        let columns = cases.iter().map(|(m, _)| AxisPlace { band: String::new(), name: name(m) });
+        let mut lines = ReportLines::new(columns.collect());
         let title = baseline.title();
         let mut unit = None;
-        for (column, matched) in cases.iter().enumerate() {
-            let at =
-                |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
+        for (column, (matched, figures)) in cases.iter().enumerate() {
             let today = PointToday::of(run, matched);
-            let words = today
-                .measurements()
-                .first()
-                .map(|m| plimsoll_bench::label::label(&m.case))
-                .unwrap_or_default();
+            let first = today.measurements().first();
+            let words = first.map(|m| plimsoll_bench::label::label(&m.case)).unwrap_or_default();
             unit = unit.or(today.unit());
-            if let Some([mean, least, most]) = today.figure() {
-                lines.add("this run", SeriesRole::Own, at(mean, Some([least, most]), words.clone()));
+            if let Some(values) = today.figure() {
+                lines.add("this run", SeriesRole::Own, column, &values, words.clone());
             }
             for tool in today.tools() {
                 let name = format!("{}, this run", tool.name);
-                lines.add(&name, SeriesRole::Tool, at(tool.figure, None, words.clone()));
+                lines.add(&name, SeriesRole::Tool, column, &[tool.figure], words.clone());
             }
             if let Some(value) = today.limit() {
-                lines.add("limit, this run", SeriesRole::Limit, at(value, None, words.clone()));
+                lines.add("limit, this run", SeriesRole::Limit, column, &[value], words.clone());
             }
-            for (figure, _) in self.all.iter().filter(|(_, m)| m.case == matched.case) {
+            for (figure, _) in figures {
                 let Some((value, _)) = figure.base else { continue };
-                let label = format!(
-                    "{} {}, printed {} {}",
-                    self.name(matched, run.plan.scale),
-                    figure.pattern,
-                    figure.value,
-                    figure.unit
-                );
+                let printed = format!("printed {} {}", figure.value, figure.unit);
+                let label = format!("{} {}, {printed}", name(matched), figure.pattern);
                 let word = match figure.statistic {
                     "mean" => " mean",
                     "peak" => " best",
                     _ => "",
                 };
-                let (name, role) = match figure.doubt {
-                    None => (format!("{}{word}, {title}", figure.source), SeriesRole::Program),
-                    Some(doubt) => {
-                        let name = format!("{}{word}, {}, {title}", figure.source, doubt.verdict);
-                        (name, SeriesRole::Doubted)
-                    }
-                };
-                lines.add(&name, role, at(value, None, label));
+                let (what, role) = figure
+                    .doubt
+                    .map_or(("", SeriesRole::Program), |doubt| (doubt.verdict, SeriesRole::Doubted));
+                let name = joined(&[&format!("{}{word}", figure.source), what, &title], ", ");
+                lines.add(&name, role, column, &[value], label);
             }
         }
         let title = format!("{} throughput: {}", context::title(self.first.subsystem), self.first.source);

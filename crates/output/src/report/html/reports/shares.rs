@@ -3,10 +3,11 @@
 use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport};
 use plimsoll_result::document::Run;
 
-use super::lines::{FigureAt, ReportLines};
+use super::lines::ReportLines;
 use super::plot::{Plot, covers};
 use super::today::PointToday;
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
+use crate::report::joined;
 
 /// Builds the chart of shares of the limit in percent, `today` (by point of `plot`) beside the
 /// published ones; `None` if the report prints no efficiencies.
@@ -19,15 +20,19 @@ pub(super) fn chart(
     let mut lines = ReportLines::new(plot.columns());
     let title = baseline.title();
     for (column, (point, today)) in plot.points.iter().zip(today).enumerate() {
-        let at = |value: f64, label: String| FigureAt { column, value, range: None, label };
-        let share = |value: f64| Some(today.share(value)? * 100.0);
+        let share = |value: f64| Some([today.share(value)? * 100.0]);
         if let Some(share) = today.figure().and_then(|[mean, ..]| share(mean)) {
-            lines.add("this run", SeriesRole::Own, at(share, point.words()));
+            lines.add("this run", SeriesRole::Own, column, &share, point.words());
         }
         for tool in today.tools() {
-            let name = format!("{}, this run", tool.name);
             if let Some(share) = share(tool.figure) {
-                lines.add(&name, SeriesRole::Tool, at(share, point.words()));
+                lines.add(
+                    &format!("{}, this run", tool.name),
+                    SeriesRole::Tool,
+                    column,
+                    &share,
+                    point.words(),
+                );
             }
         }
         for figure in plot.published_numbers(baseline, *point).filter(|f| is_of(baseline, f, point.figure)) {
@@ -42,35 +47,31 @@ pub(super) fn chart(
                 if role == SeriesRole::Published { "" } else { of.map_or("reference", |of| of.source) };
             let doubt = [Some(figure), of].into_iter().flatten().find_map(|f| f.doubt);
             let (what, role) = doubt.map_or(("", role), |doubt| (doubt.verdict, SeriesRole::Doubted));
-            let name = [source, what, &title]
-                .iter()
-                .filter(|s| !s.is_empty())
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", ");
             let why = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
             let label = format!("{}, printed {} %{why}", point.words(), figure.value);
             if let Ok(value) = figure.value.parse::<f64>() {
                 let share = if figure.metric == LATENCY_METRIC { 10_000.0 / value } else { value };
-                lines.add(&name, role, at(share, label));
+                lines.add(&joined(&[source, what, &title], ", "), role, column, &[share], label);
             }
         }
     }
-    let printed = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted]
-        .into_iter()
-        .any(|role| lines.has(role));
-    let of = match plot.points.first().map(|point| point.figure.metric) {
-        Some(LATENCY_METRIC) => {
-            "limit ÷ measured; the report prints measured ÷ limit, which is turned round here"
-        }
-        _ => "measured ÷ limit",
-    };
+    let of_report = [SeriesRole::Published, SeriesRole::Program, SeriesRole::Doubted];
+    let printed = of_report.into_iter().any(|role| lines.has(role));
+    let of = division(plot.points[0].figure.metric);
     let scaled = if run.plan.scale == 1.0 { "" } else { "; small work of a scaled run counts against it" };
     let note = format!("{of}{scaled}");
     let own = if lines.has(SeriesRole::Own) { "" } else { "; none of this run, whose limit is unknown" };
     let title = format!("{}, efficiency", plot.title());
     let axis = ChartAxis::linear("share of theory or limit", "%");
     printed.then(|| lines.chart(title, format!("{note}{own}"), plot.axis(), axis))
+}
+
+/// Describes how the shares of a metric are computed.
+pub(super) fn division(metric: &str) -> &'static str {
+    match metric {
+        LATENCY_METRIC => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
+        _ => "measured ÷ limit",
+    }
 }
 
 /// Returns whether the efficiency belongs to `point`. An efficiency in the text belongs to the

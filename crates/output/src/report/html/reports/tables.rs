@@ -3,8 +3,11 @@
 use plimsoll_published::tables::TableKind;
 use plimsoll_published::{LATENCY_METRIC, PublishedFigure, PublishedReport, THROUGHPUT_METRIC};
 use plimsoll_units::quantity::Unit;
+use plimsoll_units::text::shown_within;
 
-use super::lines::{AxisPlace, FigureAt, ReportLines};
+use super::lines::{AxisPlace, ReportLines};
+use super::shares::division;
+use crate::report::distinct;
 use crate::report::html::data::{Chart, ChartAxis, SeriesRole};
 use crate::report::published::cells::{ComparablePart, FilledCell, FilledTable};
 
@@ -36,12 +39,8 @@ pub(crate) fn charts(baseline: &PublishedReport, filled: &FilledTable<'_>) -> Ve
         let why = "the numbers of the text belong to several metrics; those of a table are in its chart";
         return vec![DrawnChart::Missing { title: table.title.clone(), why: why.to_owned() }];
     }
-    let mut metrics: Vec<&str> = Vec::new();
-    for cell in filled.cells().filter(|cell| is_point(filled, cell)) {
-        if !metrics.contains(&cell.figure.metric) {
-            metrics.push(cell.figure.metric);
-        }
-    }
+    let points = filled.cells().filter(|cell| is_point(filled, cell));
+    let metrics = distinct(points.map(|cell| cell.figure.metric));
     let several = metrics.len() > 1;
     let mut drawn = Vec::new();
     for metric in metrics {
@@ -111,10 +110,7 @@ fn axis(places: &[ChartPlace<'_, '_>]) -> &'static str {
 }
 
 fn lines(places: &[ChartPlace<'_, '_>]) -> ReportLines {
-    let columns = places
-        .iter()
-        .map(|place| AxisPlace { band: place.column.band.clone(), name: place.column.name.clone() });
-    ReportLines::new(columns.collect())
+    ReportLines::new(places.iter().map(|place| place.column.clone()).collect())
 }
 
 fn figure(
@@ -125,75 +121,56 @@ fn figure(
 ) -> DrawnChart {
     let unit = unit(places);
     let mut lines = lines(places);
-    let mut note: Vec<String> = Vec::new();
-    let mut why: Vec<String> = Vec::new();
+    let (mut note, mut why) = (Vec::new(), Vec::new());
     for (column, place) in places.iter().enumerate() {
-        of_today(&mut lines, &mut why, column, place);
+        why.extend(of_today(&mut lines, column, place).filter(|reason| !reason.is_empty()));
         for cell in std::iter::once(place.own).chain(place.others.iter().copied()) {
-            published(&mut lines, &mut note, column, place, cell, unit);
+            note.extend(published(&mut lines, column, place, cell, unit).map(str::to_owned));
         }
     }
-    why.retain(|reason| !reason.is_empty());
-    if !lines.has_any() {
-        let why =
-            if why.is_empty() { "no number has a unit that is known".to_owned() } else { why.join("; ") };
-        return DrawnChart::Missing {
-            title: title.to_owned(),
-            why: plimsoll_units::text::shown_within(&why, 400),
-        };
+    let (mut note, why) = (distinct(note), distinct(why).join("; "));
+    if lines.series.is_empty() {
+        let why = if why.is_empty() { "no number has a unit that is known" } else { &why };
+        return DrawnChart::Missing { title: title.to_owned(), why: shown_within(why, 400) };
     }
     if !why.is_empty() {
-        note.push(format!(
-            "not all is drawn of today: {}",
-            plimsoll_units::text::shown_within(&why.join("; "), 300)
-        ));
+        note.push(format!("not all is drawn of today: {}", shown_within(&why, 300)));
     }
-    let name = metric.replace('-', " ");
-    let y = ChartAxis::linear(&name, unit.map_or("", Unit::name));
-    let note = format!("published: {}{}", baseline.machine, joined(&note));
+    let y = ChartAxis::linear(&metric.replace('-', " "), unit.map_or("", Unit::name));
+    let note: String = note.iter().map(|text| format!("; {text}")).collect();
+    let note = format!("published: {}{note}", baseline.machine);
     DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
-/// Adds today's result at `column` to `lines`; without a result, adds the reason to `why`.
-fn of_today(lines: &mut ReportLines, why: &mut Vec<String>, column: usize, place: &ChartPlace<'_, '_>) {
-    let at = |value: f64, range: Option<[f64; 2]>, label: String| FigureAt { column, value, range, label };
-    let today = &place.own.today;
-    let words = &place.words;
-    match (&today.invalid, place.own.value().filter(|_| place.own.part != ComparablePart::Program)) {
+/// Adds today's result at `column` to `lines`; without a valid result, returns the reason.
+fn of_today(lines: &mut ReportLines, column: usize, place: &ChartPlace<'_, '_>) -> Option<String> {
+    let (today, words) = (&place.own.today, &place.words);
+    let value = place.own.value();
+    let why = match (&today.invalid, value.filter(|_| place.own.part != ComparablePart::Program)) {
         (None, Some(value)) => {
             let least = today.samples.iter().copied().reduce(f64::min);
             let most = today.samples.iter().copied().reduce(f64::max);
-            let range = least.zip(most).map(|(least, most)| [least, most]);
-            lines.add("today", SeriesRole::Own, at(value, range, words.clone()));
+            let values: Vec<f64> = [Some(value), least, most].into_iter().flatten().collect();
+            lines.add("today", SeriesRole::Own, column, &values, words.clone());
+            None
         }
         (Some(reason), value) => {
             if let Some(value) = value {
                 let label = format!("{words}, invalid: {reason}");
-                lines.add("today, invalid", SeriesRole::Doubted, at(value, None, label));
+                lines.add("today, invalid", SeriesRole::Doubted, column, &[value], label);
             }
-            add(why, format!("invalid today: {reason}"));
+            Some(format!("invalid today: {reason}"))
         }
-        (None, None) => {
-            add(why, today.instead.clone().unwrap_or_else(|| "no figure of today".to_owned()));
-        }
-    }
+        (None, None) => Some(today.instead.clone().unwrap_or_else(|| "no figure of today".to_owned())),
+    };
     if let Some(tool) = &today.tool {
         let label = format!("{words}, {}", tool.name);
-        lines.add("reference tool, today", SeriesRole::Tool, at(tool.figure, None, label));
+        lines.add("reference tool, today", SeriesRole::Tool, column, &[tool.figure], label);
     }
     if let Some(limit) = today.limit() {
-        lines.add("limit, today", SeriesRole::Limit, at(limit, None, words.clone()));
+        lines.add("limit, today", SeriesRole::Limit, column, &[limit], words.clone());
     }
-}
-
-fn joined(note: &[String]) -> String {
-    note.iter().map(|text| format!("; {text}")).collect()
-}
-
-fn add(all: &mut Vec<String>, text: String) {
-    if !all.contains(&text) {
-        all.push(text);
-    }
+    why
 }
 
 /// Returns the unit of the values: the report's, or today's if the report prints none.
@@ -209,24 +186,22 @@ fn is_alike(one: Unit, other: Unit) -> bool {
 }
 
 /// Adds the published number in `cell` at `column` to the line of its source or of doubted numbers.
-/// If its unit does not fit `unit`, adds that to `note` instead.
+/// If its unit does not fit `unit`, returns that as a note instead.
 fn published(
     lines: &mut ReportLines,
-    note: &mut Vec<String>,
     column: usize,
     place: &ChartPlace<'_, '_>,
     cell: &FilledCell<'_>,
     unit: Option<Unit>,
-) {
+) -> Option<&'static str> {
     let figure = cell.figure;
-    let is_mean = |cell: &FilledCell<'_>| matches!(cell.part, ComparablePart::Own | ComparablePart::Peak);
-    let (name, role) = match cell.part {
+    let (source, role) = match cell.part {
+        ComparablePart::Limit => ("theory", SeriesRole::Theory),
+        ComparablePart::Program => ("reference", SeriesRole::Program),
         ComparablePart::Sample(_) if figure.is_reference() => ("reference", SeriesRole::Program),
         part if part.is_of_all_samples() && figure.is_reference() => ("reference", SeriesRole::Program),
         part if part.is_of_all_samples() => ("published", SeriesRole::Published),
-        ComparablePart::Program => ("reference", SeriesRole::Program),
-        ComparablePart::Limit => ("theory", SeriesRole::Theory),
-        _ => return,
+        _ => return None,
     };
     let value = match (figure.base, unit) {
         (Some((value, of)), Some(unit)) if is_alike(of, unit) => Some(value),
@@ -234,21 +209,26 @@ fn published(
         _ => None,
     };
     let Some(value) = value else {
-        let text = if figure.unit.is_empty() { "no unit" } else { "a unit of another kind" };
-        return add(note, format!("not drawn: published numbers with {text}"));
+        return Some(match figure.unit {
+            "" => "not drawn: published numbers with no unit",
+            _ => "not drawn: published numbers with a unit of another kind",
+        });
     };
-    let name = if name == "published" { name.to_owned() } else { format!("{name}, published") };
     let printed = format!("{}, printed {} {}", place.words, figure.value, figure.unit);
-    let printed = printed.trim_end().to_owned();
-    let range = is_mean(cell).then(|| range(place)).flatten();
+    let printed = printed.trim_end();
+    let mut values = vec![value];
+    if matches!(cell.part, ComparablePart::Own | ComparablePart::Peak) {
+        values.extend(range(place).into_iter().flatten());
+    }
     let (name, role, label) = match figure.doubt {
-        None => (name, role, printed),
+        None if source == "published" => (source.to_owned(), role, printed.to_owned()),
+        None => (format!("{source}, published"), role, printed.to_owned()),
         Some(doubt) => {
-            let source = name.split(',').next().unwrap_or_default();
             ("published, in doubt".to_owned(), SeriesRole::Doubted, format!("{source}: {printed}, {doubt}"))
         }
     };
-    lines.add(&name, role, FigureAt { column, value, range, label });
+    lines.add(&name, role, column, &values, label);
+    None
 }
 
 /// Returns minimum and maximum of the published samples of a point, in base units; `None` without
@@ -263,17 +243,13 @@ fn range(place: &ChartPlace<'_, '_>) -> Option<[f64; 2]> {
 fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChart {
     let mut lines = lines(places);
     for (column, place) in places.iter().enumerate() {
-        let at = |value: f64, label: String| FigureAt { column, value: value * 100.0, range: None, label };
         let today = &place.own.today;
         if let Some(share) = today.share(today.believed()) {
-            lines.add("today", SeriesRole::Own, at(share, place.words.clone()));
+            lines.add("today", SeriesRole::Own, column, &[share * 100.0], place.words.clone());
         }
         if let Some((share, tool)) = today.tool.as_ref().and_then(|tool| Some((tool.of_limit?, tool.name))) {
-            lines.add(
-                "reference tool, today",
-                SeriesRole::Tool,
-                at(share, format!("{}, {tool}", place.words)),
-            );
+            let label = format!("{}, {tool}", place.words);
+            lines.add("reference tool, today", SeriesRole::Tool, column, &[share * 100.0], label);
         }
         for cell in &place.others {
             let (name, role, of) = match cell.part {
@@ -285,25 +261,21 @@ fn shares(title: &str, metric: &str, places: &[ChartPlace<'_, '_>]) -> DrawnChar
             let share = if metric == LATENCY_METRIC { 100.0 / printed } else { printed / 100.0 };
             let doubt = [Some(cell.figure), of].into_iter().flatten().find_map(|f| f.doubt);
             let label = format!("{}, printed {} %", place.words, cell.figure.value);
-            match doubt {
-                None => lines.add(name, role, at(share, label)),
+            let (name, role, label) = match doubt {
+                None => (name.to_owned(), role, label),
                 Some(doubt) => {
-                    let name = format!("{name}, in doubt");
-                    lines.add(&name, SeriesRole::Doubted, at(share, format!("{label}, {doubt}")));
+                    (format!("{name}, in doubt"), SeriesRole::Doubted, format!("{label}, {doubt}"))
                 }
-            }
+            };
+            lines.add(&name, role, column, &[share * 100.0], label);
         }
     }
-    if !lines.has_any() {
+    if lines.series.is_empty() {
         let why = "neither the report nor this run has a limit that these figures can be divided by";
         return DrawnChart::Missing { title: title.to_owned(), why: why.to_owned() };
     }
-    let note = match metric {
-        LATENCY_METRIC => "limit ÷ measured; the report prints measured ÷ limit, which is turned round here",
-        _ => "measured ÷ limit",
-    };
-    let axis_of_shares = ChartAxis::linear("share of the limit", "%");
-    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note.to_owned(), axis(places), axis_of_shares)))
+    let (note, y) = (division(metric).to_owned(), ChartAxis::linear("share of the limit", "%"));
+    DrawnChart::Chart(Box::new(lines.chart(title.to_owned(), note, axis(places), y)))
 }
 
 fn program<'a>(place: &ChartPlace<'a, '_>) -> Option<&'a PublishedFigure> {

@@ -44,7 +44,7 @@ fn drawn(series: &[&ChartSeries]) -> usize {
 }
 
 fn charts(run: &Run) -> Vec<Chart> {
-    of(run).unwrap().parts.into_iter().flat_map(|part| part.charts).collect()
+    of(run).unwrap().parts.into_iter().flat_map(|(_, charts)| charts).collect()
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_a_run_lacks_is_named() {
     let mut run = replay(&baseline);
     run.measurements.retain(|m| m.case.subsystem() == "cpu");
     let found = of(&run).unwrap();
-    assert!(found.parts.iter().all(|part| part.subsystem == "cpu"));
+    assert!(found.parts.iter().all(|(subsystem, _)| *subsystem == "cpu"));
     let text = found.section(&run).into_string();
     assert!(text.contains("Not in this run: ") && text.contains("Disk latency: random read"), "{text}");
     assert!(of(&fixture::run()).is_none());

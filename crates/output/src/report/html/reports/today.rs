@@ -1,16 +1,12 @@
 //! Measured counterpart of a published point: samples, limit, reference tools.
 
-use plimsoll_bench::converted;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status};
 use plimsoll_published::Matched;
 use plimsoll_result::document::Run;
+use plimsoll_units::text::shown_within;
+use std::collections::BTreeSet;
 
-#[derive(Clone)]
-pub(super) struct ToolToday<'a> {
-    pub(super) name: &'a str,
-    pub(super) figure: f64,
-    pub(super) differs: String,
-}
+use crate::report::published::today::MeasuredByTool;
 
 pub(super) struct PointToday<'a> {
     metric: &'a str,
@@ -60,28 +56,15 @@ impl<'a> PointToday<'a> {
     }
 
     /// Returns the tools' results in the report's unit, converted from another metric if necessary.
-    pub(super) fn tools(&self) -> Vec<ToolToday<'a>> {
-        let mut found: Vec<ToolToday<'a>> = Vec::new();
-        for measurement in &self.all {
-            let own = measurement.metrics.iter().filter(|m| m.name == self.metric);
-            let others = measurement.metrics.iter().filter(|m| m.name != self.metric);
-            for metric in own.chain(others) {
-                for tool_result in &metric.tool_results {
-                    let figure = tool_result
-                        .median
-                        .and_then(|median| converted(&measurement.case, median, &metric.name, self.metric));
-                    let figure = figure.map(|ours| self.matched.as_published(ours));
-                    if let Some(figure) = figure.filter(|f| *f > 0.0)
-                        && !found.iter().any(|tool| tool.name == tool_result.tool)
-                    {
-                        let differs: Vec<&str> =
-                            tool_result.warnings.iter().map(|note| note.text.as_str()).collect();
-                        let differs = plimsoll_units::text::shown_within(&differs.join("; "), 200);
-                        found.push(ToolToday { name: &tool_result.tool, figure, differs });
-                    }
-                }
-            }
-        }
+    pub(super) fn tools(&self) -> Vec<MeasuredByTool<'a>> {
+        let mut names = BTreeSet::new();
+        let all = self.all.iter().flat_map(|measurement| MeasuredByTool::all(measurement, self.metric));
+        let all = all.map(|tool| MeasuredByTool {
+            figure: self.matched.as_published(tool.figure),
+            differs: shown_within(&tool.differs, 200),
+            ..tool
+        });
+        let found: Vec<_> = all.filter(|tool| tool.figure > 0.0 && names.insert(tool.name)).collect();
         let tools: Vec<&str> = found.iter().map(|tool| tool.name).collect();
         let is_pass = |name: &str| {
             tools.iter().any(|tool| name.strip_prefix(tool).is_some_and(|rest| rest.starts_with(' ')))

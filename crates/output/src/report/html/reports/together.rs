@@ -8,8 +8,8 @@ use plimsoll_units::text::shown_within;
 
 use super::plot::{PlottedPoint, points};
 use super::today::PointToday;
-use crate::report::context;
 use crate::report::html::data::{Chart, ChartAxis, ChartSeries, SeriesRole, number};
+use crate::report::{context, joined};
 
 const CHARTED_METRICS: &[&str] = &[THROUGHPUT_METRIC, LATENCY_METRIC];
 
@@ -122,8 +122,5 @@ fn measured(reports: &[PublishedReport], run: &Run, is: impl Fn(&PlottedPoint<'_
 }
 
 fn words(point: &PlottedPoint<'_>) -> String {
-    let operation =
-        [point.figure.pattern, point.figure.operation].into_iter().filter(|word| !word.is_empty());
-    let operation = operation.collect::<Vec<_>>().join(" ");
-    format!("{operation}, {}", point.words())
+    format!("{}, {}", joined(&[point.figure.pattern, point.figure.operation], " "), point.words())
 }
