@@ -56,12 +56,14 @@ pub struct JobFile {
     pub writes: Option<String>,
 }
 
-/// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content.
+/// Whether the file at path `name` is an fio job file: by its ending `.fio`, or by its content. A
+/// file that ends in `.toml` is a plan.
 pub fn is_job_file(name: &str) -> bool {
     // A pipe can be read only once.
     let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|about| about.is_file());
     let has_jobs = |path: &Path| read_small(path, MAX_BYTES).is_ok_and(|text| is_job_text(&text));
-    name.ends_with(ENDING) || (is_file(Path::new(name)) && has_jobs(Path::new(name)))
+    name.ends_with(ENDING)
+        || (!name.ends_with(".toml") && is_file(Path::new(name)) && has_jobs(Path::new(name)))
 }
 
 /// Whether a text starts with a section that has an fio option (plans: `[[group]]`, `[limit]`).

@@ -130,6 +130,8 @@ const REFUSED: &[(&[&str], &str)] = &[
         "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
     (&["case", "cases", "groups", "test", "tests"], "write [[group]]"),
+    (&["plan"], "name, samples and its other keys stand at the top of the file, without a section"),
+    (&["cpu", "memory", "disk", "network", "os"], "write [[group]] with benchmark, such as \"disk.io\""),
     (&["bs", "blocksize"], "write block"),
     (&["iodepth"], "write depth"),
     (&["numjobs"], "write threads"),
