@@ -63,6 +63,7 @@ impl Benchmark for Switch {
         &Descriptor {
             name: "os.switch",
             about: "hand-over between two threads or processes: message, wake-up, context switch",
+            synonyms: &["lat_ctx", "lat_pipe"],
             keys: &["op", "between", "distance"],
             help: &[("op", "pipe, eventfd, futex or all")],
             words: &[

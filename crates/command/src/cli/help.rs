@@ -107,8 +107,13 @@ pub(super) fn asked(arguments: impl IntoIterator<Item = OsString>) -> (HelpAmoun
             asked = HelpAmount::Usage;
             words = ["plimsoll", "--help"].map(OsString::from).into();
         }
-        Some("help") => {
-            words.remove(1);
+        // `help plan`, and `plan help` of a command that has commands.
+        Some(first)
+            if first == "help"
+                || ["plan", "history", "key"].contains(&first)
+                    && words.get(2).is_some_and(|word| word == "help") =>
+        {
+            words.retain(|word| word != "help");
             // Options would require their values.
             words.retain(|word| !word.as_encoded_bytes().starts_with(b"-"));
             words.push("--help".into());

@@ -1,6 +1,7 @@
 //! Errors of a command line, one line each, in four shapes: `X requires Y`, `X and Y are mutually
 //! exclusive`, `X must be …: 'typed' …`, `X is not supported on Y`.
 
+use std::any::TypeId;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,6 +51,17 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
     ("plimsoll plan check", "a plan file", "plimsoll plan check mine.toml"),
 ];
 
+/// Commands that take no further word: command, and what to do instead.
+const TOO_MANY_WORDS: &[(&str, &str)] = &[
+    ("run", "plimsoll run measures one plan"),
+    ("plan list", "plimsoll plan show PLAN prints a plan"),
+    ("history list", "plimsoll history show RUN prints a run"),
+    ("history show", "it prints one run; plimsoll report prints several, and plimsoll compare compares them"),
+    ("history tag", "a tag is one word, such as before-upgrade"),
+    ("history note", "quote the note, as in 'new memory'"),
+    ("references", "--install names the packages of all missing tools"),
+];
+
 fn typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }
@@ -72,6 +84,58 @@ pub(super) fn requirements(command: &Command, matches: &ArgMatches) -> Result<()
     let others: Vec<String> = others.iter().map(|id| option(id)).collect();
     let line = format!("{} requires {}{instead}", option(id), others.join(" or "));
     Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, line))
+}
+
+/// Lets the lists of all options have blanks after commas, as in `--only 'cpu, memory'`.
+pub(super) fn accepting_blanks(command: Command) -> Command {
+    let trimmed = |text: &str| Ok::<_, String>(text.trim().to_owned());
+    let command = command.mut_args(|arg| match arg.get_value_delimiter() {
+        Some(_) if arg.get_value_parser().type_id() == TypeId::of::<String>() => arg.value_parser(trimmed),
+        _ => arg,
+    });
+    command.mut_subcommands(accepting_blanks)
+}
+
+/// Fails for a typographic dash or quote, for `~` after `=`, which the shell does not expand, and for
+/// a blank after a comma or around `=`. Words after `--` are not examined.
+pub(super) fn slips_of_typing(root: &Command, words: &[OsString]) -> Result<(), clap::Error> {
+    let order = CommandLine::read(root, words);
+    let path = path(root, &order);
+    let is_note = path.last().is_some_and(|command| command.get_name() == "note");
+    let is_list = |option: &str| {
+        let options = path.iter().find_map(|command| order::option(command, option));
+        options.is_some_and(|arg| arg.get_value_delimiter().is_some())
+    };
+    let words: Vec<&str> =
+        order.before.iter().chain(&order.after).copied().take_while(|word| *word != "--").collect();
+    for (place, word) in words.iter().copied().enumerate() {
+        let before = place.checked_sub(1).and_then(|place| words.get(place)).copied().unwrap_or_default();
+        let next = words.get(place + 1).copied().filter(|next| !next.starts_with('-'));
+        let bare = word.trim_start_matches(['-', '–', '—', '−', '‐', '‑']);
+        let unquoted = word.trim_matches(['“', '”', '„', '‘', '’', '«', '»']);
+        let has_dash = word.strip_suffix(bare).is_some_and(|dashes| !dashes.is_ascii());
+        let (option, value) = word.split_once('=').unwrap_or((before, word));
+        let why = match next {
+            _ if has_dash && bare.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                format!("'{word}' begins with a typographic dash: write --{bare}")
+            }
+            _ if unquoted.len() < word.len() && !unquoted.contains(' ') && !is_note => {
+                format!("'{word}' has typographic quotes: write {unquoted}")
+            }
+            _ if word.starts_with('-') && (value == "~" || value.starts_with("~/")) => {
+                format!("{word}: the shell does not expand ~ after '=': write {option} {value}")
+            }
+            Some(next) if word == "=" && before.starts_with("--") => {
+                format!("leave out the blanks around '=': write {before}={next}")
+            }
+            Some(next) if value.len() > 1 && value.ends_with(',') && is_list(option) => {
+                format!("a blank follows the comma: write {option} {value}{next}")
+            }
+            _ => continue,
+        };
+        return Err(clap::Error::raw(ErrorKind::InvalidValue, shown_within(&why, 200)));
+    }
+    Ok(())
 }
 
 /// Fails for a value that another tool has for an option of the same name (`--ioengine=libaio`).
@@ -302,8 +366,18 @@ fn positional(word: &str, command: &str, order: &CommandLine<'_>) -> Option<Stri
     if place.is_some_and(|place| order.after[..place].iter().rev().take(4).any(|one| *one == "--require")) {
         return unexpected("quote the whole requirement: --require 'CASES METRIC >= VALUE'");
     }
-    if command == "run" {
-        return unexpected("plimsoll run measures one plan");
+    if let Some((_, why)) = TOO_MANY_WORDS.iter().find(|(known, _)| *known == command) {
+        return unexpected(why);
+    }
+    if command == "watch" && order.after.contains(&"--") {
+        return unexpected("plimsoll watch runs no command; plimsoll steady -- COMMAND does");
+    }
+    if let (true, Some(place)) = (command == "steady", place) {
+        let line = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let (options, words) = order.after.split_at(place);
+        // A command line in one pair of quotes.
+        let words = if words.len() == 1 { shown.clone() } else { line(words) };
+        return unexpected(&format!("the command follows --: write plimsoll {} -- {words}", line(options)));
     }
     if command == "machine" && order.after.contains(&"--json") {
         return unexpected("plimsoll machine --json prints to stdout");
@@ -333,6 +407,7 @@ fn unexpected(word: &str, here: &Command, command: &str) -> String {
             format!(": write {command} --only {shown}")
         }
         _ if order::option(here, "--format").is_some_and(is_value) => format!(": write --format {shown}"),
+        "export" => ": it writes one run: export each".to_owned(),
         "serve" if word.contains(['.', ':']) => format!(": write {command} --bind {shown}"),
         _ if here.get_positionals().next().is_some() => format!("; {command} --help shows what it accepts"),
         _ => format!(": {command} takes only options; {command} --help lists them"),
@@ -357,6 +432,11 @@ const COMMAND_SYNONYMS: &[(&str, &[&str], &str)] = &[
     ("history", &["report"], "plimsoll report last"),
     ("history", &["diff", "compare"], "plimsoll compare last~1 last"),
     ("plan", &["create", "make", "new", "init"], "show"),
+    ("plan", &["run", "measure", "start"], "plimsoll run"),
+    ("history", &["annotate", "comment"], "note"),
+    ("", &["hosts", "nodes"], "run --hosts HOST"),
+    ("", &["published"], "plan list"),
+    ("", &["price", "prices"], "compare --price"),
     ("key", &["gen", "generate", "create", "make"], "new"),
 ];
 
@@ -384,6 +464,11 @@ fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
         "--rw" | "--readwrite" => ("--op and --pattern", other_tools::value("--op", value)?.to_owned()),
         "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
         "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
+        // likwid-bench's -t is a kernel, which is no number.
+        "-t" if order.after.first() == Some(&"memory") => {
+            let threads = every()?;
+            return Some(format!("-t is not an option of plimsoll memory: here it is --threads {threads}"));
+        }
         _ => return None,
     };
     Some(format!("{option} is an option of fio: here it is {here}, as in plimsoll disk {typed}"))
@@ -400,8 +485,12 @@ fn unknown(option: &str, root: &Command, path: &[&Command]) -> String {
     let here = path.last().copied().unwrap_or(root);
     let command = name(path);
     let has = |command: &&Command| !command.is_hide_set() && options(command).any(|known| known == option);
-    let others: Vec<String> =
-        root.get_subcommands().filter(has).map(|other| format!("plimsoll {}", other.get_name())).collect();
+    let having = |path: &[&Command]| -> Vec<String> {
+        let commands = path.last().copied().unwrap_or(root).get_subcommands().filter(has);
+        commands.map(|other| format!("{} {}", name(path), other.get_name())).collect()
+    };
+    let siblings = path.split_last().map(|(_, above)| having(above)).filter(|found| !found.is_empty());
+    let others = siblings.unwrap_or_else(|| having(&[root]));
     let shown = shown(option);
     if options(here).any(|known| known == option) {
         return format!("{shown} is not an option after --, which ends the options: put it before --");

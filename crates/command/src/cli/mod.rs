@@ -182,8 +182,8 @@ pub enum Measurable {
 /// Options of all commands that measure.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Common {
-    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches,
-    /// such as 'cpu.peak/*f64*'
+    /// Measure only these benchmarks (NAME,NAME of this command), or cases whose id matches, such as
+    /// 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// List the cases, and exit
@@ -506,7 +506,7 @@ pub fn command() -> Command {
         of::<MachineFlags>("machine", "Print the hardware, and each limit with its derivation"),
         with_hosts(references),
         plans::command(),
-        of::<HistoryCommand>("history", "List, show, tag, annotate, import and delete stored runs"),
+        of::<HistoryCommand>("history", "List, show, tag, note, import and delete stored runs"),
         of::<ReportCommand>("report", "Print stored runs again, or write them as one HTML page"),
         of::<Export>("export", "Write a stored run for other programs: CSV, Prometheus, JUnit …"),
         of::<Import>("import", "Copy runs from run documents and HTML pages into the history"),
@@ -563,7 +563,9 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<TypedCommand, clap::Error> {
     let (asked, words) = help::asked(arguments);
+    let command = mistakes::accepting_blanks(command);
     let known = command.clone();
+    mistakes::slips_of_typing(&known, &words)?;
     let wrong = |error| mistakes::worded(error, &known, &words);
     let matches = help::arranged(command, asked).try_get_matches_from(&words).map_err(wrong)?;
     if let Some((name, matches)) = matches.subcommand()
@@ -589,7 +591,7 @@ pub fn parse(
         Some(("check", m)) => Ok(TypedCommand::Check(Box::new(CheckCommand::from_arg_matches(m)?))),
         Some(("gather", m)) => Ok(TypedCommand::Gather(Box::new(Gather::from_arg_matches(m)?))),
         Some(("gate", m)) => Ok(TypedCommand::Gate(Box::new(GateCommand::from_arg_matches(m)?))),
-        Some(("watch", m)) => Ok(TypedCommand::Watch(Box::new(WatchCommand::from_arg_matches(m)?))),
+        Some(("watch", m)) => watch::parse(m).map(|typed| TypedCommand::Watch(Box::new(typed))),
         Some(("steady", m)) => Ok(TypedCommand::Steady(Box::new(SteadyCommand::from_arg_matches(m)?))),
         Some(("site", m)) => Ok(TypedCommand::Site(Box::new(SiteCommand::from_arg_matches(m)?))),
         Some(("doctor", m)) => match hosts::forwarded_command(&known, "doctor", m)? {

@@ -174,6 +174,16 @@ const OTHER_TOOLS_OPTIONS: &[OptionRow] = &[
     ("taskset", &["--taskset", "--cores", "--cpus", "--cpu-list"], "--affinity", "cpu --affinity 0,1"),
     ("other tools", &["--single-thread"], "--threads", "cpu --threads 1"),
     ("other tools", &["--host"], "--server", "network --server HOST"),
+    ("other tools", &["--host"], "--hosts, or --server for the network to it", "run --hosts HOST"),
+    ("cyclictest", &["-t"], "--threads", "os --threads 4"),
+    ("cyclictest", &["cyclictest", "--cyclictest"], "a benchmark", "os --only os.wake"),
+    ("cyclictest", &["-p", "--priority", "--prio", "--policy"], "--op fifo", "os --only os.wake --op fifo"),
+    ("lmbench", &["lat_ctx", "lat_pipe"], "a benchmark", "os --only os.switch"),
+    ("lmbench", &["lat_proc"], "a benchmark", "os --only os.process"),
+    ("lmbench", &["lat_syscall"], "a benchmark", "os --only os.syscall"),
+    ("lmbench", &["lat_mem_rd"], "a benchmark", "memory --only memory.latency"),
+    ("lmbench", &["bw_mem"], "a benchmark", "memory --only memory.bandwidth"),
+    ("perf stat and hyperfine", &["-r", "-n"], "--repeat", "steady --repeat 10 -- make"),
     ("other tools", &["--bytes"], "--volume", "network --only network.tcp --volume 1G"),
     ("ioping", &["-c"], "--samples", "disk --samples 10 --sample-time 1s"),
     (
@@ -226,7 +236,15 @@ const NOT_NEEDED: &[(&str, &[&str], &str, &str)] = &[
         "history prune",
         "tag the runs to keep, and use --keep-tagged",
     ),
-    ("other tools", &["--output", "--html"], "site", "write plimsoll site DIR"),
+    ("other tools", &["--output"], "site", "write plimsoll site DIR"),
+    (
+        "plimsoll report",
+        &["--html"],
+        "site",
+        "site writes pages in DIR; plimsoll report RUN --html FILE writes one",
+    ),
+    ("other tools", &["--pdf"], "report", "print the page of --html FILE from a browser"),
+    ("hyperfine", &["--warmup"], "steady", "run the command once before"),
     ("plimsoll run", &["--json"], "report", "write plimsoll export RUN --format json"),
     ("other tools", &["--quick"], "gate", "the shortest, --level 1, is the default"),
     ("plimsoll run", &["--dry-run", "--list"], "gate", "write plimsoll gate --explain"),
@@ -236,7 +254,8 @@ const NOT_NEEDED: &[(&str, &[&str], &str, &str)] = &[
     ("other tools", &["--all"], "history delete", "plimsoll history prune deletes all runs before a time"),
     ("sysbench", &["run", "prepare", "cleanup"], "", "the command alone measures"),
     ("stress-ng", &["--metrics", "--metrics-brief"], "", "figures are always printed"),
-    ("hyperfine", &["-w", "--warmup"], "run", "each case warms up before its samples"),
+    ("hyperfine", &["-w"], "run", "each case warms up before its samples"),
+    ("hyperfine", &["--warmup"], "", "each case warms up before its samples"),
     ("iperf3", &["-4", "-6", "--version4", "--version6"], "network", "the address of --server decides"),
     ("iperf3", &["-V", "--verbose", "--get-server-output"], "network", "--json has all figures of both ends"),
     ("iperf3", &["-f"], "network", "units follow the size of the figure"),
@@ -249,8 +268,10 @@ const COMMON_OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--json"], "--format", "json"),
     (&["--runs", "--iterations", "--repeat"], "--rounds", "3"),
     (&["-i", "--iter", "--iterations", "--runs", "--min-runs", "--repetitions"], "--samples", "10"),
-    (&["--time", "--runtime", "--duration", "--timeout"], "--samples", "10 --sample-time 1s"),
-    (&["--hours", "--duration", "--time"], "--for", "2h"),
+    (&["--time", "--runtime", "--duration", "--timeout", "--seconds"], "--samples", "10 --sample-time 1s"),
+    (&["--runs", "--iterations"], "--repeat", "10"),
+    (&["-f"], "--format", "FORMAT"),
+    (&["--hours", "--duration", "--time", "--seconds"], "--for", "2h"),
     (&["--interval"], "--every", "5m"),
     (&["--output", "-o"], "--json", "FILE"),
     (&["--output", "-o"], "--html", "FILE"),
@@ -331,7 +352,9 @@ pub(super) fn answer(typed: &str, command: &str, has: impl Fn(&str) -> bool) -> 
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         return Some(format!("{shown} is {what} of {tool}, which has no equivalent here{why}"));
     }
-    if let Some((tool, _, here, example)) = equivalent(typed, command) {
+    // An option of this command that lacks only its s is meant, before those of other commands.
+    let is_nearer = |row: &&OptionRow| command_of(row) == command || !has(&format!("{typed}s"));
+    if let Some((tool, _, here, example)) = equivalent(typed, command).filter(is_nearer) {
         return Some(format!("{shown} is {what} of {tool}: here it is {here}, as in plimsoll {example}"));
     }
     let usual = COMMON_OPTIONS.iter().find(|(names, here, _)| names.contains(&typed) && has(here));

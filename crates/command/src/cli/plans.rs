@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command};
-use plimsoll_model::plan::built_in::{BUILT_IN, BuiltIn};
+use plimsoll_model::plan::built_in::{self, BUILT_IN, BuiltIn};
 
 use super::other_tools::measures;
 use super::{Common, Measurable, TypedCommand, help};
@@ -91,15 +91,28 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
     let begin = usize::from(words.first() == Some(&program));
     let words = words.into_iter().skip(begin).collect::<Vec<_>>();
     let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
+    let is_file = |word: &&str| ["-o", "--output", "--json", "--html"].contains(word);
+    let mut options = words.iter().filter_map(|word| word.to_str()?.split('=').next());
+    if let Some(option) = options.find(is_file) {
+        let why = format!(
+            "{option} is not supported on plan show, which prints to stdout: write plimsoll plan show … > FILE"
+        );
+        return Err(clap::Error::raw(ErrorKind::UnknownArgument, why));
+    }
     let lead = (!measures(first)).then(|| OsString::from("run"));
     let named = OsString::from("plimsoll plan show");
     let is_other_command = lead.is_some() && super::command().find_subcommand(first).is_some();
     let line = [named].into_iter().chain(lead).chain(words.iter().cloned());
     let (kind, why) = match super::parse(super::command(), line) {
         Err(error) if is_other_command => {
+            let why = match built_in::find(first) {
+                Some(_) => {
+                    format!("'{first}' is here the plan of that name, and {}", super::one_line(&error))
+                }
+                None => format!("'{first}' does not measure"),
+            };
             let why = format!(
-                "plan show takes run PLAN, cpu, memory, disk or network, with their options: '{first}' is here the plan of that name, and {}",
-                super::one_line(&error)
+                "plan show takes run PLAN, cpu, memory, disk, network or os, with their options: {why}"
             );
             (error.kind(), why)
         }
@@ -110,7 +123,7 @@ fn show(words: Vec<OsString>) -> Result<PlanWork, clap::Error> {
         }
         Ok(TypedCommand::Measure { what, common, .. }) => return Ok(PlanWork::Show { what, common }),
         Ok(_) => {
-            let why = "plan show requires a command that measures: run, cpu, memory, disk or network, with its options";
+            let why = "plan show requires a command that measures: run, cpu, memory, disk, network or os, with its options";
             (ErrorKind::InvalidSubcommand, why.to_owned())
         }
     };

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches};
 use plimsoll_units::quantity;
 
 use super::disk_and_network::DiskAndNetwork;
@@ -13,7 +15,7 @@ use super::values::{duration, precision, within};
 #[derive(Args, Clone, Debug)]
 pub struct WatchCommand {
     /// Plan that each probe measures with one sample per case: built-in, or a file
-    #[arg(value_name = "PLAN", default_value = "watch")]
+    #[arg(value_name = "PLAN", default_value = "watch", value_parser = plan)]
     pub plan: String,
     /// Total time, including stops and reboots, from 10s to 744h
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = lasting)]
@@ -34,13 +36,13 @@ pub struct WatchCommand {
     /// Highest share of one CPU that the watch uses; probes are delayed to stay below it
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share, allow_hyphen_values = true)]
     pub cpu_share: f64,
-    /// Most bytes to read from and write to disks per day
+    /// Bytes to read and write per day, then skip disks
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub disk_a_day: u64,
-    /// Most bytes to send and receive per day
+    /// Bytes per day, then skip the network
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = budget)]
     pub network_a_day: u64,
-    /// Continue the watch that a signal or a reboot stopped, with its own options
+    /// Continue a stopped watch as it was; give --key, --json and --html again
     #[arg(long, conflicts_with_all = ["status", "stop", "plan", "lasts", "every", "only", "dir", "server", "idle_only", "cpu_share", "disk_a_day", "network_a_day"])]
     pub resume: bool,
     /// Show the results so far
@@ -62,6 +64,27 @@ pub struct WatchCommand {
     /// Print no progress line
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+pub(super) fn parse(matches: &ArgMatches) -> Result<WatchCommand, clap::Error> {
+    let typed = WatchCommand::from_arg_matches(matches)?;
+    let is_typed = matches.value_source("every") == Some(ValueSource::CommandLine);
+    if is_typed && typed.every > typed.lasts {
+        let [every, lasts] = [typed.every, typed.lasts].map(quantity::format_duration);
+        let line = format!(
+            "--every {every} is longer than --for {lasts}: there would be one probe; shorten --every"
+        );
+        return Err(clap::Error::raw(ErrorKind::ValueValidation, line));
+    }
+    Ok(typed)
+}
+
+/// Parses the name of a plan, which is not a time.
+fn plan(text: &str) -> Result<String, String> {
+    match duration(text) {
+        Ok(_) => Err(format!("must be a plan: '{text}' is a time, which is written as --for {text}")),
+        Err(_) => Ok(text.to_owned()),
+    }
 }
 
 /// Parses a watch's duration such as `24h`: from 10 s, a few probes, to 31 days.

@@ -55,27 +55,42 @@ pub fn planned(plan: &Plan, machine: &Machine) -> Result<Vec<Planned>, UsageErro
     none_of(mistakes)?;
     let is_meant = |filter: &Pattern| all.iter().any(|p| filter.matches(p.candidate.case.id().as_str()));
     if let Some((name, _)) = only.iter().zip(&filters).find(|(_, filter)| !is_meant(filter)) {
-        return Err(matches_none(name));
+        return Err(matches_none(plan, name));
     }
     match all.len().saturating_mul(plan.repeat as usize) {
         0 if only.is_empty() => Err(other("the plan's excludes leave no case")),
-        0 => Err(matches_none(only.first().map(String::as_str).unwrap_or_default())),
+        0 => Err(matches_none(plan, only.first().map(String::as_str).unwrap_or_default())),
         n if n as u64 <= MOST_CASES => Ok(all),
         n => Err(too_many(n as u64)),
     }
 }
 
-fn matches_none(only: &str) -> UsageError {
+fn matches_none(plan: &Plan, only: &str) -> UsageError {
     if only.trim().is_empty() {
         return other("--only requires a name, such as memory or network.tcp".to_owned());
     }
     let part = only.split('.').next().unwrap_or_default();
+    let command = plimsoll_bench::commands().find(|command| *command == part);
+    let is_meant = |name: &str| Pattern::parse(only).is_ok_and(|pattern| pattern.may_match(name));
+    let mut planned = plan.groups.iter().flat_map(|group| &group.benchmarks);
+    if let Some(command) = command
+        && benchmarks().any(|benchmark| is_meant(benchmark.name()))
+        && !planned.any(|name| subsystem_of(name) == command)
+    {
+        let (only, name) = (shown(only), shown(&plan.name));
+        return other(format!(
+            "--only {only} matches no case of plan {name}: plimsoll {command} measures it"
+        ));
+    }
     // A gpu is not a cpu: the first letters must agree.
     let commands = plimsoll_bench::commands().filter(|name| name.chars().next() == only.chars().next());
     let near = nearest(only, commands).filter(|_| !only.contains(['.', ':']));
     let known: Vec<&str> = benchmarks().map(|b| b.name()).filter(|name| subsystem_of(name) == part).collect();
     let hint = match near.map(str::to_owned).or_else(|| plimsoll_bench::nearest_name(only)) {
         Some(near) => format!("did you mean '{near}'?"),
+        None if known.is_empty() && plimsoll_bench::commands().any(|command| command == plan.name) => {
+            format!("plimsoll {} --list shows the names", plan.name)
+        }
         None if known.is_empty() => "plimsoll run --list shows the names".to_owned(),
         None => format!("the benchmarks of {part} are {}", known.join(", ")),
     };
@@ -171,7 +186,11 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
     let named = why.trim_start_matches('-').split([':', ' ']).next().unwrap_or_default();
     let key = group.lists.get_key_value(named).map(|(key, _)| *key);
     let elsewhere = key.and_then(|key| operation_of_another(benchmark, machine, group, key));
-    let elsewhere = elsewhere.unwrap_or_default();
+    let elsewhere = match elsewhere {
+        Some(Err(why)) if !group.places.known() => return other(why),
+        Some(Ok(advice)) => advice,
+        _ => String::new(),
+    };
     let message = |option: &str| format!("{}: {option}{why}{elsewhere}", benchmark.name());
     let Some((key, values)) = group.lists.get_key_value(named) else {
         return in_group(&group.places, "benchmark", None, message(""));
@@ -188,23 +207,50 @@ fn wrong(benchmark: &dyn Benchmark, machine: &Machine, group: &Group, why: &str)
     in_group(&group.places, key, values.iter().position(refused), message)
 }
 
-/// Returns advice if another benchmark of the subsystem has the refused operation.
+/// Returns advice if another benchmark of the subsystem has the refused operations. The error is a
+/// message for an operation that is a benchmark, or similar to an operation of another one.
 fn operation_of_another(
     refusing: &dyn Benchmark,
     machine: &Machine,
     group: &Group,
     key: &'static str,
-) -> Option<String> {
+) -> Option<Result<String, String>> {
     let typed = group.lists.get(key).filter(|_| key == "op")?;
-    let asked = Group::default().with(key, typed.clone());
-    let takes = |other: &&dyn Benchmark| {
-        other.name() != refusing.name()
-            && subsystem_of(other.name()) == subsystem_of(refusing.name())
-            && other.keys().contains(&key)
-            && other.cases(machine, &asked).is_ok()
+    let part = subsystem_of(refusing.name());
+    let siblings = || benchmarks().filter(|one| subsystem_of(one.name()) == part);
+    let takes = |one: &&dyn Benchmark, typed: &[Value]| {
+        let asked = Group::default().with(key, typed.to_vec());
+        one.keys().contains(&key) && one.cases(machine, &asked).is_ok()
     };
-    let other = benchmarks().find(takes)?;
-    Some(format!("; {} has it: add --only {}", other.name(), other.name()))
+    for value in typed {
+        let word = value.to_string();
+        let is_called_so =
+            |one: &&dyn Benchmark| one.name().split_once('.').is_some_and(|(_, last)| last == word);
+        let takers = || siblings().filter(|one| takes(one, std::slice::from_ref(value)));
+        match siblings().find(is_called_so).map(|one| one.name()) {
+            Some(name) if takers().all(|one| !one.descriptor().by_default) => {
+                return Some(Err(format!("--op: '{word}' is a benchmark: add --only {name}")));
+            }
+            _ if takers().next().is_some() => continue,
+            _ => {}
+        }
+        let all = Group::default().with(key, vec![Value::Word("all".to_owned())]);
+        let operations = siblings().filter(|one| one.keys().contains(&key)).flat_map(|one| {
+            let cases = one.cases(machine, &all).unwrap_or_default();
+            cases.into_iter().filter_map(move |c| Some((one.name(), c.case.word(key)?.to_owned())))
+        });
+        let operations: Vec<(&str, String)> = operations.collect();
+        let near = nearest(&word, operations.iter().map(|(_, operation)| operation.as_str()))?;
+        let (name, near) = operations.iter().find(|(_, operation)| *operation == near)?;
+        return (*name != refusing.name()).then(|| {
+            let shown = shown(&word);
+            Err(format!(
+                "--op: plimsoll {part} has no operation '{shown}'; did you mean {near}, with --only {name}?"
+            ))
+        });
+    }
+    let name = siblings().find(|one| one.name() != refusing.name() && takes(one, typed))?.name();
+    Some(Ok(format!("; {name} has it: add --only {name}")))
 }
 
 fn sampling(plan: &Plan, group: &Group) -> Sampling {

@@ -139,6 +139,14 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
         Measurable::Text { name, text } => (file::parse_kept(name, text)?, false),
         Measurable::Subsystem { name, lists } => {
             for (key, texts) in lists {
+                let is_slip =
+                    |text: &&String| text.parse::<u64>().is_ok_and(|bytes| (1..512).contains(&bytes));
+                if let ("disk", "block", Some(text)) =
+                    (name.as_str(), key.as_str(), texts.iter().find(is_slip))
+                {
+                    let why = format!("--block: '{text}' has no unit: write {text}K, or {text}B for bytes");
+                    return Err(other(why));
+                }
                 read_list(&mut typed, key, texts)?;
             }
             (subsystem_plan(name), true)
@@ -231,8 +239,13 @@ pub fn is_job_file(name: &str) -> bool {
 fn named_plan(name: &str, common: &Common) -> Result<PlanFile, UsageError> {
     let is_job_file = is_job_file(name);
     if !is_job_file && (common.ignore_unsupported || common.target.is_some()) {
-        let flag = if common.ignore_unsupported { "ignore-unsupported" } else { "target" };
-        return Err(other(format!("--{flag} requires a fio job file, FILE.fio")));
+        let why = match common.ignore_unsupported {
+            true => "--ignore-unsupported requires a fio job file, FILE.fio",
+            false => {
+                "--target requires a fio job file, FILE.fio, or the command disk: plimsoll disk --target DEVICE"
+            }
+        };
+        return Err(other(why));
     }
     if let Some(plan) = built_in::find(name) {
         return Ok(file::parse(plan.name, plan.text)?);
