@@ -96,6 +96,11 @@ impl Location {
         let real = plimsoll_system::links::directory(directory).map_err(|error| match error {
             LinkError::Refused(why) => refused(why),
             LinkError::Failed(e) if e.kind() == ErrorKind::NotFound => StoreError::missing(directory),
+            LinkError::Failed(e)
+                if e.kind() == ErrorKind::PermissionDenied && directory == self.directory() =>
+            {
+                StoreError::not_readable(directory, &e)
+            }
             LinkError::Failed(e) => self.not_made(&e),
         })?;
         let found = fs::metadata(&real).map_err(|e| StoreError::not_readable(&real, &e))?;

@@ -44,7 +44,7 @@ const SAVED: &[(&str, &str)] = &[
 ];
 
 /// Ends of names of archives that are not written.
-const OTHER_ARCHIVES: [&str; 9] = ["zip", "tar", "gz", "xz", "txz", "bz2", "tbz2", "zst", "7z"];
+const OTHER_ARCHIVES: [&str; 10] = ["json", "zip", "tar", "gz", "xz", "txz", "bz2", "tbz2", "zst", "7z"];
 
 /// Firmware tables whose header identifies their maker.
 const TABLES: [&str; 3] = ["APIC", "DSDT", "FACP"];
@@ -65,7 +65,9 @@ pub enum SavedError {
     #[error("{0} exists; use a new name")]
     Exists(String),
     /// The name is that of another kind of archive.
-    #[error("{0} must be a new directory or FILE.tar.gz: no other archive is written")]
+    #[error(
+        "{0} must be a new directory or FILE.tar.gz: no other file is written (plimsoll machine --json prints JSON)"
+    )]
     Archive(String),
     /// Not a saved machine, or a malicious one.
     #[error("{path} is not a saved machine: {why}")]

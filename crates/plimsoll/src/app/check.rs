@@ -112,7 +112,13 @@ fn numbered<T>(
 }
 
 fn unread_line(unread: &UnreadResult) -> String {
-    format!("cannot check {}: {}", report::check::title(&unread.file, unread.document), unread.why)
+    let why = match unread.file.ends_with(".fio") {
+        true => {
+            "a job file is no result: plimsoll plan check FILE.fio checks it, and fio --output-format=json writes a result"
+        }
+        false => &unread.why,
+    };
+    format!("cannot check {}: {why}", report::check::title(&unread.file, unread.document))
 }
 
 fn write(document: &CheckDocument<'_>, out: &mut dyn Write) -> io::Result<()> {

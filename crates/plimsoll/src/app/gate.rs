@@ -248,6 +248,9 @@ fn fleet(file: &Path, machine: &Machine) -> Result<Option<UsualFigures>, Failure
         Failure::usage(format!("--fleet {}: {why}; it must be a document of plimsoll gather --json", shown()))
     };
     let run = Run::read(file).map_err(wrong)?;
+    if run.nodes.len() < 2 {
+        return Err(wrong("it has the run of one machine".to_owned()));
+    }
     let few = |why: String| output::complain(&format!("no fleet is used: {}: {why}", shown()));
     Ok(UsualFigures::from_fleet(&run, machine).map_err(few).ok())
 }

@@ -1,11 +1,12 @@
-//! `plimsoll history`: lists, shows, tags, annotates, imports and deletes runs.
+//! `plimsoll history`: lists, shows, tags, notes, imports and deletes runs.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use plimsoll_bench::benchmarks;
 use plimsoll_command::cli::{HistoryCommand, HistoryRequest};
-use plimsoll_history::{Pruned, Store};
+use plimsoll_history::{Pruned, Store, TrendQuery};
 use plimsoll_model::case::Pattern;
 use plimsoll_model::measurement::Status;
 use plimsoll_output::report::{self, Style, StyleOptions};
@@ -28,7 +29,7 @@ pub(super) fn history(typed: &HistoryCommand) -> Result<ExitCode, Failure> {
         HistoryRequest::Show { what, explain, since, metric, machine } => {
             let style = Style { explain, ..style };
             let began = since.map(|age| plimsoll_system::wall::time_before(age).to_string());
-            let asked = |cases| plimsoll_history::TrendQuery {
+            let asked = |cases| TrendQuery {
                 cases,
                 metric: metric.clone(),
                 all: false,
@@ -102,7 +103,7 @@ fn show(
     typed: &HistoryCommand,
     what: &str,
     filtered: bool,
-    asked: impl Fn(Pattern) -> plimsoll_history::TrendQuery,
+    asked: impl Fn(Pattern) -> TrendQuery,
     style: &Style,
 ) -> Result<ExitCode, Failure> {
     let mut open = Open::new(typed.store.as_deref());
@@ -119,8 +120,40 @@ fn show(
         return Ok(ExitCode::SUCCESS);
     }
     let cases = Pattern::parse(what).map_err(Failure::usage)?;
-    let trends = open.open()?.trends(&asked(cases))?;
+    let query = asked(cases);
+    let trends = open.open()?.trends(&query)?;
+    if trends.is_empty() {
+        known_names(what, &query, open.open()?)?;
+    }
     printed(&report::trend::text(&trends, style))
+}
+
+/// Fails if a query without results names a benchmark, metric or machine that does not exist.
+fn known_names(what: &str, query: &TrendQuery, store: &Store) -> Result<(), Failure> {
+    let mut named = benchmarks().filter(|benchmark| query.cases.may_match(benchmark.name())).peekable();
+    let what = shown_within(what, 60);
+    if named.peek().is_none() {
+        let near = plimsoll_bench::nearest_name(&what).map(|near| format!("; did you mean '{near}'?"));
+        let near = near.unwrap_or_else(|| ": plimsoll history show RUN prints a run".to_owned());
+        return Err(Failure::usage(format!("no benchmark '{what}'{near}")));
+    }
+    let mut metrics: Vec<&str> = named.flat_map(|one| one.all_metrics()).map(|metric| metric.name).collect();
+    metrics.dedup();
+    if let Some(metric) = query.metric.as_ref().filter(|metric| !metrics.contains(&metric.as_str())) {
+        let why =
+            format!("--metric '{}' is not one of {what}: {}", shown_within(metric, 60), metrics.join(", "));
+        return Err(Failure::usage(why));
+    }
+    let Some(machine) = &query.machine else { return Ok(()) };
+    let hosts: BTreeSet<String> = store.list()?.into_iter().filter_map(|run| run.host).collect();
+    match hosts.contains(machine) || machine.chars().all(|c| c.is_ascii_hexdigit()) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "--machine '{}' has no stored run: the machines are {}",
+            shown_within(machine, 60),
+            shown_within(&hosts.into_iter().collect::<Vec<_>>().join(", "), 200)
+        ))),
+    }
 }
 
 fn existing(typed: &HistoryCommand) -> Result<Store, Failure> {

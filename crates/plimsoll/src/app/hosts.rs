@@ -368,6 +368,12 @@ fn hosts(typed: &Hosts) -> Result<Vec<HostName>, Failure> {
                 })?;
                 hosts.extend(names::of_allocation(&nodes).map_err(|why| named("SLURM_JOB_NODELIST", why))?);
             }
+            None if word.contains(['.', '/']) && Path::new(word).is_file() => {
+                return Err(named(
+                    "--hosts",
+                    format!("{0} is a file: write --hosts @{0}", shown_within(word, 64)),
+                ));
+            }
             None => hosts.push(HostName::typed(word).map_err(|why| named("--hosts", why))?),
         }
     }

@@ -162,6 +162,12 @@ impl<'a> LazyHistory<'a> {
             let run = Run::read(Path::new(name)).map_err(Failure::usage)?;
             return Ok(ComparedSide { name: shown(name), runs: vec![run] });
         }
+        if name.starts_with("baseline:") || name.starts_with(PUBLISHED) {
+            return Err(Failure::usage(format!(
+                "{} is not a stored run: plimsoll compare alone takes it (plimsoll report RUN --tables published prints published tables)",
+                shown(name)
+            )));
+        }
         let store = self.open()?;
         let tagged = store.tagged(name)?;
         if !tagged.is_empty() {
@@ -182,6 +188,12 @@ impl<'a> LazyHistory<'a> {
             e if e.kind == StoreErrorKind::NoSuchRun && name == "baseline" => Failure::usage(
                 "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
             ),
+            StoreError::NoSuchRun { .. } if name == "published" || plimsoll_published::find(name).is_some() => {
+                Failure::usage(format!(
+                    "no run '{name}' is in the history; for a published table write published:NAME, with a name of {}",
+                    plimsoll_published::names().join(", ")
+                ))
+            }
             e => e.into(),
         })?;
         Ok(ComparedSide { name: shown(name), runs: vec![run] })

@@ -131,7 +131,9 @@ pub(super) fn run(
     let started = Instant::now();
     let mut child = Command::new(program).args(arguments).spawn().map_err(|e| {
         let shown = super::shown(program);
-        complain(&format!("steady: {shown}: {e}"));
+        let is_line = command.len() == 1 && shown.contains(' ');
+        let advice = if is_line { "; write the command without quotes, or sh -c" } else { "" };
+        complain(&format!("steady: {shown}: {e}{advice}"));
         ExitCode::from(if e.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
     })?;
     watch.start(child.id());

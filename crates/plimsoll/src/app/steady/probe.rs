@@ -22,7 +22,9 @@ const HALF_WIDTHS: f64 = 4.0;
 pub(super) fn prepare(typed: &SteadyCommand) -> Result<PreparedRun, Failure> {
     let common = Common { dir: typed.disk.clone(), quiet: true, ..Common::default() };
     let plan = Measurable::Plan("steady".to_owned());
-    let mut prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some())?;
+    let prepared = PreparedRun::new(&plan, &common, None, common.dir.is_some());
+    let mut prepared = prepared
+        .map_err(|failure| Failure { line: failure.line.replacen("--dir ", "--disk ", 1), ..failure })?;
     prepared.planned.retain(|planned| {
         let case = &planned.candidate.case;
         planned.candidate.feasible.is_ok()
