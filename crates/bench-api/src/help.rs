@@ -28,7 +28,14 @@ pub fn help_of(part: &Subsystem, key: &Key) -> String {
         }
         texts => {
             let stated = texts.iter().map(|(benchmarks, text)| format!("{}: {text}", applies_to(benchmarks)));
-            stated.collect::<Vec<_>>().join("; ")
+            let stated = stated.collect::<Vec<_>>().join("; ");
+            // A default benchmark refuses the operations of another one.
+            let is_default =
+                |(of, _): &&(Vec<&dyn Benchmark>, &str)| of.iter().any(|b| b.descriptor().by_default);
+            match key.name == "op" && texts.iter().filter(is_default).count() > 1 {
+                true => format!("with --only {stated}"),
+                false => stated,
+            }
         }
     }
 }

@@ -52,10 +52,7 @@ impl Benchmark for PageFault {
             name: "os.fault",
             about: "first access to a page: new memory, huge pages, a cached file; mmap and munmap",
             keys: &["op", "threads", "affinity"],
-            help: &[(
-                "op",
-                "anonymous; thp: huge pages; file: in the page cache; mmap: and munmap, untouched; all",
-            )],
+            help: &[("op", "anonymous, thp (huge pages), file (page cache), mmap (and munmap, untouched)")],
             words: &[
                 LabelPart::Instead(
                     "op",

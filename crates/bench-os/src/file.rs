@@ -52,7 +52,7 @@ impl Benchmark for FileNames {
             about: "create, open, stat, rename and unlink of small files in --dir, as mdtest",
             keys: &["op", "layout", "threads"],
             help: &[
-                ("op", "create, open (both with close); stat; rename; unlink; all"),
+                ("op", "create, open (both with close), stat, rename, unlink"),
                 ("layout", "shared (all threads in one directory), private (a directory for each) or all"),
             ],
             words: &[

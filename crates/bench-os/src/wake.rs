@@ -45,8 +45,9 @@ impl Benchmark for Wake {
             name: "os.wake",
             about: "how late a thread runs that sleeps until a given time, as cyclictest",
             keys: &["op", "interval", "threads", "affinity"],
+            synonyms: &["cyclictest"],
             help: &[
-                ("op", "sleep: usual timer slack; exact: slack of 1 ns; fifo: real-time priority 1; all"),
+                ("op", "sleep (usual timer slack), exact (slack 1 ns), fifo (real-time priority 1)"),
                 ("interval", "time between wake-ups [default: 1ms]"),
             ],
             words: &[

@@ -55,7 +55,7 @@ impl Benchmark for Block {
             ],
             help: &[
                 ("op", "read, write, read-write or all"),
-                ("block", "block size of a transfer"),
+                ("block", "block size [default: 8,8K,8M]"),
                 ("pattern", "sequential or random"),
                 (
                     "volume",

@@ -28,7 +28,7 @@ pub struct GateCommand {
     /// Also measure with all cores loaded at once; use it only on a machine without other work
     #[arg(long)]
     pub exclusive: bool,
-    /// Document of plimsoll gather --json: its machines, of the same kind, define the usual figures
+    /// Document of plimsoll gather --json: 5 or more machines of this kind define the usual figures
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
     /// History whose runs of this machine define the usual figures; none: use only limits [default:

@@ -53,7 +53,7 @@ pub enum HistoryRequest {
         /// memory or network.tcp), or pattern of case ids ('memory.*')
         #[arg(value_name = "RUN|CASES")]
         what: String,
-        /// Also print what limits and warnings of the run mean, kernels and percentiles
+        /// Also print kernels, percentiles, and what the run's limits and warnings mean
         #[arg(long, conflicts_with_all = ["since", "metric", "machine"])]
         explain: bool,
         /// Figures over time: only of runs that began at most this long ago, such as 30d

@@ -66,8 +66,8 @@ pub struct Doctor {
     /// Number of runs to compare with each other; 0 measures nothing
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = whole::<0, 100>)]
     pub rounds: u32,
-    /// Measure only these benchmarks (such as memory or network.tcp), or cases whose id matches,
-    /// such as 'cpu.peak/*f64*'
+    /// Measure only these benchmarks (NAME,NAME of this command), or cases whose id matches, such as
+    /// 'cpu.peak/*f64*'
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Directory for test files [default: .]
@@ -99,8 +99,8 @@ pub struct ReportCommand {
     /// limit, checksum of the document
     #[arg(long, conflicts_with_all = ["html", "tables"])]
     pub card: bool,
-    /// Also print what limits and warnings mean, kernels and percentiles, below each part of the
-    /// table
+    /// Below each part of the table, also print kernels, percentiles and what limits and warnings
+    /// mean
     #[arg(long, conflicts_with_all = ["html", "tables", "card"])]
     pub explain: bool,
     /// Format of --tables on stdout
@@ -126,8 +126,8 @@ pub struct CheckCommand {
     /// Machine on which they were measured, as saved by plimsoll machine --save [default: this one]
     #[arg(long, value_name = "DIR|FILE.tar.gz")]
     pub machine: Option<PathBuf>,
-    /// File with limits of your own, such as the speed of the link or disk; docs/src/faq.md names
-    /// examples
+    /// File with limits of your own, such as the speed of the link or disk (see
+    /// examples/limits.toml)
     #[arg(long, value_name = "FILE")]
     pub limits: Option<PathBuf>,
     /// Write the verdicts as JSON to FILE; with - to stdout instead of the table
@@ -186,7 +186,7 @@ pub struct Export {
     #[arg(long, value_name = "ROWS", default_value = "samples", value_parser = ["samples", "tools"])]
     pub table: String,
     /// Exit with code 1 unless this holds, such as 'disk.io/* latency <= 200us' or 'cpu rate >= 95%
-    /// of baseline' (the 10 runs of the plan before); in junit each is a test
+    /// of baseline' (the last 10 runs of its plan); in junit each is a test
     #[arg(long, value_name = "EXPR")]
     pub require: Vec<String>,
     /// File to write instead of stdout; an existing one is replaced

@@ -26,8 +26,8 @@ pub struct SteadyCommand {
     /// Exit with code 6 if the machine did not hold still
     #[arg(long)]
     pub fail_unless_steady: bool,
-    /// Format of --output
-    #[arg(long, value_name = "FORMAT", default_value = "json", requires = "output", value_parser = ["text", "json", "bmf", "github"])]
+    /// --output as json, text, bmf (Bencher) or github (github-action-benchmark)
+    #[arg(long, value_name = "FORMAT", default_value = "json", hide_possible_values = true, requires = "output", value_parser = ["text", "json", "bmf", "github"])]
     pub format: String,
     /// Write the verdict to FILE; it is always on stderr
     #[arg(long, value_name = "FILE")]

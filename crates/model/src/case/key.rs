@@ -166,8 +166,8 @@ pub const KEYS: &[Key] = &[
         .axis("n", Spacing::Log).amount(ScaledAmount::Order),
     key("nb", ValueKind::Count, "columns of a block of the factorisation (HPL's NB), rounded up to whole register tiles")
         .usually("192"),
-    key("p", ValueKind::Count, "rows of the process grid (HPL's P), in a plan for run --hosts [default: as square as possible]").of_machine(),
-    key("q", ValueKind::Count, "columns of the process grid (HPL's Q), in a plan for run --hosts [default: as square as possible]").of_machine(),
+    key("p", ValueKind::Count, "for plan show cpu --only cpu.hpl: rows of the process grid (HPL's P) [default: as square as possible]").of_machine(),
+    key("q", ValueKind::Count, "for plan show cpu --only cpu.hpl: columns of the process grid (HPL's Q) [default: as square as possible]").of_machine(),
     key(
         "isa",
         ValueKind::Word,
@@ -214,10 +214,10 @@ pub const KEYS: &[Key] = &[
         .unsaid("256 KiB"),
     key("node", ValueKind::Count, "NUMA node that memory is allocated on [default: the node of each thread]"),
     key("delay", ValueKind::Word, "pauses of the loading threads after each 4 KiB, such as 0ns,100ns,1us; all values make one case, a curve"),
-    key("depth", ValueKind::Count, "queue depth: transfers in flight for each thread")
+    key("depth", ValueKind::Count, "queue depth of each thread [default: 1,32 for 4K, 8 for 1M]")
         .axis("queue depth", Spacing::Log)
         .overlaid(),
-    key("engine", ValueKind::Word, "I/O engine: io_uring (also io_uring+sqpoll, io_uring+iopoll), libaio, psync or mmap")
+    key("engine", ValueKind::Word, "I/O engine: io_uring (the default; also with +sqpoll, +iopoll), libaio, psync, mmap")
         .usually("io_uring"),
     key(
         "cache",
@@ -268,7 +268,7 @@ pub const KEYS: &[Key] = &[
         ValueKind::Word,
         "server to measure to: HOST[:PORT] where plimsoll serve runs, or iperf3://HOST[:PORT] [default: one of its own, over loopback]",
     ),
-    key("omit", ValueKind::Time, "leave out this time at the start of each transfer, as iperf3 -O"),
+    key("omit", ValueKind::Time, "leave out this time, such as 2s, at the start of each transfer"),
     key("zerocopy", ValueKind::Switch, "send without copying the data (MSG_ZEROCOPY)"),
     key("discard", ValueKind::Switch, "receive without copying the data: the kernel drops it (MSG_TRUNC)"),
     key("nodelay", ValueKind::Switch, "send small messages immediately (TCP_NODELAY)"),
@@ -284,11 +284,11 @@ pub const KEYS: &[Key] = &[
     key(
         "interval",
         ValueKind::Time,
-        "time between messages, as ping -i [default: send the next one when the answer arrives]",
+        "time between messages, such as 200ms [default: send the next when the answer arrives]",
     ),
     key("load", ValueKind::Word, "run a TCP stream during the round trips: up, down or both"),
     key("between", ValueKind::Word, "who wakes each other: threads of one process, processes or all").overlaid(),
-    key("distance", ValueKind::Word, "CPUs of the two: same (one CPU), smt (one core), cache (one last-level cache), package, socket or all [default: each that the machine has]")
+    key("distance", ValueKind::Word, "CPUs of the two: same (one CPU), smt (one core), cache (one last-level), package (two last-level), socket (two), all [default: all here]")
         .of_machine(),
     key("threshold", ValueKind::Time, "shortest interruption that counts"),
     key("threads", ValueKind::Count, "number of threads")
