@@ -192,16 +192,19 @@ pub struct Floors {
     pub floors: Vec<NoiseFloor>,
 }
 
+/// Medians of a metric by case id.
+type MedianLists = BTreeMap<String, Vec<f64>>;
+
 impl Floors {
     /// Computes the noise from `runs` of one plan on one machine, without disturbed measurements.
     pub fn of(runs: &[Run]) -> Self {
         let is_quiet = quiet_measurements(runs);
-        let mut figures: Vec<([&str; 2], BTreeMap<String, Vec<f64>>)> = Vec::new();
+        let mut figures: Vec<([&str; 2], MedianLists)> = Vec::new();
         for measurement in measured(runs).filter(|m| is_quiet(m)) {
             for metric in &measurement.metrics {
                 let named = [measurement.case.benchmark(), metric.name.as_str()];
                 let at = figures.iter().position(|(known, _)| *known == named).unwrap_or_else(|| {
-                    figures.push((named, BTreeMap::new()));
+                    figures.push((named, MedianLists::new()));
                     figures.len() - 1
                 });
                 let cases = &mut figures[at].1;

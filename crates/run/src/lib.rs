@@ -357,12 +357,7 @@ impl Harness<'_> {
             let stopped = &mut sample.conditions.throttled;
             *stopped = stopped.map(|sum| (sum / cpus_used as f64).clamp(0.0, 1.0).min(most));
             let value = headline.and_then(|m| sample.values.get(m.name).copied()).unwrap_or(sample.elapsed);
-            if sample.renewed {
-                taken.samples.clear();
-                taken.headline.clear();
-            }
-            taken.samples.push(sample);
-            taken.headline.push(value);
+            taken.add(sample, value);
             (self.emit)(RunEvent::Sampled { case: case.id(), n: taken.samples.len(), value });
             let samples = Samples::new(taken.headline.clone());
             let samples = samples.map_err(|e| CannotMeasure::environment(e.to_string()))?;
@@ -508,6 +503,15 @@ struct CaseSamples {
 }
 
 impl CaseSamples {
+    fn add(&mut self, sample: Sample, value: f64) {
+        if sample.renewed {
+            self.samples.clear();
+            self.headline.clear();
+        }
+        self.samples.push(sample);
+        self.headline.push(value);
+    }
+
     /// Records the energy of the samples, and per unit of work if the headline is a rate.
     fn note_energy(&mut self, headline: Option<plimsoll_bench::Metric>) {
         self.facts.achieved.set_some(&ENERGY, energy::energy(&self.samples));

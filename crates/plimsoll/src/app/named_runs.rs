@@ -188,7 +188,9 @@ impl<'a> LazyHistory<'a> {
             e if e.kind == StoreErrorKind::NoSuchRun && name == "baseline" => Failure::usage(
                 "no run 'baseline' is in the history; for the last 10 runs write baseline:last10",
             ),
-            StoreError::NoSuchRun { .. } if name == "published" || plimsoll_published::find(name).is_some() => {
+            e if e.kind == StoreErrorKind::NoSuchRun
+                && (name == "published" || plimsoll_published::find(name).is_some()) =>
+            {
                 Failure::usage(format!(
                     "no run '{name}' is in the history; for a published table write published:NAME, with a name of {}",
                     plimsoll_published::names().join(", ")

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 use plimsoll_bench::label::label;
 use plimsoll_history::CaseCounts;
 use plimsoll_machine::Machine;
-use plimsoll_model::case::CaseId;
 use plimsoll_model::measurement::{Measurement, MetricResult, Status, ToolResult};
 use plimsoll_model::warning::CAUSES;
 use plimsoll_result::document::{Finding, Run, RunStatus};
@@ -258,13 +257,13 @@ fn failures(run: &Run) -> impl Iterator<Item = (&Measurement, &'static str, &str
 /// Lists cases without a valid result on some nodes: one line per case, with the first reason.
 fn lost_on_machines(run: &Run) -> Vec<String> {
     let by_case = grouped(failures(run).map(|one| ((one.1, one.0.case.id()), one)));
-    let line = |((word, _), all): ((&str, CaseId), Vec<(&Measurement, &str, &str)>)| {
+    let lines = by_case.into_iter().filter_map(|((word, _), all)| {
         let (first, _, reason) = all.first()?;
         let of = plimsoll_units::text::shown_within(&first.node, 64);
         let machines = format_count(all.len(), "machine");
         Some(format!("{}: {word} on {machines}, such as {of}: {reason}", label(&first.case)))
-    };
-    by_case.into_iter().filter_map(line).collect()
+    });
+    lines.collect()
 }
 
 fn lost(run: &Run) -> Vec<String> {
