@@ -32,8 +32,8 @@ pub fn human(bytes: u64) -> String {
     Quantity::new(bytes as f64, Unit::Byte).to_string()
 }
 
-/// Fails if `bytes` (`None`: more than a number holds) exceed [`budget`]. In the error `needs` says
-/// what is needed and `less` is the remedy, such as "a smaller --n".
+/// Fails if `bytes` (`None`: more than a number holds) exceed [`budget`]. In the error `needs` is
+/// the purpose and `less` the remedy, such as "a smaller --n".
 pub fn check_budget(
     machine: &Machine,
     bytes: Option<u64>,

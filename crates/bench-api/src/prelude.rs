@@ -1,4 +1,4 @@
-//! What nearly every benchmark needs of its contract and of the crate model.
+//! Names of the contract and of the crate model that nearly every benchmark needs.
 
 pub use plimsoll_machine::{CpuSet, Machine};
 pub use plimsoll_model::case::{Case, Value};

@@ -77,9 +77,9 @@ pub(crate) trait DiskLoad {
     /// Limits the transfers in flight to `limit`, from 1 to the engine's depth.
     fn set_limit(&mut self, limit: usize);
 
-    /// Counts `portion`. For a time, keeps the load up and returns the counts since the last call, or
-    /// since the queue was full; for transfers, those from the first start to the last completion.
-    /// `next` is cleared and takes the later counts.
+    /// Counts `portion`. For a time, keeps the load up and returns the counts since the last call,
+    /// or since the queue was full; for transfers, those from the first start to the last
+    /// completion. `next` is cleared and takes the later counts.
     fn count(&mut self, portion: Portion, next: TransferTally) -> Result<TransferTally, LoadError>;
 
     /// Keeps a running load going until its next completion, between intervals; else does nothing.

@@ -176,14 +176,14 @@ enum NodeMemory {
     Regions(Vec<Region>),
 }
 
-struct Column {
+struct NodeColumn {
     node: usize,
     memory: NodeMemory,
 }
 
 struct NodePairs {
     rows: Vec<(WorkingNode, Team)>,
-    columns: Vec<Column>,
+    columns: Vec<NodeColumn>,
     machine: Machine,
     kernel: BlockKernel,
     facts: Facts,
@@ -230,7 +230,7 @@ impl NodePairs {
                 }
             };
             let memory = memory.map_err(CannotMeasure::environment)?;
-            columns.push(Column { node, memory });
+            columns.push(NodeColumn { node, memory });
         }
         let kernel = candidates(BlockOp::Read, COPY_BLOCK_BYTES)
             .pop()
@@ -275,7 +275,7 @@ impl NodePairs {
     }
 }
 
-impl Column {
+impl NodeColumn {
     fn pages_by_node(&self) -> BTreeMap<usize, usize> {
         match &self.memory {
             NodeMemory::Chase(chase) => pages_by_node(std::iter::once(chase.memory())),

@@ -236,7 +236,7 @@ fn measured(runs: &[Run]) -> impl Iterator<Item = &Measurement> {
     runs.iter().flat_map(|run| &run.measurements).filter(|m| m.status == Status::Ok)
 }
 
-/// Returns a function that tells whether a measurement counts: of a case with at least
+/// Returns a function that decides whether a measurement counts: of a case with at least
 /// [`LEAST_ROUNDS`] undisturbed measurements only these, of another case all.
 fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
     let cpus = runs.first().map_or(0, |run| run.machine.cpu.allowed.len());
@@ -259,8 +259,8 @@ fn quiet_measurements(runs: &[Run]) -> impl Fn(&Measurement) -> bool {
     move |m| cases.get(m.case.id().as_str()).is_none_or(|usual| is_quiet(m, *usual))
 }
 
-/// Returns the noise floor of a metric over all cases, if there are enough cases, then one per case.
-/// `cases` has the results of each case by its id.
+/// Returns the noise floor of a metric over all cases, if there are enough cases, then one per
+/// case. `cases` has the results of each case by its id.
 fn floors([benchmark, metric]: [&str; 2], cases: &BTreeMap<String, Vec<f64>>) -> Vec<NoiseFloor> {
     let floor = |case: Option<&String>, noise| NoiseFloor {
         benchmark: benchmark.to_owned(),

@@ -112,7 +112,8 @@ impl Store {
     }
 
     /// Returns the runs that a baseline of `run` may use, the oldest first: from the last accepted
-    /// run on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if it was accepted.
+    /// run on, at most [`MAX_SEARCHED`]. `run` itself is included `with_run`, or if it was
+    /// accepted.
     fn candidates(&self, run: &Run, with_run: bool) -> Result<Vec<&RunFacts>, StoreError> {
         let remarks = self.remarks();
         let mut found = Vec::new();

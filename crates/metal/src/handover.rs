@@ -144,8 +144,8 @@ enum Attempt {
     Ended,
 }
 
-/// Replaces value `from` of `line` with `to`, by compare-and-swap or by load and store; `NotYet` for
-/// another value, `Ended` for the last.
+/// Replaces value `from` of `line` with `to`, by compare-and-swap or by load and store; `NotYet`
+/// for another value, `Ended` for the last.
 #[inline(always)]
 fn attempt<const SWAP: bool>(line: &AtomicU64, from: u64, to: u64) -> Attempt {
     let found = if SWAP {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use plimsoll_units::quantity::{self, Mix};
+use plimsoll_units::text::shown;
 
 pub use key::{Axis, KEYS, Key, SWEEP, ScaledAmount, Spacing, ValueKind};
 pub use pattern::{CaseGlob, Pattern};
@@ -278,7 +279,7 @@ impl FromStr for Case {
     type Err = CaseError;
 
     fn from_str(id: &str) -> Result<Self, CaseError> {
-        let bad = |why| CaseError::BadId { id: plimsoll_units::text::shown(id), why };
+        let bad = |why| CaseError::BadId { id: shown(id), why };
         if id.len() > MAX_ID {
             return Err(bad("longer than 1024 bytes"));
         }
@@ -379,6 +380,18 @@ impl<'de> Deserialize<'de> for Case {
         let wrong = |what| serde::de::Error::custom(format_args!("{}: {what} contradicts its id", case.id()));
         read.contradicts(&case).map_or(Ok(()), |what| Err(wrong(what))).map(|()| case)
     }
+}
+
+/// Returns the word `given` for the parameter `key` with its value in `known`; fails if unknown.
+pub fn find_word<T: Copy>(
+    key: &str,
+    given: &str,
+    known: &[(&'static str, T)],
+) -> Result<(&'static str, T), String> {
+    known.iter().find(|(name, _)| *name == given).copied().ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        format!("{key} must be one of {}: '{}' is not", names.join(", "), shown(given))
+    })
 }
 
 #[cfg(test)]

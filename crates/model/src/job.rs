@@ -8,7 +8,7 @@ pub use memory::{ArrayLayout, MemorySite, MemoryStream, PointerChase};
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
+use crate::case::{Case, find_word};
 
 /// Scope of a fixed amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,18 +31,6 @@ pub fn scaling(case: &Case) -> Result<Scaling, String> {
 /// Returns the value of the case's word `key` in `known`, else `default`; fails if unknown.
 fn meaning<T: Copy>(case: &Case, key: &str, known: &[(&'static str, T)], default: T) -> Result<T, String> {
     case.word(key).map_or(Ok(default), |given| Ok(find_word(key, given, known)?.1))
-}
-
-/// Returns the word `given` for the parameter `key` with its value in `known`; fails if unknown.
-pub fn find_word<T: Copy>(
-    key: &str,
-    given: &str,
-    known: &[(&'static str, T)],
-) -> Result<(&'static str, T), String> {
-    known.iter().find(|(name, _)| *name == given).copied().ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        format!("{key} must be one of {}: '{}' is not", names.join(", "), shown(given))
-    })
 }
 
 #[cfg(test)]

@@ -129,49 +129,53 @@ pub const CAUSES: [&str; 9] = [
 ];
 
 impl Loss {
-    /// Returns the code, the short name and a sentence with evidence and remedy.
-    fn words(self) -> [&'static str; 3] {
+    fn code(self) -> &'static str {
         match self {
-            Loss::Preempted => [
-                "preempted",
+            Loss::Preempted => "preempted",
+            Loss::Stolen | Loss::Gaps => "stolen",
+            Loss::Throttled => "throttled",
+            Loss::ClockChanged => "clock-changed",
+            Loss::SiblingBusy => "sibling-busy",
+            Loss::TwoRates => "two-rates",
+            Loss::MemoryShared => "memory-shared",
+        }
+    }
+
+    /// Returns the short name (`stolen`) and a sentence with evidence and remedy.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Loss::Preempted => (
                 "preempted",
                 "other threads ran on the CPUs of the case for this share of the time (involuntary switches, run-queue wait, time off the CPU); measure when the machine is idle",
-            ],
-            Loss::Stolen => [
-                "stolen",
+            ),
+            Loss::Stolen => (
                 "stolen",
                 "the hypervisor gave this share of the CPU time to others (steal time); choose a quieter or dedicated host",
-            ],
-            Loss::Gaps => [
-                "stolen",
+            ),
+            Loss::Gaps => (
                 "stolen",
                 "the hypervisor, interrupts or firmware used the CPU for this share of the time, which is excluded; choose a quieter or dedicated host",
-            ],
-            Loss::Throttled => [
-                "throttled",
+            ),
+            Loss::Throttled => (
                 "throttled",
                 "a CPU quota of the control group stopped it for this share of the time; measure in a group with a larger quota (cpu.max, cpu.cfs_quota_us)",
-            ],
-            Loss::ClockChanged => [
-                "clock-changed",
+            ),
+            Loss::ClockChanged => (
                 "clock changes",
                 "the core clock changed, or could not be measured, during this share of the time, which is excluded; a fixed frequency excludes less (of a virtual machine, only its host can fix it)",
-            ],
-            Loss::SiblingBusy => [
-                "sibling-busy",
+            ),
+            Loss::SiblingBusy => (
                 "SMT sibling busy",
                 "this share of the work took longer by a fixed factor: another thread or guest used the same core (of several CPUs the one shared most counts); measure when the machine is idle, or choose a host that rents whole cores",
-            ],
-            Loss::TwoRates => [
-                "two-rates",
+            ),
+            Loss::TwoRates => (
                 "two rates",
                 "this share of the work took longer by a fixed factor, and is excluded; the cause is unknown: no other work was seen on the same core",
-            ],
-            Loss::MemoryShared => [
-                "memory-shared",
+            ),
+            Loss::MemoryShared => (
                 "memory contention",
                 "this share of the work took another time although no thread left its CPU, as when others use the same cache or memory; measure when the machine is idle, or choose a dedicated host",
-            ],
+            ),
         }
     }
 }
@@ -207,7 +211,7 @@ impl Warn for Warning {
             Warning::NotConverged { .. } => "not-converged",
             Warning::MostlyExcluded { .. } => Self::MOSTLY_EXCLUDED,
             Warning::FewSamples { .. } => Self::FEW_SAMPLES,
-            Warning::Lost { how, .. } => how.words()[0],
+            Warning::Lost { how, .. } => how.code(),
             Warning::MoreThreadsThanCpus { .. } => Self::CROWDED,
             Warning::CpuQuota { .. } => Self::QUOTA,
         }
@@ -238,7 +242,7 @@ impl fmt::Display for Warning {
                 )
             }
             Warning::Lost { share, how } => {
-                let [_, name, what] = how.words();
+                let (name, what) = how.words();
                 write!(f, "{name} {:.1} %: {what}", share * 100.0)
             }
             Warning::MoreThreadsThanCpus { threads, cpus } => {

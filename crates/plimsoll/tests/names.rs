@@ -19,6 +19,7 @@ const OTHER_MEANINGS: &[(&str, &str)] = &[
     ("doctor/proof.rs", "time"),
     ("watch/findings.rs", "time"),
     ("gate/cause.rs", "busy"),
+    ("output/report/html/machines.rs", "taken"),
     ("output/report/html/single.rs", "time"),
     ("output/report/html/single.rs", "latency"),
 ];
@@ -50,7 +51,7 @@ const SUBSYSTEMS: &[(&str, usize)] = &[
     ("output/report/machine.rs", 2),
     ("output/report/machine/cost.rs", 2),
     ("output/report/machine/storage.rs", 2),
-    ("output/report/published/cells.rs", 4),
+    ("output/report/published/cells.rs", 3),
     ("server/traffic/account.rs", 1),
 ];
 

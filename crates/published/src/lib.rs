@@ -72,8 +72,8 @@ pub struct PublishedFigure {
 /// Reason to exclude a published number from comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishedDoubt {
-    /// `impossible`: the machine cannot reach it, or other numbers of the report contradict it; `not
-    /// comparable`: possibly right, but a different quantity; `in no table`: only in the text.
+    /// `impossible`: the machine cannot reach it, or other numbers of the report contradict it;
+    /// `not comparable`: possibly right, but a different quantity; `in no table`: only in the text.
     pub verdict: &'static str,
     /// Reason, as a phrase.
     pub why: &'static str,

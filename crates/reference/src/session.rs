@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use plimsoll_bench_network::Address;
 use plimsoll_machine::Machine;
 use plimsoll_model::case::Case;
 use plimsoll_model::sample::{CannotMeasure, Facts, FailureCause, Offer, Sample, SampleAmount, ToolRun};
-use plimsoll_model::warning::Note;
+use plimsoll_model::warning::Warn;
 use plimsoll_system::leftover::{Registry, Scratch};
 
 use super::answers::CachedAnswers;
@@ -580,8 +581,7 @@ impl Prepared for Runs {
         if !self.libraries.is_empty() {
             self.facts.achieved.set(&fact::LIBRARIES, self.libraries.clone());
         }
-        let differs = |text| Note { code: "reference-differs".to_owned(), text };
-        self.facts.warnings = reading.differs.into_iter().map(differs).collect();
+        self.facts.warnings = reading.differs.into_iter().map(|text| Differs(text).into()).collect();
         let tool = named(ref_tool, &self.making.case);
         let passes = reading.passes.iter().map(|(pass, (value, _))| (of_pass(&tool, pass), *value));
         Ok(Sample {
@@ -597,5 +597,18 @@ impl Prepared for Runs {
 
     fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+}
+struct Differs(String);
+
+impl Warn for Differs {
+    fn code(&self) -> &'static str {
+        "reference-differs"
+    }
+}
+
+impl fmt::Display for Differs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

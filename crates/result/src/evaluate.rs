@@ -69,7 +69,7 @@ impl Maker<'_> {
                 let refuted: Vec<Note> = others
                     .filter(|limit| limit.fact.as_ref().is_none_or(|fact| fact.changes.is_none()))
                     .filter_map(|limit| limit.refuted.clone())
-                    .map(|text| Doubt { code: "limit-refuted", text }.into())
+                    .map(|why| Doubt::Refuted { why }.into())
                     .collect();
                 made.warnings.extend(refuted);
                 made.warnings.extend(made.metrics.iter().filter_map(Doubt::of).map(Note::from));
@@ -195,15 +195,20 @@ fn least_that_refutes(samples: &[Sample]) -> f64 {
     if in_doubt { PAST_ALL_PROBES } else { LIMIT_TOLERANCE }
 }
 
-/// A warning about a limit: its code and text.
-struct Doubt {
-    code: &'static str,
-    text: String,
+#[derive(Clone, Debug, PartialEq)]
+enum Doubt {
+    Refuted {
+        why: String,
+    },
+    /// The limit is not refuted: the clock was imprecise, or a CPU quota had time left.
+    Uncertain {
+        metric: String,
+        share: f64,
+        cause: &'static str,
+    },
 }
 
 impl Doubt {
-    /// Returns the doubt about a limit that is not refuted: the clock was imprecise, or a CPU quota had
-    /// time left.
     fn of(metric: &MetricResult) -> Option<Self> {
         let share = metric.of_limit.filter(|share| *share > LIMIT_TOLERANCE)?;
         let limit = metric.limit.as_ref().filter(|limit| limit.fact.is_some())?;
@@ -218,20 +223,26 @@ impl Doubt {
                 "the core clock may have been measured too low (another thread or guest on the same core, a changing clock, or fewer than 5 samples); measure on an idle core, with more samples"
             }
         };
-        let text = format!("{} is {:.1} % of its limit: {cause}", metric.name, share * 100.0);
-        Some(Self { code: "limit-uncertain", text })
+        Some(Self::Uncertain { metric: metric.name.clone(), share, cause })
     }
 }
 
 impl Warn for Doubt {
     fn code(&self) -> &'static str {
-        self.code
+        match self {
+            Self::Refuted { .. } => "limit-refuted",
+            Self::Uncertain { .. } => "limit-uncertain",
+        }
     }
 }
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        let (metric, share, cause) = match self {
+            Self::Refuted { why } => return f.write_str(why),
+            Self::Uncertain { metric, share, cause } => (metric, share, cause),
+        };
+        write!(f, "{metric} is {:.1} % of its limit: {cause}", share * 100.0)
     }
 }
 

@@ -8,78 +8,90 @@ use plimsoll_model::warning::{Warn, Warning};
 /// Dropped packets per second from which drops are reported: a few are normal on any network.
 const MANY_DROPS: f64 = 10.0;
 
-/// A notable event: the code and text of its warning.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct HealthRemark {
-    code: &'static str,
-    text: String,
+pub(super) enum HealthRemark {
+    ThermalThrottling { times: u64 },
+    MemoryCorrected { count: u64, controllers: String },
+    MemoryUncorrected { count: u64, controllers: String },
+    NicErrors { interface: String, received: u64, sent: u64 },
+    NicDrops { interface: String, received: u64, sent: u64 },
 }
 
 /// Returns the notable events of a case of `seconds`; of interfaces only if `uses_interfaces`.
 pub(super) fn remarks(change: &HealthChange, seconds: f64, uses_interfaces: bool) -> Vec<HealthRemark> {
     let mut reported = Vec::new();
-    let mut remark = |code, text| reported.push(HealthRemark { code, text });
     let times = change.throttled();
-    if times > 0 {
-        remark(
-            Warning::TOO_HOT,
-            format!(
-                "too hot {times}: so many times the processor slowed itself down because of its temperature (thermal_throttle), so a cooler one is faster; check fans, heat sinks and the room"
-            ),
-        );
-    }
+    reported.extend((times > 0).then_some(HealthRemark::ThermalThrottling { times }));
     let [corrected, uncorrected] = change.memory_errors();
-    let names: Vec<&str> = change.controllers.iter().map(|one| one.name.as_str()).take(4).collect();
-    let names = names.join(", ");
+    let controllers = || {
+        let names: Vec<&str> = change.controllers.iter().map(|one| one.name.as_str()).take(4).collect();
+        names.join(", ")
+    };
     if uncorrected > 0 {
-        remark(
-            "memory-errors-uncorrected",
-            format!(
-                "uncorrected memory errors {uncorrected}: so many during the case ({names}, EDAC), so results may be wrong; replace the module that the kernel log names"
-            ),
-        );
+        reported.push(HealthRemark::MemoryUncorrected { count: uncorrected, controllers: controllers() });
     }
     if corrected > 0 {
-        remark(
-            "memory-errors-corrected",
-            format!(
-                "memory errors {corrected}: so many were corrected during the case ({names}, EDAC), and each correction takes time; replace the module that the kernel log names if more follow"
-            ),
-        );
+        reported.push(HealthRemark::MemoryCorrected { count: corrected, controllers: controllers() });
     }
-    for Interface { name, rx_errors, tx_errors, rx_dropped, tx_dropped, .. } in &change.interfaces {
-        if !uses_interfaces {
-            break;
-        }
-        if *rx_errors > 0 || *tx_errors > 0 {
-            remark(
-                "nic-errors",
-                format!(
-                    "NIC errors: {name} received {rx_errors} damaged packets and failed to send {tx_errors} during the case, and each is sent again or lost; check cable, transceiver and switch port"
-                ),
-            );
-        }
-        if rx_dropped.saturating_add(*tx_dropped) as f64 > MANY_DROPS * seconds.max(1.0) {
-            remark(
-                "nic-drops",
-                format!(
-                    "NIC drops: {name} dropped {rx_dropped} received packets and {tx_dropped} to be sent during the case; use a lower rate; ethtool -g shows the sizes of its rings"
-                ),
-            );
-        }
-    }
+    let interfaces = if uses_interfaces { change.interfaces.as_slice() } else { &[] };
+    reported.extend(interfaces.iter().flat_map(|one| of_interface(one, seconds)));
     reported
+}
+
+fn of_interface(change: &Interface, seconds: f64) -> impl Iterator<Item = HealthRemark> {
+    let interface = || change.name.clone();
+    let errors = HealthRemark::NicErrors {
+        interface: interface(),
+        received: change.rx_errors,
+        sent: change.tx_errors,
+    };
+    let drops = HealthRemark::NicDrops {
+        interface: interface(),
+        received: change.rx_dropped,
+        sent: change.tx_dropped,
+    };
+    let has_errors = change.rx_errors > 0 || change.tx_errors > 0;
+    let dropped = change.rx_dropped.saturating_add(change.tx_dropped) as f64;
+    let has_drops = dropped > MANY_DROPS * seconds.max(1.0);
+    has_errors.then_some(errors).into_iter().chain(has_drops.then_some(drops))
 }
 
 impl Warn for HealthRemark {
     fn code(&self) -> &'static str {
-        self.code
+        match self {
+            Self::ThermalThrottling { .. } => Warning::TOO_HOT,
+            Self::MemoryCorrected { .. } => "memory-errors-corrected",
+            Self::MemoryUncorrected { .. } => "memory-errors-uncorrected",
+            Self::NicErrors { .. } => "nic-errors",
+            Self::NicDrops { .. } => "nic-drops",
+        }
     }
 }
 
 impl fmt::Display for HealthRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        match self {
+            Self::ThermalThrottling { times } => write!(
+                f,
+                "too hot {times}: so many times the processor slowed itself down because of its temperature (thermal_throttle), so a cooler one is faster; check fans, heat sinks and the room"
+            ),
+            Self::MemoryCorrected { count, controllers } => write!(
+                f,
+                "memory errors {count}: so many were corrected during the case ({controllers}, EDAC), and each correction takes time; replace the module that the kernel log names if more follow"
+            ),
+            Self::MemoryUncorrected { count, controllers } => write!(
+                f,
+                "uncorrected memory errors {count}: so many during the case ({controllers}, EDAC), so results may be wrong; replace the module that the kernel log names"
+            ),
+            Self::NicErrors { interface, received, sent } => write!(
+                f,
+                "NIC errors: {interface} received {received} damaged packets and failed to send {sent} during the case, and each is sent again or lost; check cable, transceiver and switch port"
+            ),
+            Self::NicDrops { interface, received, sent } => write!(
+                f,
+                "NIC drops: {interface} dropped {received} received packets and {sent} to be sent during the case; use a lower rate; ethtool -g shows the sizes of its rings"
+            ),
+        }
     }
 }
 

@@ -169,7 +169,7 @@ impl CryptoInstructions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::job::find_word;
+    use plimsoll_model::case::find_word;
 
     fn means(op: CryptoOp, flags: &[&str]) -> Option<u32> {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();

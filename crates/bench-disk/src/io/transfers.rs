@@ -42,9 +42,9 @@ const DIRECT_UNIT_BYTES: u64 = 512;
 /// Returns the seconds of a probe: `wanted`, reduced to 1/32 of `left_ns`, the rest of the time
 /// budget, but not below 0.05 s.
 fn probe_seconds(wanted: f64, left_ns: u64) -> f64 {
-    const SHARE: f64 = 1.0 / 32.0;
+    const PROBE_SHARE: f64 = 1.0 / 32.0;
     const MIN_PROBE_SECONDS: f64 = 0.05;
-    wanted.min((left_ns as f64 * 1e-9 * SHARE).max(MIN_PROBE_SECONDS))
+    wanted.min((left_ns as f64 * 1e-9 * PROBE_SHARE).max(MIN_PROBE_SECONDS))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -105,8 +105,8 @@ impl Driver {
         }
     }
 
-    /// Executes `command` and waits until it is done. Fails with the first failed transfer or, after
-    /// a check, the first wrong sector.
+    /// Executes `command` and waits until it is done. Fails with the first failed transfer or,
+    /// after a check, the first wrong sector.
     pub(crate) fn ask(&mut self, command: DriverCommand) -> Result<(), DriverError> {
         self.send(command);
         self.reply().map(drop)

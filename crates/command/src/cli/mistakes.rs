@@ -96,8 +96,8 @@ pub(super) fn accepting_blanks(command: Command) -> Command {
     command.mut_subcommands(accepting_blanks)
 }
 
-/// Fails for a typographic dash or quote, for `~` after `=`, which the shell does not expand, and for
-/// a blank after a comma or around `=`. Words after `--` are not examined.
+/// Fails for a typographic dash or quote, for `~` after `=`, which the shell does not expand, and
+/// for a blank after a comma or around `=`. Words after `--` are not examined.
 pub(super) fn slips_of_typing(root: &Command, words: &[OsString]) -> Result<(), clap::Error> {
     let order = CommandLine::read(root, words);
     let path = path(root, &order);
@@ -465,9 +465,11 @@ fn value_of_fio(option: &str, order: &CommandLine<'_>) -> Option<String> {
         "--fsync" => ("--sync", format!("--op write --sync fsync:{}", every()?)),
         "--fdatasync" => ("--sync", format!("--op write --sync every:{}", every()?)),
         // likwid-bench's -t is a kernel, which is no number.
-        "-t" if order.after.first() == Some(&"memory") => {
-            let threads = every()?;
-            return Some(format!("-t is not an option of plimsoll memory: here it is --threads {threads}"));
+        "-t" => {
+            let (subsystem, threads) = (plimsoll_bench::subsystem(order.after.first()?)?, every()?);
+            return subsystem.instead_of_threads.is_none().then(|| {
+                format!("-t is not an option of plimsoll {}: here it is --threads {threads}", subsystem.name)
+            });
         }
         _ => return None,
     };

@@ -141,8 +141,8 @@ pub fn file(what: &Measurable, common: &Common) -> Result<PlanFile, UsageError> 
             for (key, texts) in lists {
                 let is_slip =
                     |text: &&String| text.parse::<u64>().is_ok_and(|bytes| (1..512).contains(&bytes));
-                if let ("disk", "block", Some(text)) =
-                    (name.as_str(), key.as_str(), texts.iter().find(is_slip))
+                if plimsoll_bench::subsystem(name).is_some_and(|part| part.on_files)
+                    && let ("block", Some(text)) = (key.as_str(), texts.iter().find(is_slip))
                 {
                     let why = format!("--block: '{text}' has no unit: write {text}K, or {text}B for bytes");
                     return Err(other(why));

@@ -15,13 +15,15 @@ pub struct EffectiveCache {
 
 impl EffectiveCache {
     /// Largest ratio of two equal measurements: one step of rounding, which chance alone makes.
-    const STEP: f64 = 2.0;
+    const ROUNDING_STEP: f64 = 2.0;
 
     /// Returns each value of the `earlier` run, or the new one if it differs by more than a factor
     /// of 2: case names contain the values and should stay the same.
     #[must_use]
     pub fn keep_earlier(self, earlier: Self) -> Self {
-        let same = |now: f64, before: f64| (1.0 / Self::STEP..=Self::STEP).contains(&(now / before));
+        let same = |now: f64, before: f64| {
+            (1.0 / Self::ROUNDING_STEP..=Self::ROUNDING_STEP).contains(&(now / before))
+        };
         Self {
             bytes: if same(self.bytes as f64, earlier.bytes as f64) { earlier.bytes } else { self.bytes },
             fill_rate: if same(self.fill_rate, earlier.fill_rate) {

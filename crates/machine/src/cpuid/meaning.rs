@@ -124,8 +124,8 @@ impl CpuidLeaves {
         Some(shown(&name)).filter(|name| !name.is_empty())
     }
 
-    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel), without the CPUs that
-    /// share them; empty without both leaves.
+    /// Returns the plausible caches of leaf 8000_001D (AMD) or else 4 (Intel), without the CPUs
+    /// that share them; empty without both leaves.
     pub fn caches(&self) -> Vec<CpuCache> {
         let amd = self.leaves.iter().any(|l| l.leaf == 0x8000_001d);
         let leaf = if amd { 0x8000_001d } else { 0x4 };

@@ -139,8 +139,8 @@ pub(crate) fn transfers_per_s(text: &str) -> Option<u64> {
     known_rate(text.split_once(" GT/s")?.0, "", &[2.5, 5.0, 8.0, 16.0, 32.0, 64.0])
 }
 
-/// Parses a rate with this unit, such as `6.0 Gbps`, to bit/s; `None` unless it is one of the `known`
-/// ones in Gbit/s.
+/// Parses a rate with this unit, such as `6.0 Gbps`, to bit/s; `None` unless it is one of the
+/// `known` ones in Gbit/s.
 fn known_rate(text: &str, unit: &str, known: &[f64]) -> Option<u64> {
     let gbit: f64 = text.strip_suffix(unit)?.parse().ok()?;
     known.contains(&gbit).then_some((gbit * 1e9) as u64)

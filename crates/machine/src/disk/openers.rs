@@ -239,8 +239,8 @@ pub enum OpenMode {
     Both,
 }
 
-/// Returns which of the `watched` files a process holds, and whether it has an unlisted ring; `None`
-/// if it may not be examined.
+/// Returns which of the `watched` files a process holds, and whether it has an unlisted ring;
+/// `None` if it may not be examined.
 fn held_by(root: &Root, process: u32, watched: &[WatchedFile]) -> Option<(Option<usize>, bool)> {
     let of = |is: &dyn Fn(&WatchedFile) -> bool| {
         watched.iter().position(|one| !one.exempt.contains(&process) && is(one))

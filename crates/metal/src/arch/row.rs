@@ -21,7 +21,7 @@ macro_rules! row {
     };
 }
 
-/// The same kernel with each number of chains.
+/// Rows of one kernel with each number of chains.
 macro_rules! chained_rows {
     ($name:ident $row:tt $step:tt $($chains:literal)+) => {
         [$(chained_rows!(@ $name $chains $row $step),)+]

@@ -129,8 +129,8 @@ impl<F> Slots<F> {
         self.states[slot] = SlotState::Idle;
     }
 
-    /// Makes the slot with the number `data` idle and returns its completion, if it has a request in
-    /// flight.
+    /// Makes the slot with the number `data` idle and returns its completion, if it has a request
+    /// in flight.
     #[inline]
     pub(super) fn complete(
         &mut self,
@@ -152,8 +152,8 @@ impl<F> Slots<F> {
 }
 
 impl<F: AsFd> Slots<F> {
-    /// Returns the address of the request's bytes and its file. Fails if the slot does not exist or is
-    /// in use, or if the file or the bytes are out of range.
+    /// Returns the address of the request's bytes and its file. Fails if the slot does not exist or
+    /// is in use, or if the file or the bytes are out of range.
     pub(super) fn checked(&self, request: &Request) -> Result<(NonNull<u8>, RawFd), RingError> {
         let Request { slot, file, start, len, .. } = *request;
         if !matches!(self.states.get(slot), Some(SlotState::Idle)) {

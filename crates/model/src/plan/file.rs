@@ -130,8 +130,6 @@ const REFUSED: &[(&[&str], &str)] = &[
         "a plan cannot raise a server's caps; they are options of plimsoll serve",
     ),
     (&["case", "cases", "groups", "test", "tests"], "write [[group]]"),
-    (&["plan"], "name, samples and its other keys stand at the top of the file, without a section"),
-    (&["cpu", "memory", "disk", "network", "os"], "write [[group]] with benchmark, such as \"disk.io\""),
     (&["bs", "blocksize"], "write block"),
     (&["iodepth"], "write depth"),
     (&["numjobs"], "write threads"),
@@ -293,6 +291,13 @@ fn top(
             }
         }
         other if value::how(&mut plan.how, other, value)? => {}
+        _ if matches!(value.get_ref(), DeValue::Table(_)) => {
+            let why = format!(
+                "unknown section '{}'; keys of the plan stand at its top, keys of cases in [[group]]",
+                shown(key)
+            );
+            return Err(PlanMistake { span: None, in_key: true, why });
+        }
         _ => return Err(PlanMistake::key(key, TOP_KEYS)),
     }
     Ok(())

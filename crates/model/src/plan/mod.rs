@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::find_word;
 use crate::case::{Case, Key, Value};
-use crate::job::find_word;
 
 pub use exclude::Exclude;
 pub use places::{KeyPosition, PlanPositions, Position};
@@ -87,8 +87,8 @@ impl Group {
         self.asked(key).then(|| self.numbers(key, &[]))
     }
 
-    /// Returns the requested words of `key` with their values, by default all that are `known`. Fails
-    /// for another word.
+    /// Returns the requested words of `key` with their values, by default all that are `known`.
+    /// Fails for another word.
     pub fn values<T: Copy>(
         &self,
         key: &str,
@@ -98,8 +98,8 @@ impl Group {
         self.words_of(key, &all, &all).iter().map(|word| find_word(key, word, known)).collect()
     }
 
-    /// Returns each of `cases` with each value that the group has for parameter `key`, case by case;
-    /// `cases` themselves if the group lacks it.
+    /// Returns each of `cases` with each value that the group has for parameter `key`, case by
+    /// case; `cases` themselves if the group lacks it.
     pub fn each_of(&self, cases: Vec<Case>, key: &str) -> Vec<Case> {
         match self.lists.get(key).filter(|values| !values.is_empty()) {
             Some(values) => Case::with_each(cases, key, values.clone()),

@@ -247,7 +247,7 @@ fn time(ask: &InvocationInput<'_>) -> String {
     format!("--runtime={}ms", (ask.seconds * 1000.0).ceil())
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const FIO: RefTool = RefTool {
     name: "fio",
     checks: "disk reads of the same file, writes to one like it, commits",
     programs: &["fio"],

@@ -78,7 +78,7 @@ fn elements(case: &Case) -> Option<u64> {
     Some(site.size / op.arrays() / WORD)
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const HPCC: RefTool = RefTool {
     name: "hpcc",
     checks: "dense linear system (HPL); STREAM on one process, and on all at once",
     programs: &["hpcc"],

@@ -10,7 +10,7 @@ pub(super) const BENCHMARKS: &[&str] = &["cpu.linpack", "cpu.hpl"];
 pub(super) const HPL_PAIRS: usize = 3;
 
 /// Columns of a result line: `WR11C2R4 N NB P Q Time Gflops`.
-const COLUMNS: usize = 7;
+const RESULT_COLUMNS: usize = 7;
 
 /// Returns the pairing if a case solves a dense f64 system; `seconds` is the tool's expected time.
 pub(super) fn pairing(case: &Case, seconds: f64) -> Option<Pairing> {
@@ -99,7 +99,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_variant = |word: &&str| word.len() >= 3 && (word.starts_with("WR") || word.starts_with("WC"));
     let is_count = |word: &&str| word.parse::<u64>().is_ok();
-    let is_result = words.len() >= COLUMNS
+    let is_result = words.len() >= RESULT_COLUMNS
         && words.first().is_some_and(is_variant)
         && words.get(1..5)?.iter().all(is_count);
     is_result.then_some(words)
@@ -109,7 +109,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<&str>> {
 pub(super) fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let mut result = whole_lines(text).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let words = result
-        .find(|words| words.len() == COLUMNS && words.first().is_some_and(|w| w.starts_with('W')))
+        .find(|words| words.len() == RESULT_COLUMNS && words.first().is_some_and(|w| w.starts_with('W')))
         .ok_or("its output has no line of result (T/V N NB P Q Time Gflops)")?;
     let column = |at: usize, name: &str| -> Result<f64, String> {
         let word = words.get(at).copied().unwrap_or_default();

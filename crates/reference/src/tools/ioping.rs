@@ -25,7 +25,7 @@ fn single_read(case: &Case) -> Option<(DiskTransfers, u64)> {
     }
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const IOPING: RefTool = RefTool {
     name: "ioping",
     checks: "latency of single disk reads",
     programs: &["ioping"],

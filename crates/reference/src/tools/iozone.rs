@@ -112,7 +112,7 @@ impl IozoneCase {
     }
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const IOZONE: RefTool = RefTool {
     name: "iozone",
     checks: "disk throughput, one record at a time",
     programs: &["iozone"],

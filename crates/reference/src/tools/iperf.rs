@@ -24,7 +24,7 @@ fn test(case: &Case) -> Option<IperfTest> {
     }
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const IPERF: RefTool = RefTool {
     name: "iperf",
     checks: "TCP throughput, UDP at a rate (iperf 2)",
     programs: &["iperf"],

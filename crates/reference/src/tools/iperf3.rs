@@ -21,7 +21,7 @@ const TCP: &[&str] = &[
 const UDP: &[&str] = &["message", "streams", "direction", "rate", "server"];
 const MIN_DATAGRAM_BYTES: u64 = 16;
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const IPERF3: RefTool = RefTool {
     name: "iperf3",
     checks: "TCP throughput as received",
     programs: &["iperf3"],

@@ -10,7 +10,7 @@ const FILE: u64 = 64 << 20;
 /// Seconds for the runtime, the compiler, and the loops before they are compiled.
 const START: f64 = 2.0;
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const JAVA: RefTool = RefTool {
     name: "java",
     checks: "the same loops in Java: arithmetic, file and TCP transfers",
     programs: &["java"],

@@ -85,7 +85,7 @@ fn iterations(case: &Case, machine: &Machine, seconds: f64) -> u64 {
     ((seconds * each.unwrap_or(PEAK)).ceil() as u64).max(MIN_ITERATIONS)
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const LIKWID: RefTool = RefTool {
     name: "likwid-bench",
     checks: "f64 and f32 fma peak, memory bandwidth",
     programs: &["likwid-bench"],

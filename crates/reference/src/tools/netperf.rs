@@ -37,7 +37,7 @@ fn value(text: &str, key: &str) -> Result<f64, String> {
     number(key, word(text, key)?)
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const NETPERF: RefTool = RefTool {
     name: "netperf",
     checks: "TCP throughput of one stream, TCP and UDP round trips",
     programs: &["netperf", "netserver"],

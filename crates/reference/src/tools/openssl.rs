@@ -3,7 +3,7 @@
 
 use crate::tools::prelude::*;
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const OPENSSL: RefTool = RefTool {
     name: "openssl",
     checks: "AES, SHA-256, ChaCha20-Poly1305",
     programs: &["openssl"],

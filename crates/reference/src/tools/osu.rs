@@ -18,7 +18,7 @@ struct Osu {
     title: &'static str,
 }
 
-const PROGRAMS: [Osu; 4] = [
+const OSU_PROGRAMS: [Osu; 4] = [
     Osu {
         program: &["osu_latency"],
         checks: "MPI latency between machines",
@@ -54,25 +54,25 @@ pub(super) const BANDWIDTH: RefTool = tool::<1>();
 pub(super) const ALLREDUCE: RefTool = tool::<2>();
 pub(super) const BARRIER: RefTool = tool::<3>();
 
-/// Returns the reference tool for the program at `INDEX` of [`PROGRAMS`].
+/// Returns the reference tool for the program at `INDEX` of [`OSU_PROGRAMS`].
 const fn tool<const INDEX: usize>() -> RefTool {
     RefTool {
-        name: PROGRAMS[INDEX].program[0],
-        checks: PROGRAMS[INDEX].checks,
-        programs: PROGRAMS[INDEX].program,
+        name: OSU_PROGRAMS[INDEX].program[0],
+        checks: OSU_PROGRAMS[INDEX].checks,
+        programs: OSU_PROGRAMS[INDEX].program,
         package: Package::Source(
             "curl -L https://mvapich.cse.ohio-state.edu/download/mvapich/osu-micro-benchmarks-7.5.1.tar.gz | tar xz && cd osu-micro-benchmarks-7.5.1 && ./configure CC=mpicc CXX=mpicxx && make",
         ),
         // It needs MPI to print its version, which is above its results.
         version_after: " Test v",
-        pairing: |case, _| PROGRAMS[INDEX].pairing(case),
-        invocation: |ask| PROGRAMS[INDEX].invocation(ask),
-        parse: |case, text| PROGRAMS[INDEX].parse(case, text),
+        pairing: |case, _| OSU_PROGRAMS[INDEX].pairing(case),
+        invocation: |ask| OSU_PROGRAMS[INDEX].invocation(ask),
+        parse: |case, text| OSU_PROGRAMS[INDEX].parse(case, text),
         results: ResultFormat {
             about: "its text",
-            recognises: |text| text.lines().any(|line| PROGRAMS[INDEX].is_heading(line)),
-            starts: |text| line_starts(text, |line| PROGRAMS[INDEX].is_heading(line)),
-            read: |text| PROGRAMS[INDEX].read(text),
+            recognises: |text| text.lines().any(|line| OSU_PROGRAMS[INDEX].is_heading(line)),
+            starts: |text| line_starts(text, |line| OSU_PROGRAMS[INDEX].is_heading(line)),
+            read: |text| OSU_PROGRAMS[INDEX].read(text),
             ..ResultFormat::NONE
         },
         ..RefTool::NONE
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn each_stands_beside_its_own_benchmark_and_is_itself() {
         let machine = Machine::discover(&Root::at("/nonexistent"));
-        for (tool, osu) in [LATENCY, BANDWIDTH, ALLREDUCE, BARRIER].iter().zip(PROGRAMS) {
+        for (tool, osu) in [LATENCY, BANDWIDTH, ALLREDUCE, BARRIER].iter().zip(OSU_PROGRAMS) {
             let case = Case::of(osu.benchmark);
             assert_eq!((tool.pairing)(&case, &machine).unwrap().definition, Match::Exact);
             assert_eq!((tool.pairing)(&Case::of("network.tcp"), &machine), None);

@@ -13,7 +13,7 @@ const MIN_TIMED_PAYLOAD_BYTES: u64 = 16;
 
 const MAX_PAYLOAD_BYTES: u64 = 65_507;
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const PING_TOOL: RefTool = RefTool {
     name: "ping",
     checks: "round trips by ICMP echo",
     programs: &["ping"],

@@ -28,7 +28,7 @@ fn account(text: &str) -> Result<Account, String> {
     Ok(Account::of(number_after(line, "ReceivedMessages=")?, seconds.scale_lower_bound(BUSY)))
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const SOCKPERF: RefTool = RefTool {
     name: "sockperf",
     checks: "TCP and UDP round trips",
     programs: &["sockperf"],

@@ -20,7 +20,7 @@ fn remainders(largest: u64) -> u64 {
     (3..largest).map(tried).sum()
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const SYSBENCH: RefTool = RefTool {
     name: "sysbench",
     checks: "integer remainders (related to cpu.peak --op div)",
     programs: &["sysbench"],

@@ -6,7 +6,7 @@ use super::hpl;
 
 use crate::tools::prelude::*;
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const XHPL: RefTool = RefTool {
     name: "xhpl",
     checks: "dense linear system (HPL)",
     programs: &["xhpl"],

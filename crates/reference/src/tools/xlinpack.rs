@@ -11,7 +11,7 @@ const INPUT: &str = "lininput_plimsoll";
 /// Alignment of arrays in KiB, as in its sample file.
 const ALIGNMENT: u64 = 4;
 /// Columns of its table: Size LDA Align. Time(s) GFlops Residual Residual(norm) Check.
-const COLUMNS: usize = 8;
+const RESULT_COLUMNS: usize = 8;
 
 /// Returns a leading dimension of at least `n`: a multiple of 8, not of 16, as in its sample file.
 fn leading(n: u64) -> u64 {
@@ -24,7 +24,7 @@ fn factor(n: f64) -> f64 {
     (2.0 / 3.0 * n + 1.5) / (2.0 / 3.0 * n + 2.0)
 }
 
-pub(super) const TOOL: RefTool = RefTool {
+pub(super) const XLINPACK: RefTool = RefTool {
     name: "xlinpack",
     checks: "dense linear system (Intel MKL)",
     programs: &["xlinpack_xeon64"],
@@ -78,7 +78,7 @@ fn parse(case: &Case, text: &str) -> Result<ToolFigure, String> {
     let mut rows = rows.take_while(|words| words.first() != Some(&"Performance"));
     let of_case = |words: &Vec<&str>| {
         let n = words.first().and_then(|w| w.parse::<u64>().ok());
-        words.len() == COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
+        words.len() == RESULT_COLUMNS && n.is_some() && (wanted.is_none() || n == wanted)
     };
     let words = rows.find(of_case).ok_or("its table has no line of this order")?;
     match words.last() {

@@ -15,8 +15,8 @@ use super::message::{WorkerReply, WorkerRequest, read, write};
 /// Serves one parent until it closes the pipe: reads requests `from` it and writes replies `to` it.
 /// Fails if the pipe breaks or a request is invalid.
 pub fn serve(mut from: impl BufRead, mut to: impl Write) -> io::Result<()> {
-    // The kernel kills this process when its parent dies, and first if memory runs out. Best effort:
-    // end of input ends the worker too, and the OOM score needs a writable /proc.
+    // The kernel kills this process when its parent dies, and first if memory runs out. Best
+    // effort: end of input ends the worker too, and the OOM score needs a writable /proc.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     plimsoll_system::program::take_name();

@@ -1,5 +1,5 @@
-//! NEON and SVE kernels, in registers throughout. FMLA only accumulates, so its recurrence is a sum of
-//! products. Four cycles of latency on four pipes (Neoverse V1, V2) need sixteen accumulators.
+//! NEON and SVE kernels, in registers throughout. FMLA only accumulates, so its recurrence is a sum
+//! of products. Four cycles of latency on four pipes (Neoverse V1, V2) need sixteen accumulators.
 
 use std::sync::LazyLock;
 

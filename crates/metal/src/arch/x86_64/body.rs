@@ -74,9 +74,9 @@ macro_rules! touch {
     };
 }
 
-/// Calls a macro with a register file: name, bytes, instruction to move, end of a function, and needed
-/// feature; the registers; its 12 or 24 accumulators; and each two of
-/// them with the next, as often as it takes for 24.
+/// Calls a macro with a register file: name, bytes, instruction to move, end of a function, and
+/// needed feature; the registers; its 12 or 24 accumulators; and each two of them with the next, as
+/// often as it takes for 24.
 macro_rules! in_file {
     (xmm $then:ident $($more:tt)+) => {
         $then!(@ "xmm" 16 "movups" "" "sse2"

@@ -1,7 +1,7 @@
 use plimsoll_units::text::shown;
 use serde::{Deserialize, Serialize};
 
-use crate::job::find_word;
+use crate::case::find_word;
 
 /// Stride in blocks: IOzone's `-j` default; a prime favours no power-of-two stripe or bank.
 pub const STRIDE_BLOCKS: u64 = 17;

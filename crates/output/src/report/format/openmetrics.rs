@@ -104,8 +104,8 @@ impl Families {
         self.lines(name, ["gauge", unit, help], &labelled(labels), &[(labelled(labels), value)]);
     }
 
-    /// Adds `lines` (labels, value) to the family `name`, created with `about` (type, unit, help) if
-    /// it is new. Lines with the same `metric` stay together.
+    /// Adds `lines` (labels, value) to the family `name`, created with `about` (type, unit, help)
+    /// if it is new. Lines with the same `metric` stay together.
     fn lines(&mut self, name: &str, about: [&str; 3], metric: &str, lines: &[(String, f64)]) {
         let family = self.all.entry(name.to_owned());
         let family =

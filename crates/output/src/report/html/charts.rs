@@ -130,7 +130,7 @@ fn facets<'a>(
         };
         let fixed = text(others(case, unusual));
         let benchmark = case.benchmark();
-        // The operation (`stream of bytes`) that a benchmark shares with others, if any.
+        // The operation (`stream of bytes`) that a benchmark shares with another, if any.
         let common = |benchmark: &str| plimsoll_bench::find(benchmark)?.descriptor().common;
         let alike = |f: &Facet<'a>| {
             f.benchmark == benchmark || common(f.benchmark).is_some_and(|one| Some(one) == common(benchmark))

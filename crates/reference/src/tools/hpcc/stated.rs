@@ -1,6 +1,6 @@
 //! Reads the summary of hpcc's hpccoutf.txt.
 
-use super::{TOOL, summary};
+use super::{HPCC, summary};
 use crate::stated::prelude::*;
 
 /// Figures without a limit: key, factor, unit.
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     // A part that did not run has -1.
     let number = |key: &str| summary(text, &format!("{key}=")).ok().filter(|number| *number != -1.0);
     let version = text.split_once("Benchmark version ").and_then(|(_, rest)| rest.split_whitespace().next());
-    let mut stated = Stated::by(TOOL.name, version);
+    let mut stated = Stated::by(HPCC.name, version);
     let host = text.split_once("Hostname: '").and_then(|(_, rest)| rest.split('\'').next());
     stated.origin =
         StatedMachine { host: host.map(|host| shown_within(host, 64)), ..StatedMachine::default() };

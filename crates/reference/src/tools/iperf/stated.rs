@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::TOOL;
+use super::IPERF;
 use crate::stated::prelude::*;
 
 const DATAGRAM: f64 = 1470.0;
@@ -37,7 +37,7 @@ fn is_banner(line: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
+    let mut stated = Stated::by(IPERF.name, None);
     let mut run = IperfRows::default();
     text.lines().map(str::trim).for_each(|line| run.add(line));
     stated.figures = run.figures();
@@ -390,8 +390,8 @@ fn half_digit(number: &str) -> f64 {
 /// Returns whether rounding changes a printed number by at most 0.5 %, as with three digits; in a
 /// fixed unit it may have fewer (`-f g`: 0.01).
 fn is_exact(number: &str) -> bool {
-    const SHARE: f64 = 0.005;
-    number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * SHARE)
+    const ROUNDING_SHARE: f64 = 0.005;
+    number.parse::<f64>().is_ok_and(|value| half_digit(number) <= value.abs() * ROUNDING_SHARE)
 }
 
 /// Parses `0/  893 (0%)` to (lost datagrams, all datagrams); `None` for other text.

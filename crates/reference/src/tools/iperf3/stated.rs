@@ -6,7 +6,7 @@ mod agreement;
 
 use serde::Deserialize;
 
-use super::TOOL;
+use super::IPERF3;
 use crate::stated::prelude::*;
 
 #[derive(Default, Deserialize)]
@@ -175,7 +175,7 @@ pub(super) fn read(text: &str) -> Result<Stated, String> {
     }
     let report = report(text)?;
     let version = report.start.version.as_deref().map(|v| v.trim_start_matches("iperf "));
-    let mut stated = Stated::by(TOOL.name, version);
+    let mut stated = Stated::by(IPERF3.name, version);
     stated.origin = origin(report.start.system_info.as_deref().unwrap_or_default());
     stated.trouble = report.error.as_deref().map(|error| shown_within(error.trim(), 200));
     stated.figures = figures(&report);

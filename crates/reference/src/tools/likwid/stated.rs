@@ -1,4 +1,4 @@
-use super::TOOL;
+use super::LIKWID;
 use crate::stated::prelude::*;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -11,7 +11,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let figures = figures(text)?;
-    Stated { figures, ..Stated::by(TOOL.name, None) }.unless_empty("it has no figure")
+    Stated { figures, ..Stated::by(LIKWID.name, None) }.unless_empty("it has no figure")
 }
 
 fn figures(text: &str) -> Result<Vec<StatedFigure>, String> {

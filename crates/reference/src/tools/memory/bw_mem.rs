@@ -34,7 +34,7 @@ pub(crate) fn environment(microseconds: u64) -> Vec<(&'static str, String)> {
     vec![("ENOUGH", microseconds.to_string()), ("LOOP_O", "0".to_owned()), ("TIMING_O", "0".to_owned())]
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const BW_MEM: RefTool = RefTool {
     name: "bw_mem",
     checks: "memory read, write, copy (lmbench)",
     programs: &["bw_mem"],

@@ -38,7 +38,7 @@ fn seconds(area: u64) -> f64 {
     2.7 + 0.23 * mib.log2() + mib / 60.0
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const LAT_MEM_RD: RefTool = RefTool {
     name: "lat_mem_rd",
     checks: "memory latency, random order (lmbench)",
     programs: &["lat_mem_rd"],

@@ -16,7 +16,7 @@ fn array_mib(case: &Case) -> Option<u64> {
     Some(stream.site.size / 2 / BYTES_PER_MIB).filter(|mib| *mib > 0)
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const MBW: RefTool = RefTool {
     name: "mbw",
     checks: "memory copy by memcpy, one thread",
     programs: &["mbw"],

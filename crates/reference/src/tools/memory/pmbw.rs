@@ -109,7 +109,7 @@ fn allocated(area: u64, threads: u64) -> u64 {
     part.saturating_mul(threads).next_power_of_two()
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const PMBW: RefTool = RefTool {
     name: "pmbw",
     checks: "memory reads and writes, latency of a random walk",
     programs: &["pmbw"],

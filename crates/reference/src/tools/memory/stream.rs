@@ -89,7 +89,7 @@ impl StreamRow {
     }
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const STREAM: RefTool = RefTool {
     name: "stream",
     checks: "memory copy, scale, add, triad",
     programs: &["stream"],

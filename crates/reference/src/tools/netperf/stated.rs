@@ -5,7 +5,7 @@ mod fields;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::TOOL;
+use super::NETPERF;
 use crate::stated::prelude::*;
 use fields::Fields;
 
@@ -48,7 +48,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
+    let mut stated = Stated::by(NETPERF.name, None);
     let banner = text.lines().find(|line| is_banner(line)).unwrap_or_default();
     let results = Fields::all(text);
     stated.figures = match results.as_slice() {

@@ -13,7 +13,7 @@ fn interval_micros(case: &Case) -> Option<f64> {
     }
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const CYCLICTEST: RefTool = RefTool {
     name: "cyclictest",
     checks: "wake-up latency (rt-tests)",
     programs: &["cyclictest"],

@@ -37,7 +37,7 @@ const EXACT: LmbenchRequest = LmbenchRequest {
     takes_file: false,
 };
 
-const PROGRAMS: [Lmbench; 5] = [
+const LMBENCH_PROGRAMS: [Lmbench; 5] = [
     Lmbench {
         program: &["lat_syscall"],
         checks: "getppid, read, write (lmbench)",
@@ -120,17 +120,17 @@ pub(crate) const LAT_CTX: RefTool = tool::<2>();
 pub(crate) const LAT_PROC: RefTool = tool::<3>();
 pub(crate) const LAT_PAGEFAULT: RefTool = tool::<4>();
 
-/// Returns the reference tool for the program at `INDEX` of [`PROGRAMS`].
+/// Returns the reference tool for the program at `INDEX` of [`LMBENCH_PROGRAMS`].
 const fn tool<const INDEX: usize>() -> RefTool {
     RefTool {
-        name: PROGRAMS[INDEX].program[0],
-        checks: PROGRAMS[INDEX].checks,
-        programs: PROGRAMS[INDEX].program,
+        name: LMBENCH_PROGRAMS[INDEX].program[0],
+        checks: LMBENCH_PROGRAMS[INDEX].checks,
+        programs: LMBENCH_PROGRAMS[INDEX].program,
         directories: DIRECTORIES,
         package: Package::DebianNonFree("lmbench"),
-        pairing: |case, _| PROGRAMS[INDEX].pairing(case),
-        invocation: |ask| PROGRAMS[INDEX].invocation(ask),
-        parse: |case, text| PROGRAMS[INDEX].parse(case, text),
+        pairing: |case, _| LMBENCH_PROGRAMS[INDEX].pairing(case),
+        invocation: |ask| LMBENCH_PROGRAMS[INDEX].invocation(ask),
+        parse: |case, text| LMBENCH_PROGRAMS[INDEX].parse(case, text),
         ..RefTool::NONE
     }
 }

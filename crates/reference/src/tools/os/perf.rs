@@ -36,7 +36,7 @@ fn bench(case: &Case) -> Option<PerfBench> {
     }
 }
 
-pub(crate) const TOOL: RefTool = RefTool {
+pub(crate) const PERF: RefTool = RefTool {
     name: "perf",
     checks: "system calls, switches by pipe (perf bench)",
     programs: &["perf"],

@@ -47,11 +47,11 @@ impl Osu {
 
 #[cfg(test)]
 mod tests {
-    use super::super::PROGRAMS;
+    use super::super::OSU_PROGRAMS;
 
     #[test]
     fn each_program_reads_its_own_lines() {
-        let [latency, bandwidth, _, barrier_program] = PROGRAMS;
+        let [latency, bandwidth, _, barrier_program] = OSU_PROGRAMS;
         let is_of = |osu: &super::Osu, text: &str| text.lines().any(|line| osu.is_heading(line));
         let text = "# OSU MPI-CUDA Bandwidth Test v5.6.2\n# Size      Bandwidth (MB/s)\n1     2.34\n4194304   11702.55\n";
         assert!(is_of(&bandwidth, text) && !is_of(&latency, text));

@@ -1,6 +1,6 @@
 //! Reads results of ping in any language: counts and times below the statistics' heading.
 
-use super::TOOL;
+use super::PING_TOOL;
 use crate::stated::prelude::*;
 
 const NO_LIMIT: &str = "plimsoll derives no limit of a round trip: the path between both ends sets it";
@@ -16,7 +16,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
+    let mut stated = Stated::by(PING_TOOL.name, None);
     let figures: Result<Vec<StatedFigure>, String> = summaries(text).iter().map(figure).collect();
     stated.figures = figures?;
     stated.unless_empty("it has no statistics below its echoes")

@@ -1,6 +1,6 @@
 //! Reads results of sockperf: the mean time of its messages, or their rate.
 
-use super::TOOL;
+use super::SOCKPERF;
 use crate::stated::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
@@ -15,7 +15,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
     let version = text.split_once("== version #").and_then(|(_, rest)| rest.split_whitespace().next());
-    let mut stated = Stated::by(TOOL.name, version);
+    let mut stated = Stated::by(SOCKPERF.name, version);
     let summary = |label: &str| number_after(text, &format!("Summary: {label} is "));
     for (label, mean, name, event) in [
         ("Latency", "avg-latency=", "latency (half a round trip)", BoundedEvent::Message),

@@ -1,7 +1,7 @@
 //! Reads the output of sysbench's tests cpu, memory and fileio, 0.4.12 to 1.1. The memory test has
 //! one block, shared by all threads if the scope is global (sb_memory.c).
 
-use super::TOOL;
+use super::SYSBENCH;
 use crate::stated::prelude::*;
 
 const BYTES_PER_MIB: f64 = (1 << 20) as f64;
@@ -30,8 +30,8 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let version = text.find("sysbench ").and_then(|at| TOOL.version(&text[at..]));
-    let mut stated = Stated::by(TOOL.name, version.as_deref());
+    let version = text.find("sysbench ").and_then(|at| SYSBENCH.version(&text[at..]));
+    let mut stated = Stated::by(SYSBENCH.name, version.as_deref());
     if text.lines().filter(|line| line.contains("total time:")).count() > 1 {
         return Err("it has results of several runs in one: give each run an output of its own".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_bench_cpu::operations;
 
-use super::{TOOL, hpl};
+use super::{XHPL, hpl};
 use crate::stated::prelude::*;
 
 /// Lower-case words that occur only in results of builds for accelerators.
@@ -27,7 +27,7 @@ fn is_result(line: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, TOOL.version(text).as_deref());
+    let mut stated = Stated::by(XHPL.name, XHPL.version(text).as_deref());
     let lower = text.to_ascii_lowercase();
     let is_accelerated = ACCELERATED.iter().any(|name| lower.contains(name));
     for line in text.lines() {

@@ -1,6 +1,6 @@
 //! Reads results of lmbench's lat_mem_rd: a line with the stride, then MiB and nanoseconds.
 
-use super::{BYTES_PER_MIB, TOOL};
+use super::{BYTES_PER_MIB, LAT_MEM_RD};
 use crate::stated::prelude::*;
 
 const HEADING: &str = "\"stride=";
@@ -14,7 +14,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
+    let mut stated = Stated::by(LAT_MEM_RD.name, None);
     let table = text.lines().skip_while(|line| !line.trim_start().starts_with(HEADING)).skip(1);
     let row = |line: &str| -> Option<(f64, f64)> {
         let (mib, ns) = line.trim().split_once(char::is_whitespace)?;

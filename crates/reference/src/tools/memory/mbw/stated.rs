@@ -1,6 +1,6 @@
 //! Reads results of mbw: a line per run of a method, and a line of means.
 
-use super::{BOTH_WAYS, BYTES_PER_MIB, TOOL};
+use super::{BOTH_WAYS, BYTES_PER_MIB, MBW};
 use crate::stated::prelude::*;
 
 pub(super) fn recognises(text: &str) -> bool {
@@ -23,7 +23,7 @@ fn is_row(line: &str) -> bool {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, None);
+    let mut stated = Stated::by(MBW.name, None);
     let rows = || text.split_inclusive('\n').filter(|line| is_row(line));
     // With -a the means are not printed.
     let means = rows().any(|line| line.starts_with("AVG"));

@@ -1,6 +1,6 @@
 //! Reads the output of STREAM 5.8 to 5.10: best rate per kernel, and size of arrays.
 
-use super::{BestRepetition, StreamTableKernel, TOOL};
+use super::{BestRepetition, STREAM, StreamTableKernel};
 use crate::stated::prelude::*;
 
 const STATED_KERNELS: [(StreamTableKernel, &str); 4] = [
@@ -20,7 +20,7 @@ pub(super) fn starts(text: &str) -> Vec<usize> {
 }
 
 pub(super) fn read(text: &str) -> Result<Stated, String> {
-    let mut stated = Stated::by(TOOL.name, TOOL.version(text).as_deref());
+    let mut stated = Stated::by(STREAM.name, STREAM.version(text).as_deref());
     let elements = number_after(text, "Array size =").ok();
     let word = number_after(text, "This system uses").unwrap_or(8.0);
     let threads = ["Number of Threads counted =", "Number of Threads requested ="];
